@@ -155,6 +155,51 @@ def test_an_index_outside_is_an_error(place: int) -> None:
         compiled(torch.randn(3, 4), index, torch.randn(2, 4))
 
 
+@pytest.mark.parametrize("reduce", ["prod", "amin", "amax", "mean"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
+def test_index_reduce(reduce: str, dtype: torch.dtype) -> None:
+    """Whole rows at one index; with `include_self=False` what stood there does not count."""
+    x, src = torch.randint(1, 4, (4, 5, 3)).to(dtype), torch.randint(1, 4, (4, 9, 3)).to(dtype)
+    for kept in (True, False):
+        count = (1 if kept else 2) + (reduce == "mean")
+
+        def model(x: Tensor, i: Tensor, s: Tensor, kept: bool = kept) -> Tensor:
+            return x.index_reduce(1, i, s, reduce, include_self=kept)
+
+        native(model, (x, torch.randint(4, (9,)), src), count, threads=2)
+
+
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_put(accumulate: bool) -> None:
+    """Places count through all elements, from the end too."""
+    places = torch.randint(-20, 20, (2, 3)) if accumulate else torch.randperm(20)[:6].reshape(2, 3) - 10
+    native(lambda x, i, s: x.put(i, s, accumulate=accumulate), (torch.randn(4, 5), places, torch.randn(2, 3)))
+
+
+def test_gather_of_scalars() -> None:
+    """From and at tensors without dims; `take` counts through all elements."""
+    x, index = torch.randn(5), torch.tensor([0, 4, 2])
+
+    def model(x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
+        return x.sum().gather(0, i * 0), x.gather(0, i[1]), x.sum().gather(0, i[0]), x.take(i - 5)
+
+    native(model, (x, index), 0)
+
+
+def test_masked_scatter() -> None:
+    """Elements of the source go to the places of the mask in order; fewer of them than places are an error."""
+    mask = torch.rand(4, 5) < 0.5
+    mask[0, 0], mask[3, 4] = False, True
+    native(
+        lambda x, m, s: (x.masked_scatter(m, s), x.masked_scatter(m[:, :1], s)),
+        (torch.randn(4, 5), mask, torch.randn(3, 7)),
+        0,
+    )
+    compiled = sl.compile(lambda x, m, s: x.masked_scatter(m, s), (torch.randn(4, 5), mask, torch.randn(2)))
+    with pytest.raises(IndexError, match=r"index \d+ is out of range \[0, 2\)"):
+        compiled(torch.randn(4, 5), torch.ones(4, 5, dtype=torch.bool), torch.randn(2))
+
+
 def test_what_is_left_to_torch() -> None:
     """A mean of bools has no meaning; torch says so."""
     x, i = torch.rand(3, 4) < 0.5, torch.randint(3, (3, 4))

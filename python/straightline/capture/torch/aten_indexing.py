@@ -34,10 +34,11 @@ def _embedding(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 @converter("aten.gather.default")
 def _gather(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     _needs_index(a.index)
-    if a.self.rank != a.index.rank or a.self.rank == 0:
-        raise Reject(f"gather from rank {a.self.rank} at places of rank {a.index.rank}", "equal ranks of at least 1")
-    attributes = {"dim": wrap(a.dim, a.self.rank)}
-    return ctx.emit_one("gather", [a.self, a.index], ctx.result_type(node), attributes)
+    x, index = (ctx.reshape(t, (1,)) if t.rank == 0 else t for t in (a.self, a.index))
+    if x.rank != index.rank:
+        raise Reject(f"gather from rank {a.self.rank} at places of rank {a.index.rank}", "equal ranks")
+    picked = ctx.emit_one("gather", [x, index], TensorType(x.dtype, index.extents), {"dim": wrap(a.dim, x.rank)})
+    return ctx.reshape(picked, ctx.result_type(node).extents)
 
 
 def _index_select(ctx: Importer, x: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -254,6 +255,14 @@ class _Scatter:
         """A source that has one number everywhere."""
         return self.ctx.expand(self.ctx.full(value, dtype, (1,) * self.index.rank), self.index.extents)
 
+    def reduced(self, x: Tensor, source: Tensor, reduce: str, include_self: bool) -> Tensor:
+        """Gives x with what a reduction makes of it and the source, or of the source alone where that has elements."""
+        start = x
+        if not include_self:  # the elements that are written begin with what leaves the others as they are
+            start = self.write(x, self.repeated(_identity(reduce, x.dtype), x.dtype), "none")
+        written = self.write(start, source, "sum" if reduce == "mean" else reduce)
+        return self.divided(x, written, include_self) if reduce == "mean" else written
+
     def divided(self, x: Tensor, total: Tensor, include_self: bool) -> Tensor:
         """Sums by how many elements they have, in x's own type; those that nothing was added to stay."""
         count = self.ctx.expand(self.ctx.full(int(include_self), x.dtype, (1,) * x.rank), x.extents)
@@ -278,11 +287,26 @@ def _scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         raise Reject(f"scatter into rank {x.rank} at places of rank {index.rank}", "equal ranks")
     scatter = _Scatter(ctx, wrap(a.dim, x.rank), index)
     source = scatter.repeated(a.value, x.dtype) if source is None else source
-    include_self = a.get("include_self", True)
-    start = x
-    if not include_self:  # the elements that are written begin with what leaves the others as they are
-        start = scatter.write(x, scatter.repeated(_identity(reduce, x.dtype), x.dtype), "none")
-    written = scatter.write(start, source, "sum" if reduce == "mean" else reduce)
-    if reduce == "mean":
-        written = scatter.divided(x, written, include_self)
+    written = scatter.reduced(x, source, reduce, a.get("include_self", True))
+    return ctx.reshape(written, a.self.extents)
+
+
+@converter("aten.index_reduce.default")
+def _index_reduce(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    _needs_index(a.index)
+    if a.self.rank == 0 or a.index.rank != 1:
+        raise Reject(f"index_reduce of rank {a.self.rank} at places of rank {a.index.rank}", "an index of rank 1")
+    dim, extents = wrap(a.dim, a.self.rank), a.source.extents
+    places = ctx.reshape(a.index, tuple(e if d == dim else 1 for d, e in enumerate(extents)))
+    scatter = _Scatter(ctx, dim, ctx.expand(places, extents))
+    return scatter.reduced(a.self, a.source, _REDUCE[a.reduce], a.include_self)
+
+
+@converter("aten.put.default")
+def _put_flat(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    """Places count through all elements of x."""
+    _needs_index(a.index)
+    flat = ctx.reshape(a.self, (product_of(a.self.extents),))
+    index = ctx.reshape(a.index, (product_of(a.index.extents),))
+    written = _put(ctx, flat, _Indices([0], [index]), ctx.reshape(a.source, index.extents), a.accumulate)
     return ctx.reshape(written, a.self.extents)

@@ -16,11 +16,14 @@
 
 namespace sl {
 
-/// transposed: 0 or 1. pixels: output pixels of a row done at once where all their taps are inside.
-/// The others are those of MatmulTune, CUDA only; rows = 0: no tiles, a thread an output element.
+/// transposed: 0 or 1. pixels: output pixels of a row done at once; on a CPU where all their taps
+/// are inside. The others are for CUDA only. taps > 0: depthwise by lines; kw, and the stride along
+/// a row. rows > 0: the tiles of MatmulTune; neither: a thread an output element.
 struct ConvolutionDirectTune {
   int transposed = 0;
   int pixels = 4;
+  int taps = 0;
+  int step = 1;
   int mr = 0;
   int nr = 0;
   int rows = 0;

@@ -2,8 +2,8 @@
 // The body of family `convolution_direct` in CUDA C++; included by convolution_direct.h, which says
 // what it does. There is no workspace, and no border is read: a tap outside of the image is zero.
 //
-//   sl::convolution_direct<ConvolutionDirectTune{.transposed, .mr, .nr, .rows, .columns, .threads,
-//   .splits, .tf32}>(
+//   sl::convolution_direct<ConvolutionDirectTune{.transposed, .pixels, .taps, .step, .mr, .nr,
+//   .rows, .columns, .threads, .splits, .tf32}>(
 //       shape, epilogue, in, weight, operands..., outputs...)
 //
 // - rows > 0: a product, computed by the tiles of family `matmul` (cuda_matmul.h): rows are output
@@ -11,7 +11,10 @@
 //   gathered from the image while it is copied to shared memory, in pieces of 16 bytes where the
 //   channels of a pixel are contiguous. The weight's layout is [group][k][kh][kw][c]. The grid has
 //   `splits` blocks for every tile of every group.
-// - rows == 0: a thread computes one output element, from any weight; for few channels a group, and
+// - taps > 0: depthwise, a thread computes `pixels` neighbours of an output row and reads each input
+//   of a row of taps once. Where the channels of a pixel are contiguous, the weight's layout should
+//   be [kh][kw][k].
+// - neither: a thread computes one output element, from any weight; for few channels a group, and
 //   transposed convolutions.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_CONVOLUTION_DIRECT_H
 #define STRAIGHTLINE_KERNELS_CUDA_CONVOLUTION_DIRECT_H
@@ -97,14 +100,11 @@ struct Steps {
   }
 };
 
-/// Finishes N output channels from `channel` on of one pixel.
+/// Finishes N output channels from `channel` on of the pixel at (n, y, x).
 template <int N, class Sum, class Epilogue, class Ops>
-SL_INLINE void finishPixel(const ConvolutionDirectShape& s, const Epilogue& epilogue,
-                           const Ops& ops, const Sum* sums, int64_t pixel, int64_t channel,
-                           int count) {
-  const int64_t x = pixel % s.wo;
-  const int64_t y = pixel / s.wo % s.ho;
-  const int64_t n = pixel / (s.wo * s.ho);
+SL_INLINE void finishAt(const ConvolutionDirectShape& s, const Epilogue& epilogue, const Ops& ops,
+                        const Sum* sums, int64_t n, int64_t y, int64_t x, int64_t channel,
+                        int count) {
   const Steps steps(s);
   RowOffsets at;
   at.output = n * s.outStride[0] + y * s.outStride[1] + x * s.outStride[2];
@@ -116,6 +116,15 @@ SL_INLINE void finishPixel(const ConvolutionDirectShape& s, const Epilogue& epil
   EpilogueRun<N, Ops> run;
   run.load(ops, at, steps.of, channel, count);
   run.finish(epilogue, ops, sums, at.output + channel * s.outStride[3], count, s.outStride[3]);
+}
+
+/// The same for the pixel of that number.
+template <int N, class Sum, class Epilogue, class Ops>
+SL_INLINE void finishPixel(const ConvolutionDirectShape& s, const Epilogue& epilogue,
+                           const Ops& ops, const Sum* sums, int64_t pixel, int64_t channel,
+                           int count) {
+  finishAt<N>(s, epilogue, ops, sums, pixel / (s.wo * s.ho), pixel / s.wo % s.ho, pixel % s.wo,
+              channel, count);
 }
 
 /// Which tile a block makes: an item of family `matmul`.
@@ -209,6 +218,60 @@ SL_INLINE void byElements(const ConvolutionDirectShape& s, const Epilogue& epilo
   finishPixel<1>(s, epilogue, ops, &sum, pixel, channel, 1);
 }
 
+/// Depthwise, dilation 1 along rows. Neighbouring threads have neighbouring channels where these
+/// lie side by side in the image, else neighbouring parts of a row: most accesses are reads.
+template <ConvolutionDirectTune Tune, class T, class Epilogue, class Ops>
+SL_INLINE void byLines(const ConvolutionDirectShape& s, const Epilogue& epilogue, const T* in,
+                       const T* weight, const Ops& ops) {
+  using Sum = SumOf<T>;
+  constexpr int kLine = (Tune.pixels - 1) * Tune.step + Tune.taps;
+  const int64_t parts = ceilDiv(s.wo, Tune.pixels);
+  const int64_t number = threadNumber();
+  if (number >= s.n * s.ho * parts * s.k) {
+    return;
+  }
+  const bool alongChannels = s.inStride[3] == 1;
+  const int64_t channel = alongChannels ? number % s.k : number / (s.ho * parts) % s.k;
+  const int64_t part = alongChannels ? number / s.k % parts : number % parts;
+  const int64_t y = alongChannels ? number / (s.k * parts) % s.ho : number / parts % s.ho;
+  const int64_t n = number / (s.ho * parts * s.k);
+  const int64_t outputs = s.k / s.groups;
+  const T* image = in + n * s.inStride[0] + channel / outputs * s.inStride[3];
+  const T* filter =
+      weight + channel / outputs * s.weightStride[0] + channel % outputs * s.weightStride[1];
+  const int64_t first = part * Tune.pixels;
+  const int64_t left = first * Tune.step - s.padW;
+  Sum sums[Tune.pixels] = {};
+  for (int64_t i = 0; i < s.kh; ++i) {
+    const int64_t row = y * s.strideH - s.padH + i * s.dilationH;
+    if (row < 0 || row >= s.h) {
+      continue;
+    }
+    Sum line[kLine];
+    SL_UNROLL
+    for (int e = 0; e < kLine; ++e) {
+      const int64_t column = left + e;
+      line[e] = column >= 0 && column < s.w
+                    ? cast<Sum>(image[row * s.inStride[1] + column * s.inStride[2]])
+                    : Sum{};
+    }
+    SL_UNROLL
+    for (int j = 0; j < Tune.taps; ++j) {
+      const Sum factor = cast<Sum>(filter[i * s.weightStride[3] + j * s.weightStride[4]]);
+      SL_UNROLL
+      for (int p = 0; p < Tune.pixels; ++p) {
+        sums[p] = fma(line[p * Tune.step + j], factor, sums[p]);
+      }
+    }
+  }
+  SL_UNROLL
+  for (int p = 0; p < Tune.pixels; ++p) {
+    if (first + p < s.wo) {
+      finishAt<1>(s, epilogue, ops, &sums[p], n, y, first + p, channel, 1);
+    }
+  }
+}
+
 }  // namespace convolution_detail
 
 /// pointers: epilogue operands, then outputs.
@@ -219,6 +282,9 @@ SL_INLINE void convolution_direct(ConvolutionDirectShape s, Epilogue epilogue, c
   if constexpr (Tune.rows > 0) {
     static_assert(Tune.transposed == 0);
     convolution_detail::byTiles<Tune>(s, epilogue, in, weight, ops);
+  } else if constexpr (Tune.taps > 0) {
+    static_assert(Tune.transposed == 0);
+    convolution_detail::byLines<Tune>(s, epilogue, in, weight, ops);
   } else {
     convolution_detail::byElements<Tune>(s, epilogue, in, weight, ops);
   }

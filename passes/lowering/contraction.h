@@ -217,7 +217,7 @@ class ContractionLowering {
   void putConvolutionStrides(const ConvolutionGeometry& g, mlir::Value in, mlir::Value weight,
                              mlir::Value out);
 
-  mlir::Value packConvolution(mlir::Value weight, const ConvolutionGeometry& g);
+  mlir::Value packConvolution(mlir::Value weight, const ConvolutionGeometry& g, mlir::Value in);
 
   /// Channels in whole pieces of 16 bytes, which the tiles of a device gather at once; those beyond
   /// the image's own are zeros.
@@ -233,6 +233,14 @@ class ContractionLowering {
 
   /// The weight as [k][kh][kw][c], which the tiles of a device read along.
   mlir::Value channelsLastWeight(mlir::Value weight, const ConvolutionGeometry& g);
+
+  /// A depthwise weight as [kh][kw][k], where it is known early and the channels of `in` lie side by
+  /// side; else as it is.
+  mlir::Value tapsFirstWeight(mlir::Value weight, mlir::Value in);
+
+  /// The weight in another order: once in prepare where it is known early, else by a copy.
+  mlir::Value reorderedWeight(mlir::Value weight, kernel::BufferType wanted, llvm::StringRef suffix,
+                              llvm::StringRef why);
 
   /// Strides of the weight as convolution_direct names its dims: group, output, input, kh, kw.
   Exprs directWeightStrides(mlir::Value weight, const ConvolutionGeometry& g);

@@ -88,7 +88,7 @@ LogicalResult ContractionLowering::lowerConvolution() {
     }
     epilogueRows.push_back({strides[0], strides[2], strides[3], strides[1]});
   }
-  Value b = packConvolution(outer(convolution.getWeight()), g);
+  Value b = packConvolution(outer(convolution.getWeight()), g, in);
   putConvolutionSizes(g, in, out4);
   putConvolutionStrides(g, in, b, out4);
   spec_.shape.push_back(lowering_.named("epilogueStride", epilogueStrideAttribute(epilogueRows)));
@@ -166,10 +166,12 @@ void ContractionLowering::putConvolutionStrides(const ConvolutionGeometry& g, Va
   }
 }
 
-Value ContractionLowering::packConvolution(Value weight, const ConvolutionGeometry& g) {
+Value ContractionLowering::packConvolution(Value weight, const ConvolutionGeometry& g, Value in) {
   Value source = lowering_.bufferOf(weight);
   if (spec_.family == "convolution_direct") {
-    return tuneValue("rows") > 0 ? channelsLastWeight(weight, g) : source;
+    return tuneValue("rows") > 0   ? channelsLastWeight(weight, g)
+           : tuneValue("taps") > 0 ? tapsFirstWeight(weight, in)
+                                   : source;
   }
   Exprs strides = lowering_.stridesOf(typeOf(source));
   const Exprs extents = lowering_.extentsOf(typeOf(source));
@@ -283,20 +285,42 @@ Value ContractionLowering::channelsLastWeight(Value weight, const ConvolutionGeo
   if (fits) {
     return source;
   }
-  const kernel::BufferType wanted = lowering_.type(extents, type.getElementType(), strides);
-  constexpr llvm::StringLiteral kWhy = "the convolution reads the channels of a tap side by side";
+  return reorderedWeight(weight, lowering_.type(extents, type.getElementType(), strides),
+                         ".channels_last",
+                         "the convolution reads the channels of a tap side by side");
+}
+
+Value ContractionLowering::tapsFirstWeight(Value weight, Value in) {
+  Value source = lowering_.bufferOf(weight);
+  if (lowering_.stridesOf(typeOf(in))[1] != constant(1) || !isKnownEarly(weight)) {
+    return source;
+  }
+  const Exprs extents = lowering_.extentsOf(typeOf(source));
+  Exprs strides(extents.size(), constant(1));
+  AffineExpr inner = extents[0];
+  for (size_t dim = extents.size(); dim-- > 1;) {
+    strides[dim] = inner;
+    inner = inner * extents[dim];
+  }
+  return reorderedWeight(weight, lowering_.type(extents, typeOf(source).getElementType(), strides),
+                         ".taps_first", "the convolution reads a tap of all channels side by side");
+}
+
+Value ContractionLowering::reorderedWeight(Value weight, kernel::BufferType wanted,
+                                           llvm::StringRef suffix, llvm::StringRef why) {
+  Value source = lowering_.bufferOf(weight);
   if (!isKnownEarly(weight) || lowering_.inPrepare()) {
     Value copied = lowering_.slot(wanted);
-    copyChannels(source, copied, "reorder", kWhy);
+    copyChannels(source, copied, "reorder", why);
     return copied;
   }
   const std::string key =
-      "channels last," + std::to_string(reinterpret_cast<uintptr_t>(source.getAsOpaquePointer()));
+      suffix.str() + "," + std::to_string(reinterpret_cast<uintptr_t>(source.getAsOpaquePointer()));
   Value& prepared = lowering_.shared(key);
   if (!prepared) {
-    prepared = preparedBuffer(weight, ".channels_last", wanted);
+    prepared = preparedBuffer(weight, suffix, wanted);
     lowering_.atEndOfPrepare(
-        [&] { copyChannels(lowering_.viewInPrepare(source), prepared, "pack", kWhy); });
+        [&] { copyChannels(lowering_.viewInPrepare(source), prepared, "pack", why); });
   }
   return prepared;
 }

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import straightline as sl
 import torch
 from cuda_on_host import compare
 from torch import Tensor, nn
@@ -136,3 +138,42 @@ def test_convolutions(
     kind = torch.float32 if isinstance(dtype, str) else dtype
     with allowed(torch.backends.cudnn, tf32):
         _compare(Block().to(kind), (torch.randn(2, channels[0], *image).to(kind),), tmp_path, None, tf32=tf32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(
+    ("channels", "image", "options"),
+    [
+        ((12, 12), (9, 13), {"kernel_size": 7, "padding": 3}),
+        ((96, 96), (40, 40), {"kernel_size": 7, "padding": 3}),
+        ((10, 20), (8, 11), {"kernel_size": (1, 5), "stride": (1, 2), "padding": (0, 3), "bias": False}),
+        ((300, 300), (21, 18), {"kernel_size": 3, "stride": 3, "dilation": (2, 1)}),
+        ((6, 6), (9, 9), {"kernel_size": 3, "dilation": 2, "padding": 2}),
+    ],
+)
+def test_depthwise(
+    channels: tuple[int, int],
+    image: tuple[int, int],
+    options: dict[str, Any],
+    last: bool,
+    dtype: torch.dtype,
+    tmp_path: Path,
+) -> None:
+    """Parts of rows: edges, strides, several results a channel; dilation along a row is an output element a thread."""
+    layer = nn.Conv2d(*channels, groups=channels[0], **options).to(dtype)
+    x = torch.randn(2, channels[0], *image).to(dtype)
+    if last:
+        x = x.contiguous(memory_format=torch.channels_last)
+    _compare(nn.Sequential(layer, nn.Hardswish()), (x,), tmp_path, "convolution_direct")
+
+
+def test_depthwise_by_lines_reads_taps_of_all_channels(tmp_path: Path) -> None:
+    """Where channels lie side by side the weight is turned in prepare; four pixels a thread where threads are enough."""
+    layer = nn.Conv2d(96, 96, 7, padding=3, groups=96).eval().to(memory_format=torch.channels_last)
+    x = torch.randn(1, 96, 56, 56).contiguous(memory_format=torch.channels_last)
+    code = sl.compile(layer, (x,), target="cuda:sm_90", routes=_OWN).code
+    assert ".pixels = 4, .taps = 7, .step = 1" in re.sub(r"\s+", " ", code)
+    assert re.search(r"\.weightStride = \{1, 1, 4704, 672, 96\}", re.sub(r"\s+", " ", code)), code
+    few = sl.compile(layer, (x[:, :, :7, :7],), target="cuda:sm_90", routes=_OWN).code
+    assert ".pixels = 1, .taps = 7" in re.sub(r"\s+", " ", few)

@@ -43,6 +43,13 @@ void scheduleMatmul(kernel::FuncOp function, const CudaArchitecture& device) {
 }
 
 void scheduleConvolution(kernel::FuncOp function, const CudaArchitecture& device) {
+  if (tuneOf(function, "taps") > 0) {
+    const Size parts = shapeOf(function, "wo").dividedUp(tuneOf(function, "pixels"));
+    setGridOfElements(
+        function, product(function.getContext(), {shapeOf(function, "n"), shapeOf(function, "ho"),
+                                                  parts, shapeOf(function, "k")}));
+    return;
+  }
   const Size pixels =
       product(function.getContext(),
               {shapeOf(function, "n"), shapeOf(function, "ho"), shapeOf(function, "wo")});

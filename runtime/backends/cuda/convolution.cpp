@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuda.convolution: every convolution. A product of tiles, gathered from the image, where a group
-// has channels enough; a thread an output element otherwise.
+// has channels enough; depthwise by parts of rows; a thread an output element otherwise.
 #include <cstdio>
 
 #include "kernels.h"
@@ -14,10 +14,17 @@ using sl::native::attribute;
 /// Fewer output channels of a group than these would leave most of a tile empty.
 constexpr int64_t kFewestColumns = 8;
 
+/// A depthwise convolution by lines: most taps of a row, and most inputs that a thread holds.
+constexpr int64_t kMostTaps = 32;
+constexpr int64_t kLongestLine = 40;
+constexpr int64_t kMostPixels = 4;
+/// Threads that a processor should have before one makes several pixels.
+constexpr int64_t kFewestThreads = 128;
+
 /// The problem as a product.
 struct Product {
   int64_t groups, m, n, k;
-  bool isTiled, hasTf32;
+  bool isTiled, isByLines, hasTf32;
   int64_t bytes, tileBytes;
   Target target;
 
@@ -30,6 +37,8 @@ struct Product {
     n = attribute(p, "k", 1) / groups;
     k = attribute(p, "c", 1) / groups * attribute(p, "kh", 1) * attribute(p, "kw", 1);
     isTiled = attribute(p, "transposed", 0) == 0 && n >= kFewestColumns;
+    isByLines = !isTiled && attribute(p, "transposed", 0) == 0 && attribute(p, "c", 1) == groups &&
+                attribute(p, "dilation_w", 1) == 1 && attribute(p, "kw", 1) <= kMostTaps;
     hasTf32 = isTiled && bytes == 4 && attribute(p, "tf32", 0) != 0;
     tileBytes = cuda::tileBytes(operandOf(p, 0).dtype, hasTf32, target);
   }
@@ -52,6 +61,9 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 /// gathered.
 double cost(const sl_problem* p) {
   const Product c(p);
+  if (c.isByLines) {
+    return kLaunchUs + 1.0 + 2e-7 * double(known(c.m, 1024)) * double(c.n * c.groups) * double(c.k);
+  }
   if (!c.isTiled) {
     return kLaunchUs + 1e-6 * double(known(c.m, 1024)) * double(c.n * c.groups) * double(c.k);
   }
@@ -70,20 +82,39 @@ double cost(const sl_problem* p) {
          moved * double(c.bytes) / 1.8e6;
 }
 
+/// As many as leave every processor threads enough, and a line short enough.
+int64_t pixelsOfAThread(const sl_problem* p, const Product& c) {
+  const int64_t columns = attribute(p, "wo", 1);
+  const int64_t rows = known(c.m, columns) / columns * attribute(p, "k", 1);
+  int64_t pixels = kMostPixels;
+  while (pixels > 1 &&
+         (rows * ((columns + pixels - 1) / pixels) < kFewestThreads * c.target.processors ||
+          (pixels - 1) * attribute(p, "stride_w", 1) + attribute(p, "kw", 1) > kLongestLine)) {
+    pixels /= 2;
+  }
+  return pixels;
+}
+
 void tune(const sl_problem* p, int64_t* values) {
   const Product c(p);
   values[0] = attribute(p, "transposed", 0);
+  values[1] = 1;
+  if (c.isByLines) {
+    values[1] = pixelsOfAThread(p, c);
+    values[2] = attribute(p, "kw", 1);
+    values[3] = attribute(p, "stride_w", 1);
+  }
   if (!c.isTiled) {
     return;
   }
   const TileChoice tiles = tileChoice(c.groups, c.m, c.n, c.k, c.tileBytes, c.target);
-  values[1] = tiles.mr;
-  values[2] = tiles.nr;
-  values[3] = tiles.rows;
-  values[4] = tiles.columns;
-  values[5] = tiles.threads;
-  values[6] = tiles.splits;
-  values[7] = c.hasTf32 ? 1 : 0;
+  values[4] = tiles.mr;
+  values[5] = tiles.nr;
+  values[6] = tiles.rows;
+  values[7] = tiles.columns;
+  values[8] = tiles.threads;
+  values[9] = tiles.splits;
+  values[10] = c.hasTf32 ? 1 : 0;
 }
 
 void note(const sl_problem* p, char* text, size_t bytes) {
@@ -93,10 +124,12 @@ void note(const sl_problem* p, char* text, size_t bytes) {
   }
 }
 
-constexpr sl_tunable kTunables[] = {
-    {"transposed", 0, 0, 1},       {"mr", 0, 0, 64},       {"nr", 0, 0, 64},
-    {"rows", 0, 0, 128},           {"columns", 0, 0, 128}, {"threads", 0, 0, 1024},
-    {"splits", 1, 1, kMostSplits}, {"tf32", 0, 0, 1}};
+constexpr sl_tunable kTunables[] = {{"transposed", 0, 0, 1},   {"pixels", 1, 1, kMostPixels},
+                                    {"taps", 0, 0, kMostTaps}, {"step", 1, 1, 64},
+                                    {"mr", 0, 0, 64},          {"nr", 0, 0, 64},
+                                    {"rows", 0, 0, 128},       {"columns", 0, 0, 128},
+                                    {"threads", 0, 0, 1024},   {"splits", 1, 1, kMostSplits},
+                                    {"tf32", 0, 0, 1}};
 
 constexpr sl_operand_facts kOperands[] = {
     {"x", SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32 | SL_TYPE_F64, 0,

@@ -27,6 +27,9 @@ double cost(const sl_problem* p) {
   const int64_t batch = attribute(p, "batch", 1), m = attribute(p, "m", kUnknown),
                 n = attribute(p, "n", kUnknown);
   const int64_t k = attribute(p, "k", kUnknown), bytes = tileBytesOf(p);
+  if (bytes == 2 && known(m, 64) > 16) {
+    return warpTileMicroseconds(batch, m, n, k, hasTf32(p) ? 4 : 2, targetOf(p));
+  }
   const double us = tileMicroseconds(batch, m, n, k, bytes, targetOf(p));
   if (!hasTf32(p) || known(m, 64) > 16) {
     return us;

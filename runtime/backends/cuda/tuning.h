@@ -6,6 +6,7 @@
 #define STRAIGHTLINE_BACKENDS_CUDA_TUNING_H
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "backends/native/problem.h"
@@ -218,6 +219,32 @@ inline double tileMicroseconds(int64_t batch, int64_t m, int64_t n, int64_t k, i
   const double rounds = std::max(1.0, tiles * double(c.splits) / double(2 * target.processors));
   return kLaunchUs + rounds * stepUs * double(known(k, 1024)) / double(c.splits) +
          (c.splits > 1 ? kSyncUs : 0);
+}
+
+/// Products of more than 16 rows by tensor cores. Fits what was measured on an H100 with a bias and
+/// a residual (50 products of 49 to 50,176 rows in bfloat16 and TF32), nearly all within a quarter:
+/// a step of the reduction takes a tile some time, however alone it is on its processor, and a
+/// processor some time for each of its tiles.
+inline double warpTileMicroseconds(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t bytes,
+                                   const Target& target) {
+  struct Step {
+    double aloneUs, sharedUs;
+  };
+  constexpr Step kOfBfloat[] = {{0.0051, 0.0023}, {0.0115, 0.006}, {0.0215, 0.022}};
+  constexpr Step kOfTf32[] = {{0.0117, 0.0051}, {0.0252, 0.0145}, {0.053, 0.047}};
+  constexpr double kBeginUs = 0.5, kMeetUs = 2.0, kBytesPerUs = 3.0e6;
+  const TileChoice c = tileChoice(batch, m, n, k, 2, target);
+  const Step step = (bytes == 4 ? kOfTf32 : kOfBfloat)[c.rows >= 128 ? 2 : c.rows >= 64 ? 1 : 0];
+  const double tiles = double(known(batch, 8) * ceilDivide(known(m, 64), c.rows) *
+                              ceilDivide(known(n, 1024), c.columns));
+  // Tiles of one round overlap with those of the next.
+  const double share = tiles * double(c.splits) / double(target.processors);
+  const double perProcessor = (share + std::ceil(share)) / 2;
+  const double results = double(known(batch, 8) * known(m, 64)) * double(known(n, 1024));
+  return kLaunchUs + kBeginUs +
+         std::max(step.aloneUs, step.sharedUs * perProcessor) * double(known(k, 1024)) /
+             double(c.splits) +
+         results * double(bytes) / kBytesPerUs + (c.splits > 1 ? kMeetUs : 0);
 }
 
 /// Tunables of family attention (codegen/kernels/cuda_attention.h).

@@ -51,8 +51,20 @@ def _convolution(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         "groups": a.groups,
     }
     if rank == 3:
+        if _is_made_of_numbers(node.args[1]):
+            raise Reject(
+                "a convolution over 3 dims by a weight that is no tensor of the model", "a parameter or buffer"
+            )
         return ctx.reshape(convolution3d(ctx, x, a.weight, a.bias, attributes, inner), type.extents)
     return ctx.reshape(ctx.emit_one("convolution", [x, a.weight, a.bias], inner, attributes), type.extents)
+
+
+def _is_made_of_numbers(node: torch.fx.Node) -> bool:
+    """Whether nothing but factories is behind a node: prepare does not pack such weights yet."""
+    name = str(node.target)
+    if name.startswith("aten.new_") or "_like." in name:
+        return True
+    return node.op == "call_function" and all(_is_made_of_numbers(source) for source in node.all_input_nodes)
 
 
 def _pool(ctx: Importer, op: str, x: Tensor, type: TensorType, attributes: dict[str, Any]) -> Tensor:

@@ -47,6 +47,7 @@ from straightline.capture.torch import (  # noqa: F401  (the families register t
     aten_quantized,
     aten_reduction,
     aten_resize,
+    aten_sampling,
     aten_shape,
     aten_volumes,
 )

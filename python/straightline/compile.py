@@ -268,7 +268,9 @@ def compile(
         raise UserError(f"an ExportedProgram has one example of its own but {len(examples)} are given")
     place, number = _place(model, examples, chosen)
     request = _request(chosen, place, number)
-    with _ending.held_off(), kept_interrupts() as check_interrupts, CompileProgress() as progress:
+    compiler = "clang" if place == "cpu" else "NVRTC and clang"
+    shown = CompileProgress(getattr(model, "__name__", type(model).__name__), compiler)
+    with _ending.held_off(), kept_interrupts() as check_interrupts, shown as progress:
         tuning = None
         if chosen.tune:
             machine = processor() if place == "cpu" else _targets.machine(number)

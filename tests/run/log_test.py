@@ -162,11 +162,19 @@ def test_progress_on_a_terminal(model: nn.Module, monkeypatch: pytest.MonkeyPatc
     sl.compile(model, (X,))
     assert terminal.getvalue() == ""
 
+    hold_up(terminal, "straightline", monkeypatch)
+    sl.compile(model, (X,), threads=1)
+    written = terminal.getvalue()
+    assert f"straightline {type(model).__name__}: " in written
+    assert written.endswith("\x1b[2K"), "the line is erased in the end"
+    assert not [thread for thread in threading.enumerate() if thread.name == "straightline-progress"]
+
+
+def hold_up(stream: io.StringIO, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compilations last until the text was shown, and show at once what they do."""
     shown = threading.Event()
-    write = terminal.write
-    monkeypatch.setattr(
-        terminal, "write", lambda text: (shown.set() if "straightline" in text else None, write(text))[1]
-    )
+    write = stream.write
+    monkeypatch.setattr(stream, "write", lambda part: (shown.set() if text in part else None, write(part))[1])
     monkeypatch.setattr(_progress, "_SILENT_SECONDS", 0.0)
     real = _compiler.compile
 
@@ -176,9 +184,24 @@ def test_progress_on_a_terminal(model: nn.Module, monkeypatch: pytest.MonkeyPatc
         return result
 
     monkeypatch.setattr(_compiler, "compile", held_up)
+
+
+def test_progress_where_the_environment_says_so(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRAIGHTLINE_PROGRESS", "1")
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with monkeypatch.context() as held:
+        hold_up(stream, "compiling kernels with clang", held)
+        sl.compile(model, (X,), threads=1)
+    monkeypatch.setenv("STRAIGHTLINE_PROGRESS", "0")
+    monkeypatch.setattr(_progress, "_SILENT_SECONDS", 0.0)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
     sl.compile(model, (X,), threads=1)
-    assert "straightline" in terminal.getvalue()
-    assert not [thread for thread in threading.enumerate() if thread.name == "straightline-progress"]
+    assert terminal.getvalue() == ""
+    monkeypatch.setenv("STRAIGHTLINE_PROGRESS", "yes")
+    with pytest.raises(sl.UserError, match="STRAIGHTLINE_PROGRESS is 'yes' but must be '0' or '1'"):
+        sl.compile(model, (X,), threads=1)
 
 
 def test_no_progress_elsewhere(

@@ -36,9 +36,11 @@ class Ops(nn.Module):
     def __init__(self, functions: list[Callable[[Tensor], Any]]) -> None:
         super().__init__()
         self._functions = functions
+        self._layers = nn.ModuleList([function for function in functions if isinstance(function, nn.Module)])
 
     def forward(self, x: Tensor) -> list[Any]:
-        return [function(x) for function in self._functions]
+        layers = iter(self._layers)
+        return [next(layers)(x) if isinstance(function, nn.Module) else function(x) for function in self._functions]
 
 
 def aten_ops(compiled: Any) -> list[str]:

@@ -12,9 +12,8 @@ from straightline.capture.builder import Extent, TensorType
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.torch.aten_linear import needs_native_floats
 from straightline.capture.torch.aten_resize import adaptive_average
-from straightline.capture.torch.importer import NEAREST, Arguments, Importer, converter, read_results
-
-NEAREST["aten.max_pool3d"] = NEAREST["aten.avg_pool3d"] = "two-dimensional pooling"
+from straightline.capture.torch.aten_volumes import convolution3d
+from straightline.capture.torch.importer import Arguments, Importer, converter, read_results
 
 
 def _pair(values: Any, count: int = 2) -> list[int]:
@@ -32,8 +31,6 @@ def _pair(values: Any, count: int = 2) -> list[int]:
 def _convolution(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     needs_native_floats("convolution", a.input)
     rank = a.weight.rank - 2
-    if rank > 2:
-        raise Reject(f"convolution over {rank} dims, native kernels have up to 2", "conv2d")
     type = ctx.result_type(node)
     if a.input.rank == rank + 1:
         x, inner = ctx.reshape(a.input, (1, *a.input.extents)), TensorType(type.dtype, (1, *type.extents))
@@ -53,7 +50,21 @@ def _convolution(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         "output_padding": _pair(a.get("output_padding", 0), rank),
         "groups": a.groups,
     }
+    if rank == 3:
+        if _is_made_of_numbers(node.args[1]):
+            raise Reject(
+                "a convolution over 3 dims by a weight that is no tensor of the model", "a parameter or buffer"
+            )
+        return ctx.reshape(convolution3d(ctx, x, a.weight, a.bias, attributes, inner), type.extents)
     return ctx.reshape(ctx.emit_one("convolution", [x, a.weight, a.bias], inner, attributes), type.extents)
+
+
+def _is_made_of_numbers(node: torch.fx.Node) -> bool:
+    """Whether nothing but factories is behind a node: prepare does not pack such weights yet."""
+    name = str(node.target)
+    if name.startswith("aten.new_") or "_like." in name:
+        return True
+    return node.op == "call_function" and all(_is_made_of_numbers(source) for source in node.all_input_nodes)
 
 
 def _pool(ctx: Importer, op: str, x: Tensor, type: TensorType, attributes: dict[str, Any]) -> Tensor:

@@ -186,23 +186,88 @@ def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     lead = -3 if a.enable_gqa else -2
     batch = broadcast(broadcast(q.extents[:lead], k.extents[:lead]), v.extents[:lead])
     q, k, v = (ctx.expand(x, (*batch, *x.extents[lead:])) for x in (q, k, v))
-    if q.rank > 4 or width != v.extents[-1] or not isinstance(width, int):
-        raise Reject(
-            f"attention of rank {q.rank} with heads of {width} and {v.extents[-1]}, "
-            "the native kernel has rank 4 and one static head size",
-            "rank 4",
-        )
+    if not isinstance(width, int) or not isinstance(v.extents[-1], int):
+        raise Reject("attention over a dynamic head size", "a constant head size")
     mask = a.attn_mask
+    if q.rank > 4:
+        q, k, v, mask = _of_rank_4(ctx, q, k, v, mask)
     if mask is not None:  # boolean (True attends) or added to the scores
         mask = ctx.expand(mask, (*q.extents[:-1], k.extents[-2]))
-    if a.scale is None:
-        scale = 1.0 / math.sqrt(width) if width else 1.0
+    scale = float(a.scale) if a.scale is not None else 1.0 / math.sqrt(width) if width else 1.0
+    if width == v.extents[-1]:
+        result = _attend(ctx, q, k, v, mask, bool(a.is_causal), scale)
     else:
-        scale = float(a.scale)
-    attributes = {"is_causal": bool(a.is_causal), "scale": scale}
+        result = _of_two_widths(ctx, q, k, v, mask, bool(a.is_causal), scale)
+    return ctx.reshape(result, ctx.result_type(node).extents)
+
+
+def _attend(
+    ctx: Importer, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float
+) -> Tensor:
     type = TensorType(q.dtype, (*q.extents[:-1], v.extents[-1]))
-    operands = [q, k, v, mask]
-    return ctx.emit_one("scaled_dot_product_attention", operands, type, attributes)
+    attributes = {"is_causal": is_causal, "scale": scale}
+    return ctx.emit_one("scaled_dot_product_attention", [q, k, v, mask], type, attributes)
+
+
+def _of_two_widths(
+    ctx: Importer, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float
+) -> Tensor:
+    """Attention whose values are wider or narrower than its keys: as products, or with zeros beside the narrower ones.
+
+    Products round scores to the element type, leave rows that see nothing to softmax, and sum over the keys.
+    """
+    is_counted = isinstance(k.extents[-2], int) or ctx.device != "cpu"
+    if mask is None and q.dtype in ("f32", "f64") and is_counted and q.rank >= 3:
+        return _products(ctx, q, k, v, is_causal, scale)
+    width = max(int(str(q.extents[-1])), int(str(v.extents[-1])))
+    wide = [_widened(ctx, x, width) for x in (q, k, v)]
+    result = _attend(ctx, wide[0], wide[1], wide[2], mask, is_causal, scale)
+    return ctx.slice(result, result.rank - 1, 0, int(str(v.extents[-1])), v.extents[-1])
+
+
+def _products(ctx: Importer, q: Tensor, k: Tensor, v: Tensor, is_causal: bool, scale: float) -> Tensor:
+    (queries, width), keys = q.extents[-2:], k.extents[-2]
+    outer = k.extents[:-2]
+    # Heads that share keys are rows of one product.
+    rows = queries if q.extents[-3] == outer[-1] else queries * (int(str(q.extents[-3])) // int(str(outer[-1])))
+    scaled = ctx.emit_one("mul", [q, ctx.operand(scale, q.type)], q.type)
+    turned = ctx.permute(k, [*range(k.rank - 2), k.rank - 1, k.rank - 2])
+    scores = _matmul(ctx, ctx.reshape(scaled, (*outer, rows, width)), turned)
+    scores = ctx.reshape(scores, (*q.extents[:-1], keys))
+    if is_causal:
+        place = [ctx.emit_one("iota", [], TensorType("i64", (n,)), {"start": 0, "step": 1}) for n in (queries, keys)]
+        row, column = ctx.reshape(place[0], (queries, 1)), ctx.reshape(place[1], (1, keys))
+        sides = [ctx.expand(x, (queries, keys)) for x in (row, column)]
+        seen = ctx.expand(ctx.emit_one("ge", sides, TensorType("i1", (queries, keys))), scores.extents)
+        scores = ctx.emit_one("where", [seen, scores, ctx.operand(-math.inf, scores.type)], scores.type)
+    weights = ctx.emit_one("softmax", [scores], scores.type, {"dim": scores.rank - 1})
+    result = _matmul(ctx, ctx.reshape(weights, (*outer, rows, keys)), v)
+    return ctx.reshape(result, (*q.extents[:-1], v.extents[-1]))
+
+
+def _widened(ctx: Importer, x: Tensor, width: int) -> Tensor:
+    missing = width - int(str(x.extents[-1]))
+    if not missing:
+        return x
+    type = TensorType(x.dtype, (*x.extents[:-1], width))
+    return ctx.emit_one("constant_pad_nd", [x], type, {"pad": [0, missing], "value": 0.0})
+
+
+def _of_rank_4(
+    ctx: Importer, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Queries, keys, values and mask with all dims but the last three as one."""
+    outer = q.extents[:-3]
+    count = _rows(outer)
+    if count is None:
+        raise Reject(f"attention of rank {q.rank} with two named extents outside", "rank 4")
+    q, k, v = (ctx.reshape(x, (count, *x.extents[-3:])) for x in (q, k, v))
+    if mask is not None and any(extent != 1 for extent in mask.extents[:-3]):
+        mask = ctx.expand(mask, (*outer, *mask.extents[-3:]))
+        mask = ctx.reshape(mask, (count, *mask.extents[-3:]))
+    elif mask is not None:
+        mask = ctx.reshape(mask, mask.extents[-3:])
+    return q, k, v, mask
 
 
 # Recurrent ------------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ Op = torch._ops.OpOverload
 _WHOLE = frozenset(
     f"aten.{name}"
     for name in (
-        "im2col.default", "col2im.default", "trace.default", "item.default",
+        "trace.default", "item.default",
     )
 )  # fmt: skip
 

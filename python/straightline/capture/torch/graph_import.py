@@ -39,13 +39,17 @@ from straightline.capture.torch import (  # noqa: F401  (the families register t
     aten_control,
     aten_convolution,
     aten_elementwise,
+    aten_factories,
     aten_indexing,
     aten_linear,
     aten_order,
+    aten_patches,
     aten_quantized,
     aten_reduction,
     aten_resize,
+    aten_sampling,
     aten_shape,
+    aten_volumes,
 )
 from straightline.capture.torch.aten_reduction import OF_SOME_ELEMENT
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph

@@ -50,11 +50,20 @@ def resampling_of(matrix: torch.Tensor) -> Resampling:
     last = size - 1 - used.flip(0).int().argmax(0)
     taps = int((last - first).max()) + 1
     steps = first + torch.arange(taps)[:, None]
-    # Where there are fewer, the last element is read again and its weight divided: a weight of 0 would make NaN of an infinity.
     places = torch.minimum(steps, last)
-    times = (places == last).sum(0)
-    weights = torch.where(places == last, matrix.gather(0, last[None]) / times, matrix.gather(0, places))
-    return Resampling(places, weights)
+    return Resampling(places, halving_weights(places, matrix.gather(0, places)))
+
+
+def halving_weights(places: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """The weights where a column with too few places reads its last one again: halves and quarters of that one's weight.
+
+    These add up without rounding. A weight of 0 would make NaN of an infinity.
+    """
+    taps = places.shape[0]
+    first = (places == places[-1]).int().argmax(0)
+    tap = torch.arange(taps)[:, None]
+    halvings = torch.minimum(tap - first + 1, taps - 1 - first).clamp(min=0)
+    return weights * torch.where(tap >= first, 0.5**halvings, 1.0)
 
 
 def whole_factor(places: torch.Tensor, size: int) -> int:

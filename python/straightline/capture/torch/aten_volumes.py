@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions and pools over three dims, as ones over two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from straightline.capture.builder import Dim, TensorType
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor
+from straightline.capture.torch.importer import Arguments, Importer, converter, read_results
+
+#: Up to this many channels all places of the depth are channels of one convolution; above, the sum of one each is faster.
+_FEW_CHANNELS = 16
+
+
+def convolution3d(
+    ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, how: dict[str, Any], type: TensorType
+) -> Tensor:
+    """A convolution of x [n, c, d, h, w] with weight [o, c / groups, kd, kh, kw], or a transposed one.
+
+    Args:
+        ctx: the import.
+        x: what is convolved.
+        weight: a transposed one has [c, o / groups, kd, kh, kw].
+        bias: one number an output channel.
+        how: the attributes of `op.convolution`, with three numbers each.
+        type: that of the result.
+    """
+    if how["transposed"]:
+        return _transposed(ctx, x, weight, bias, how, type)
+    kernel = weight.extents[2:]
+    if list(kernel) == how["stride"] and how["groups"] == 1 and not any(how["padding"]):
+        if how["dilation"] == [1, 1, 1]:
+            return _patches(ctx, x, weight, bias, type)
+    c, (kd, kh, kw) = int(str(x.extents[1])), (int(str(size)) for size in kernel)
+    if ctx.device == "cpu" and c < 5 and kd > 1 and kh * kw > 36:
+        raise Reject(f"a convolution of {c} channels with a kernel of {kd} x {kh} x {kw}, where torch's is faster")
+    is_half = x.dtype in ("f16", "bf16")
+    if is_half and how["groups"] != 1 and kd != 1:
+        raise Reject(
+            "convolution over 3 dims of halves in groups, which would round each place of the depth", "float32"
+        )
+    shifted = _along_depth(ctx, x, weight, how, type)
+    flat = {name: value[1:] if isinstance(value, list) else value for name, value in how.items()}
+    images = TensorType(x.dtype, (type.extents[0] * type.extents[2], type.extents[1], *type.extents[3:]))
+    few = how["groups"] == 1 and (is_half or c <= _FEW_CHANNELS)
+    if few and len(shifted) > 1:
+        joined = ctx.cat(shifted, 1, TensorType(x.dtype, (shifted[0].extents[0], *_times(shifted[0], len(shifted)))))
+        o = weight.extents[0]
+        planes = ctx.reshape(ctx.permute(weight, [0, 2, 1, 3, 4]), (o, c * kd, kh, kw))
+        total = ctx.emit_one("convolution", [joined, planes, bias], images, flat)
+    else:
+        total = None
+        for place, part in enumerate(shifted):
+            term = ctx.emit_one(
+                "convolution", [part, ctx.select(weight, 2, place), bias if place == 0 else None], images, flat
+            )
+            total = term if total is None else ctx.emit_one("add", [total, term], images)
+    assert total is not None
+    apart = ctx.reshape(total, (type.extents[0], type.extents[2], type.extents[1], *type.extents[3:]))
+    return ctx.permute(apart, [0, 2, 1, 3, 4])
+
+
+def _times(x: Tensor, count: int) -> tuple[Dim, ...]:
+    return (x.extents[1] * count, *x.extents[2:])
+
+
+def _along_depth(ctx: Importer, x: Tensor, weight: Tensor, how: dict[str, Any], type: TensorType) -> list[Tensor]:
+    """For each place of the kernel's depth the images that it meets, [n * depth of the result, c, h, w]."""
+    before, (n, c, d, h, w) = how["padding"][0], x.extents
+    if before:
+        pads = {"pad": [0, 0, 0, 0, before, before], "value": 0.0}
+        x = ctx.emit_one("constant_pad_nd", [x], TensorType(x.dtype, (n, c, d + 2 * before, h, w)), pads)
+    images = ctx.permute(x, [0, 2, 1, 3, 4])
+    depth, step = int(str(type.extents[2])), how["stride"][0]
+    shifted = []
+    for place in range(int(str(weight.extents[2]))):
+        start = place * how["dilation"][0]
+        part = ctx.slice(images, 1, start, start + (depth - 1) * step + 1, depth, step)
+        shifted.append(ctx.reshape(part, (n * depth, c, h, w)))
+    return shifted
+
+
+def _patches(ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, type: TensorType) -> Tensor:
+    """Windows that do not overlap are rows of a product."""
+    (n, c), (o, _, *kernel), counts = x.extents[:2], weight.extents, type.extents[2:]
+    for dim, (count, length) in enumerate(zip(counts, kernel), 2):
+        x = ctx.slice(x, dim, 0, int(str(count * length)), count * length)
+    apart = ctx.reshape(x, (n, c, *(size for pair in zip(counts, kernel) for size in pair)))
+    places = n * counts[0] * counts[1] * counts[2]
+    width = c * kernel[0] * kernel[1] * kernel[2]
+    rows = ctx.reshape(ctx.permute(apart, [0, 2, 4, 6, 1, 3, 5, 7]), (places, width))
+    product = ctx.emit_one("linear", [rows, ctx.reshape(weight, (o, width)), bias], TensorType(x.dtype, (places, o)))
+    return ctx.permute(ctx.reshape(product, (n, *counts, o)), [0, 4, 1, 2, 3])
+
+
+def _transposed(
+    ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, how: dict[str, Any], type: TensorType
+) -> Tensor:
+    """A transposed convolution whose windows do not overlap along the depth: each place of it is one over two dims."""
+    depth = int(str(weight.extents[2]))
+    first = [how[name][0] for name in ("stride", "padding", "dilation", "output_padding")]
+    if first != [depth, 0, 1, 0]:
+        raise Reject(
+            f"a transposed convolution of depth {depth} with stride, padding, dilation, output_padding {first} along it",
+            "a stride equal to the depth, without padding",
+        )
+    n, c, d, h, w = x.extents
+    images = ctx.reshape(ctx.permute(x, [0, 2, 1, 3, 4]), (n * d, c, h, w))
+    flat = {name: value[1:] if isinstance(value, list) else value for name, value in how.items()}
+    o, sizes = type.extents[1], type.extents[3:]
+    inner = TensorType(x.dtype, (n * d, o, *sizes))
+    planes = []
+    for place in range(depth):
+        plane = ctx.emit_one("convolution", [images, ctx.select(weight, 2, place), bias], inner, flat)
+        planes.append(ctx.reshape(plane, (n, d, 1, o, *sizes)))
+    stacked = ctx.cat(planes, 2, TensorType(x.dtype, (n, d, depth, o, *sizes)))
+    return ctx.permute(ctx.reshape(stacked, (n, d * depth, o, *sizes)), [0, 2, 1, 3, 4])
+
+
+# Pools ----------------------------------------------------------------------------------------------------------------
+
+
+def _triple(values: Any) -> list[int]:
+    listed = list(values) if isinstance(values, (list, tuple)) else [values]
+    return listed * 3 if len(listed) == 1 else listed
+
+
+def _pooled(ctx: Importer, op: str, x: Tensor, a: Arguments, sizes: Sequence[Dim], more: dict[str, Any]) -> Tensor:
+    """A pool over the last three dims: over the last two, then over the first of them."""
+    kernel = _triple(a.kernel_size)
+    each = {"kernel_size": kernel, "stride": _triple(a.stride) if a.stride else kernel, "padding": _triple(a.padding)}
+    neutral = {"kernel_size": 1, "stride": 1, "padding": 0, "dilation": 1}
+    if "dilation" in a.values:
+        each["dilation"] = _triple(a.dilation)
+    if not all(isinstance(extent, int) for extent in x.extents[-4:]):
+        raise Reject("a pool over 3 dims with a dynamic size other than the batch", "static channels and image")
+    (c, d, h, w), n = x.extents[-4:], x.extents[0] if x.rank == 5 else 1
+    shared = {"ceil_mode": bool(a.ceil_mode)} | more
+    inner = {name: values[1:] for name, values in each.items()}
+    planes = ctx.reshape(x, (n, c * d, h, w))
+    planes = ctx.emit_one(op, [planes], TensorType(x.dtype, (n, c * d, *sizes[1:])), inner | shared)
+    outer = {name: [values[0], neutral[name]] for name, values in each.items()}
+    columns = ctx.reshape(planes, (n, c, d, sizes[1] * sizes[2]))
+    columns = ctx.emit_one(op, [columns], TensorType(x.dtype, (n, c, sizes[0], sizes[1] * sizes[2])), outer | shared)
+    return ctx.reshape(columns, (*x.extents[:-3], *sizes))
+
+
+@converter("aten.max_pool3d.default", "aten.max_pool3d_with_indices.default")
+def _max_pool3d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    if str(node.target) == "aten.max_pool3d.default":
+        return _pooled(ctx, "max_pool2d", a.self, a, ctx.result_type(node).extents[-3:], {})
+    if 1 in read_results(node):
+        raise Reject("the indices of max_pool3d are used", "max_pool3d without return_indices")
+    return [_pooled(ctx, "max_pool2d", a.self, a, ctx.result_type(node, 0).extents[-3:], {}), None]
+
+
+@converter("aten.avg_pool3d.default")
+def _avg_pool3d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    type = ctx.result_type(node)
+    if type.dtype not in FLOATS:
+        raise Reject(f"an average of {type.dtype}, native kernels have floats", "float32")
+    x = ctx.cast(a.self, "f64" if type.dtype == "f64" else "f32")
+    more: dict[str, Any] = {"count_include_pad": bool(a.count_include_pad)}
+    if a.divisor_override is not None:
+        more["divisor_override"] = 1
+    result = _pooled(ctx, "avg_pool2d", x, a, type.extents[-3:], more)
+    if a.divisor_override is not None:
+        result = ctx.emit_one("div", [result, ctx.operand(float(a.divisor_override), result.type)], result.type)
+    return ctx.cast(result, type.dtype)

@@ -11,11 +11,11 @@
 //   products' fusion
 //
 // Runs after select-kernels and looks at linears to which the estimates gave a kernel whose
-// problems may be asked as a group (sl_kernel_desc.group_op). Whether a group is taken decides the
-// registry: a kernel for that op must accept it, and cost less than what it stands for. A route for
-// linear to another kernel leaves none. A group is worth more than what measuring its products one
-// by one could tell, so what was measured for one of them (#op.options) counts only where it stays
-// by itself, and op.candidates lists only such ones.
+// problems may be asked as a group (sl_kernel_desc.group_op). The registry decides about a group:
+// a kernel for that op must accept it, and cost less than what it stands for. A route for linear to
+// another kernel leaves none. A group is worth more than what measuring its products one by one
+// could tell, so what was measured for one of them (#op.options) counts only where it stays by
+// itself, and op.candidates lists only such ones.
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
 #include "mlir/IR/IRMapping.h"

@@ -5,7 +5,7 @@
 // Measured choices of the module come before the estimates where they are candidates, and only there.
 // LIST: op.candidates = [
 // LIST-SAME: #op.measurement<key = "linear(1x64:f32,10x64:f32c)->1x10:f32@1"
-// LIST-SAME: module = "module {{.*}}op.parameter
+// LIST-SAME: module = "module {{[^"]*}}op.parameter
 // LIST-SAME: candidates = ["native.gemm[mr:1,nr:16,kc:0,mc:96,prefetch:0,prefetchStreams:1]",
 module attributes {op.options = #op.options<choices = {"linear(1x64:f32,10x64:f32c)->1x10:f32@1" = "native.gemv[rows:4,mr:1]",
                                  "linear(2x64:f32,10x64:f32c)->2x10:f32@1" = "native.magic[mr:1]",

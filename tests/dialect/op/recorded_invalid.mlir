@@ -141,7 +141,7 @@ module attributes {op.candidates = ["a"]} {
 // -----
 
 // expected-error @+1 {{measurement: candidates ["a"] with 0 at_edge_us, expected one for each string (measurement_c1)}}
-module attributes {op.candidates = [#op.measurement<key = "k", module = "m", candidates = ["a"], at_edge_us = array<f64>>]} {
+module attributes {op.candidates = [#op.measurement<key = "k", module = "m", candidates = ["a"], at_edge_us = []>]} {
 }
 
 // -----

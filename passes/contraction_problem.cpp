@@ -42,7 +42,7 @@ bool isKnownEarly(Value tensor) {
     auto function = op->getParentOfType<mlir::func::FuncOp>();
     return !function || !op::hasLiveParameters(function);
   }
-  return op::isPrepared(op) || llvm::isa<op::ConstantOp, op::FullOp>(op) ||
+  return op::isPrepared(op) || llvm::isa<op::ConstantOp>(op) ||
          (op->hasTrait<op::View>() && isKnownEarly(op->getOperand(0)));
 }
 

@@ -8,6 +8,7 @@ import straightline as sl
 import torch
 from policy import check
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 def test_a_part_in_two_concatenations() -> None:
@@ -200,3 +201,10 @@ def test_a_result_of_which_more_is_prepared() -> None:
         gate.zero_()  # the caller's own
         assert torch.equal(compiled(torch.zeros(3, 6))[0], expected)
     check(literals, (torch.randn(3, 6),))
+
+
+def test_weights_made_of_one_number() -> None:
+    """They are made in run, so they are packed there too: this was an operand that does not dominate its use."""
+    check(lambda x: F.conv2d(x, x.new_ones(3, 1, 2, 2)), (torch.randn(2, 1, 6, 5),))
+    check(lambda x: F.linear(x, torch.full((40, 24), 0.5)), (torch.randn(33, 24),))
+    check(lambda x: x @ torch.full((24, 1), 2.0).expand(24, 48), (torch.randn(33, 24),))

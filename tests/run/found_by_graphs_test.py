@@ -206,5 +206,5 @@ def test_a_result_of_which_more_is_prepared() -> None:
 def test_weights_made_of_one_number() -> None:
     """They are made in run, so they are packed there too: this was an operand that does not dominate its use."""
     check(lambda x: F.conv2d(x, x.new_ones(3, 1, 2, 2)), (torch.randn(2, 1, 6, 5),))
-    check(lambda x: F.linear(x, torch.full((40, 24), 0.5)), (torch.randn(33, 24),))
-    check(lambda x: x @ torch.full((24, 1), 2.0).expand(24, 48), (torch.randn(33, 24),))
+    check(lambda x: F.linear(x, x.new_full((40, 24), 0.5)), (torch.randn(33, 24),))
+    check(lambda x: x @ x.new_full((24, 1), 2.0).expand(24, 48), (torch.randn(33, 24),))

@@ -24,7 +24,7 @@ bool isFixedInRun(mlir::Value tensor);
 
 /// Whether some kernel of a run reads or writes the tensor where the caller has it: it is an
 /// argument of the function, a result, or a view of one, also by way of loops and branches that
-/// hand it on, and the program may be launched as a graph of a device (its options do not say launch = "stream").
+/// hand it on, and the program may be launched as a graph (its options do not say "stream").
 bool isAtGraphEdge(mlir::Value tensor);
 
 /// Numbers of a 2-D convolution; a 1-D one has h = 1 and kh = 1.

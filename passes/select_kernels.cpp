@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses a kernel for every contraction by asking the registry, and records it
 // (#op.kernel_choice) with the reasons for it and against its rivals. A route of the module
-// (#op.options) leaves only the kernels that it allows; `prefer=BACKEND` takes that backend's kernel
+// (#op.options) leaves only kernels that it allows; `prefer=BACKEND` takes that backend's kernel
 // wherever it has one that accepts, whatever its cost; `avoid=PROPERTY` never takes a kernel that
 // has it. A measured choice of the module, by the key of the problem, comes before the cost. With
-// `list` the module gets a row (#op.measurement) for each contraction that may be measured. It is an
-// error if no kernel takes a fusion; all are reported before the pass fails.
+// `list` the module gets a row (#op.measurement) for each contraction that may be measured. It is
+// an error if no kernel takes a fusion; all are reported before the pass fails.
 #include "dialect/error_kind.h"
 #include "dialect/op/recorded.h"
 #include "llvm/ADT/StringSet.h"

@@ -11,7 +11,7 @@
 //   gathered from the image while it is copied to shared memory, in pieces of 16 bytes where the
 //   channels of a pixel are contiguous. The weight's layout is [group][k][kh][kw][c]. The grid has
 //   `splits` blocks for every tile of every group.
-// - taps > 0: depthwise, a thread computes `pixels` neighbours of an output row and reads each input
+// - taps > 0: depthwise, a thread computes `pixels` neighbours of an output row, reads each input
 //   of a row of taps once. Where the channels of a pixel are contiguous, the weight's layout should
 //   be [kh][kw][k].
 // - neither: a thread computes one output element, from any weight; for few channels a group, and

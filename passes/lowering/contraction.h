@@ -234,7 +234,7 @@ class ContractionLowering {
   /// The weight as [k][kh][kw][c], which the tiles of a device read along.
   mlir::Value channelsLastWeight(mlir::Value weight, const ConvolutionGeometry& g);
 
-  /// A depthwise weight as [kh][kw][k], where it is known early and the channels of `in` lie side by
+  /// A depthwise weight as [kh][kw][k], where it is known early and channels of `in` lie side by
   /// side; else as it is.
   mlir::Value tapsFirstWeight(mlir::Value weight, mlir::Value in);
 

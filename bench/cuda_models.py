@@ -289,7 +289,7 @@ def _line(record: dict[str, Any]) -> str:
 def main() -> int:
     """The command."""
     parser = cuda_results.parser(__doc__)
-    parser.add_argument("--only", nargs="*", help="cases whose name begins with one of these")
+    parser.add_argument("--only", nargs="*", help="cases of that name, or whose name begins so")
     parser.add_argument("--peers", nargs="*", default=[], help="modes of torch.compile")
     parser.add_argument("--kernels", action="store_true", help="what our kernels take, nothing else")
     parser.add_argument("--seconds", type=float, default=240, help="for a case")
@@ -302,7 +302,11 @@ def main() -> int:
     if options.case:
         print(json.dumps(_measure(options.case, options)))
         return 0
-    names = [name for name in cases() if not options.only or any(name.startswith(word) for word in options.only)]
+    every = cases()
+    wanted = options.only or [""]
+    names = [
+        name for name in every if name in wanted or any(name.startswith(word) for word in wanted if word not in every)
+    ]
     if not names:
         parser.error(f"no case begins with one of {options.only}")
     begin = time.monotonic()

@@ -150,3 +150,19 @@ def test_values_of_nodes_come_from_the_inputs() -> None:
     captured = import_graph(torch.fx.GraphModule(nn.Module(), graph), [fake], OpInterpreter())
     given = torch.randn(3)
     torch.testing.assert_close(called(captured, given), torch.logaddexp2(given, given))
+
+
+def test_grid_samples_of_cudnn() -> None:
+    """What a graph that was captured on a device has in place of grid_sampler_2d; torch has no kernel for it here."""
+    x, grid = torch.randn(2, 3, 5, 6), 1.2 * torch.randn(2, 4, 7, 2)
+    want = torch.nn.functional.grid_sample(x, grid, "bilinear", "zeros", True)
+    graph = torch.fx.Graph()
+    nodes = [graph.placeholder("x"), graph.placeholder("grid")]
+    result = graph.call_function(torch.ops.aten.cudnn_grid_sampler.default, tuple(nodes))
+    graph.output(result)
+    with torch._subclasses.FakeTensorMode() as mode:
+        fakes = [mode.from_tensor(value) for value in (x, grid, want)]
+    for node, fake in zip([*nodes, result], fakes, strict=True):
+        node.meta["val"] = fake
+    captured = import_graph(torch.fx.GraphModule(nn.Module(), graph), fakes[:2], OpInterpreter())
+    torch.testing.assert_close(called(captured, x, grid), want)

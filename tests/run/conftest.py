@@ -28,6 +28,7 @@ if os.environ.get("STRAIGHTLINE_TEST_DEVICE"):
 #: Tests (or cases: what stands in brackets contains the text) that ask something about the CPU's own kernels, threads, routes or
 #: memory, for which torch itself has no kernel on a device, or whose failing assertion would end the process's CUDA context. A file's name alone: all of it.
 _OF_THE_CPU = {
+    "aten_test.py::test_a_wrong_fake_kernel": "",
     "aten_test.py::test_allow": "",
     "aten_test.py::test_custom_ops": "",  # the custom ops of these have kernels for the CPU
     "aten_test.py::test_exceptions": "",
@@ -37,37 +38,40 @@ _OF_THE_CPU = {
     "aten_test.py::test_tail": "histogram",
     "aten_test.py::test_threads": "",
     "aten_test.py::test_three_ways": "",
-    "aten_test.py::test_a_wrong_fake_kernel": "",
     "aten_test.py::test_what_becomes_of_it": "",
-    "contract_test.py::test_lstm_is_a_loop": "",  # one kernel there
     "compile_mlir_test.py": "",  # its programs are compiled for the CPU
+    "contract_test.py::test_lstm_is_a_loop": "",  # one kernel there
     "counts_test.py": "",
     "cuda_architectures_test.py": "",
     "cuda_families_on_host_test.py": "",
+    "cuda_libraries_test.py::test_one_line_moves_a_convolution": "",
     "cuda_named_sizes_on_host_test.py": "",
     "cuda_on_host_test.py": "",
+    "cuda_order_test.py::test_rows_in_order_stay_in_registers": "",  # of the compiler that is pinned
     "cuda_products_on_host_test.py": "",
     "cuda_test.py::test_a_call_without_a_device_says_what_is_missing": "",
     "cuda_test.py::test_a_route_to_a_kernel_of_the_host_is_refused": "",
     "cuda_test.py::test_on_the_cpu_nothing_is_launched": "",
-    "cuda_order_test.py::test_rows_in_order_stay_in_registers": "",  # of the compiler that is pinned
-    "cuda_libraries_test.py::test_one_line_moves_a_convolution": "",
     "cuda_test.py::test_one_line_moves_an_attention": "",
     "cuda_test.py::test_options_that_do_not_fit": "",
     "cuda_test.py::test_the_cpu_path_knows_nothing_of_it": "",
     "demo_test.py": "",
-    "empty_test.py::test_attention_for_a_device": "",  # on the host
-    "empty_test.py::test_programs_for_a_device": "",
     "emitted_python_test.py::test_a_kernel_wants_buffers_of_its_call": "",
     "emitted_python_test.py::test_bfloat16_comes_as_float32": "",
     "emitted_python_test.py::test_code_may_be_replaced": "",
+    "emitted_python_test.py::test_exceptions_show_the_line": "",  # an assertion on a device
     "emitted_python_test.py::test_intermediates_are_arrays": "",
     "emitted_python_test.py::test_kernels_of_all_live_functions": "",
     "emitted_python_test.py::test_kernels_say_what_they_take": "",
     "emitted_python_test.py::test_nothing_works_after_the_call": "",
     "emitted_python_test.py::test_pdb_stops_in_it": "",
     "emitted_python_test.py::test_source_is_known": "",
-    "emitted_python_test.py::test_exceptions_show_the_line": "",  # an assertion on a device
+    "empty_test.py::test_attention_for_a_device": "",  # on the host
+    "empty_test.py::test_programs_for_a_device": "",
+    "indexing_test.py::test_an_index_outside_is_an_error": "",  # an assertion on a device
+    "indexing_test.py::test_integers_on_a_device": "",  # emulated on the host
+    "indexing_test.py::test_on_a_device": "",  # emulated on the host
+    "indexing_test.py::test_the_last_of_equal_places_stays": "",  # on a device some one of them
     "int8_test.py": "",
     "layouts_test.py::test_nothing_is_reordered_around_a_depthwise_convolution": "",
     "lifetime_test.py::test_code_is_deterministic": "",  # its other processes compile for the CPU
@@ -77,16 +81,20 @@ _OF_THE_CPU = {
     "models_test.py::test_model": "-2]",  # two threads
     "models_test.py::test_resnet_has_nothing_between_its_layers": "",
     "onednn_test.py": "",
+    "order_test.py::test_what_is_no_distribution": "",  # a failed assertion ends the context
     "parameters_test.py::test_a_replaced_set_is_given_back": "",  # of numpy arrays, which a device copies
     "parameters_test.py::test_numpy_models_load_arrays": "",
-    "products_test.py::test_with_a_column_and_with_a_row": "",
     "products_test.py::test_a_linear_whose_weight_may_change": "",
     "products_test.py::test_bfloat16_that_others_read": "",
-    "order_test.py::test_what_is_no_distribution": "",  # a failed assertion ends the context
+    "products_test.py::test_with_a_column_and_with_a_row": "",
+    "python_ops_test.py::test_plain_calls_are_made_by_c": "",
+    "python_ops_test.py::test_results_that_lie_otherwise_are_copied_by_torch": "",
+    "python_ops_test.py::test_what_is_written_is_seen": "",
     "quantized_test.py": "",
     "real_models_test.py::test_an_index_outside_the_cache": "",  # an assertion on a device
     "real_models_test.py::test_float64": "mobilenet",  # torch's hardswish multiplies by 1/6 in float32 there (3e-8 off)
     "recurrent_test.py::test_any_number_of_steps_and_rows": "-2]",  # two threads
+    "resize_test.py::test_for_a_device": "",  # emulated on the host
     "routes_aten_test.py::test_many_ops": "",
     "routes_test.py::test_a_file": "",
     "routes_test.py::test_a_route_of_an_op_that_is_not_there": "",
@@ -96,12 +104,19 @@ _OF_THE_CPU = {
     "routes_test.py::test_the_environment": "",
     "routes_test.py::test_the_order_of_precedence": "",
     "routes_test.py::test_weights_are_packed_for_the_routed_kernel": "",
+    "sampling_test.py::test_grid_sample_for_a_device": "",  # emulated on the host
+    "scatter_test.py::test_an_index_outside_is_an_error": "",  # an assertion on a device
+    "scatter_test.py::test_masked_scatter": "",  # an assertion on a device
+    "scatter_test.py::test_on_a_device": "",  # emulated on the host
+    "scatter_test.py::test_the_last_of_equal_places_stays": "",  # on a device some one of them
     "several_examples_test.py::test_dtypes_ranks_structures_and_constants": "",
     "stored_weights_test.py::test_no_widened_copy": "",
     "threads_test.py": "",
     "three_ways_test.py::test_failures_are_alike": "",  # an assertion on a device
     "three_ways_test.py::test_same_bits": "onednn",
     "tune_test.py": "",  # measures kernels of the CPU
+    "windows_test.py::test_convolutions_that_stay_torchs": "",
+    "windows_test.py::test_for_a_device": "",  # emulated on the host
     "winograd_test.py": "",
 }
 

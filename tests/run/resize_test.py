@@ -148,3 +148,21 @@ def test_for_a_device(tmp_path: Any, rng: random.Random) -> None:
     compiled = sl.compile(model, inputs, target="cuda:sm_90")
     assert not aten_ops(compiled)
     compare(model, inputs, tmp_path, {})
+
+
+def test_a_default_device_elsewhere() -> None:
+    """Places and weights are computed on the CPU whatever torch's default device is at capture."""
+    model = Ops(
+        [
+            lambda x: F.interpolate(x, (7, 9), mode="bilinear"),
+            lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"),
+            lambda x: F.interpolate(x, (3, 4), mode="bilinear", antialias=True),
+            lambda x: F.adaptive_max_pool2d(F.adaptive_avg_pool2d(x, (4, 5)), (3, 2)),
+            lambda x: F.fold(F.unfold(x, 3), (5, 6), 3) + x.unfold(2, 3, 1)[..., :1, 0].sum(),
+        ]
+    )
+    x = torch.randn(1, 3, 5, 6)
+    with torch.device("meta"):
+        compiled = sl.compile(model, (x,))
+    for got, want in zip(compiled(x), model(x), strict=True):
+        torch.testing.assert_close(got, want)

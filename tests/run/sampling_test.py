@@ -41,7 +41,8 @@ def test_grid_sample(dtype: torch.dtype, rng: random.Random) -> None:  # noqa: F
     inputs = sampled(rng, dtype)
     print([list(x.shape) for x in inputs])
     assert not aten_ops(check(Sampled("nearest"), inputs))
-    assert len(aten_ops(check(Sampled("bilinear"), inputs))) == len(_GRIDS)
+    on_cpu = torch.get_default_device().type == "cpu"
+    assert len(aten_ops(check(Sampled("bilinear"), inputs))) == (len(_GRIDS) if on_cpu else 0)
     for mode in ("nearest", "bilinear"):
         assert not aten_ops(sl.compile(Sampled(mode), inputs, target="cuda:sm_90"))
     assert aten_ops(sl.compile(Sampled("bicubic"), inputs, target="cuda:sm_90"))

@@ -19,7 +19,7 @@ _RUN, _FEW = 4, 16
 
 def _starts(count: int, step: int, length: int, dilation: int) -> torch.Tensor:
     """[length, count]: place k of the window at each of `count` starts."""
-    return torch.arange(length)[:, None] * dilation + torch.arange(count) * step
+    return torch.arange(length, device="cpu")[:, None] * dilation + torch.arange(count, device="cpu") * step
 
 
 @converter("aten.unfold.default", "aten.unfold_copy.default")
@@ -132,4 +132,4 @@ def _overlaps(size: int, length: int, dilation: int, padding: int, step: int, co
         raise Reject("col2im that leaves elements out", "windows that cover all")
     taps = max(len(found) for found in places)
     full = torch.stack([torch.cat([found, found[-1:].expand(taps - len(found))]) for found in places], 1)
-    return Resampling(full, halving_weights(full, torch.ones(full.shape, dtype=torch.float64)))
+    return Resampling(full, halving_weights(full, torch.ones(full.shape, dtype=torch.float64, device="cpu")))

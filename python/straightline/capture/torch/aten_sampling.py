@@ -85,20 +85,28 @@ def _read(ctx: Importer, x: Tensor, y: Tensor, columns: Tensor, sizes: tuple[int
 @converter("aten.grid_sampler_2d.default")
 def _grid_sampler(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     type = ctx.result_type(node)
-    x, grid = a.input, a.grid
     if a.interpolation_mode not in (_BILINEAR, _NEAREST) or type.dtype not in FLOATS:
         raise Reject(f"grid_sampler_2d of {type.dtype}, mode {a.interpolation_mode}", "bilinear or nearest of floats")
     if ctx.device == "cpu" and a.interpolation_mode == _BILINEAR:
         raise Reject("bilinear grid_sampler_2d, which torch does in one pass and native kernels in four", "nearest")
+    return _sampled(ctx, a.input, a.grid, type, a.interpolation_mode, a.padding_mode, bool(a.align_corners))
+
+
+@converter("aten.cudnn_grid_sampler.default")
+def _cudnn_grid_sampler(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    """What torch makes of grid_sample on a device where cuDNN has it."""
+    return _sampled(ctx, a.self, a.grid, ctx.result_type(node), _BILINEAR, _ZEROS, True)
+
+
+def _sampled(ctx: Importer, x: Tensor, grid: Tensor, type: TensorType, mode: int, padding: int, align: bool) -> Tensor:
     n, c, *image = x.extents
     h, w = _image(image)
     compute = "f64" if x.dtype == "f64" else "f32"
-    align, padding = bool(a.align_corners), a.padding_mode
     grid = ctx.cast(grid, compute)
     across, down = (_coordinates(ctx, grid, axis, size, padding, align) for axis, size in ((0, w), (1, h)))
     flat = ctx.reshape(x, (n, c, h * w))
     zeros = padding == _ZEROS
-    if a.interpolation_mode == _NEAREST:
+    if mode == _NEAREST:
         values = _read(ctx, flat, _apply(ctx, "round", down), _apply(ctx, "round", across), (h, w), zeros)
         return ctx.reshape(values, type.extents)
     left, top = _apply(ctx, "floor", across), _apply(ctx, "floor", down)

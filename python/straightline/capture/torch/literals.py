@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @contextmanager
 def _outside_of_captures() -> Iterator[None]:
-    with torch.no_grad(), _disable_current_modes():
+    with torch.no_grad(), _disable_current_modes(), torch.device("cpu"):
         yield
 
 

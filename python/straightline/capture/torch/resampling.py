@@ -38,7 +38,7 @@ class Resampling:
 
     def is_identity(self, size: int) -> bool:
         """Whether the result is the dim of `size` elements itself."""
-        same = self.taps == 1 and self.count == size and torch.equal(self.places[0], torch.arange(size))
+        same = self.taps == 1 and self.count == size and torch.equal(self.places[0], torch.arange(size, device="cpu"))
         return same and (self.weights is None or bool((self.weights == 1).all()))
 
 
@@ -49,7 +49,7 @@ def resampling_of(matrix: torch.Tensor) -> Resampling:
     first = used.int().argmax(0)
     last = size - 1 - used.flip(0).int().argmax(0)
     taps = int((last - first).max()) + 1
-    steps = first + torch.arange(taps)[:, None]
+    steps = first + torch.arange(taps, device="cpu")[:, None]
     places = torch.minimum(steps, last)
     return Resampling(places, halving_weights(places, matrix.gather(0, places)))
 
@@ -61,7 +61,7 @@ def halving_weights(places: torch.Tensor, weights: torch.Tensor) -> torch.Tensor
     """
     taps = places.shape[0]
     first = (places == places[-1]).int().argmax(0)
-    tap = torch.arange(taps)[:, None]
+    tap = torch.arange(taps, device="cpu")[:, None]
     halvings = torch.minimum(tap - first + 1, taps - 1 - first).clamp(min=0)
     return weights * torch.where(tap >= first, 0.5**halvings, 1.0)
 
@@ -69,7 +69,7 @@ def halving_weights(places: torch.Tensor, weights: torch.Tensor) -> torch.Tensor
 def whole_factor(places: torch.Tensor, size: int) -> int:
     """How often each of `size` elements stands in `places` in a row; 0 where they are not repeated so."""
     factor, rest = divmod(places.shape[0], size) if size else (0, 1)
-    return factor if not rest and torch.equal(places, torch.arange(size).repeat_interleave(factor)) else 0
+    return factor if not rest and torch.equal(places, torch.arange(size, device="cpu").repeat_interleave(factor)) else 0
 
 
 def picked(ctx: Importer, x: Tensor, dim: int, places: torch.Tensor) -> Tensor:
@@ -77,7 +77,7 @@ def picked(ctx: Importer, x: Tensor, dim: int, places: torch.Tensor) -> Tensor:
     count = places.shape[0]
     extents = (*x.extents[:dim], count, *x.extents[dim + 1 :])
     start, step = int(places[0]), int(places[1] - places[0]) if count > 1 else 1
-    if step > 0 and bool((places == start + step * torch.arange(count)).all()):
+    if step > 0 and bool((places == start + step * torch.arange(count, device="cpu")).all()):
         return ctx.slice(x, dim, start, start + step * (count - 1) + 1, count, step)
     type = TensorType(x.dtype, extents)
     if dim == x.rank - 1:  # one index a place, which the kernel reads along the row

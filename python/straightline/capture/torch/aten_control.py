@@ -24,9 +24,11 @@ NEAREST["aten.bernoulli"] = "random numbers as an input"
 
 @converter(str(operator.getitem))
 def _getitem(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    if not node.users:  # a converter may compute only results that are read
+        return None
     results = ctx.argument(node.args[0])
     chosen = results[node.args[1]]
-    if chosen is None and node.users:
+    if chosen is None:
         raise Reject(f"result {node.args[1]} of {node.args[0].target} is not computed")
     return chosen
 

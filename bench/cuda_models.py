@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import straightline as sl
 import torch
+from straightline.testing import policy
 from torch import Tensor, nn
 
 from bench import cuda_results
@@ -174,7 +175,7 @@ def _contenders(made: Made, peers: list[str], record: dict[str, Any]) -> dict[st
 
     def ours() -> Callable[[], Any]:
         compiled = sl.compile(model, args)
-        rows = [row for row in compiled.explain().statements if row["phase"] == "run" and row["kernel"]]
+        rows = policy.launches(compiled)
         record["kernels"] = len(rows)
         record["of_torch"] = sorted({row["op"] for row in rows if row["backend"] == "aten"})
         return lambda: compiled(*args)

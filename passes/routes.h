@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernel the user wants for an op. Routes travel with the module (attribute op.routes), so
+// Which kernel the user wants for an op. Routes travel with the module (#op.options), so
 // that a printed module says all that decides about its kernels.
 #ifndef STRAIGHTLINE_PASSES_ROUTES_H
 #define STRAIGHTLINE_PASSES_ROUTES_H

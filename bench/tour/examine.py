@@ -133,7 +133,7 @@ def _times(compiled: Callable[..., Any], model: nn.Module, inputs: Inputs, devic
 
 def _torch_ops(compiled: Any) -> dict[str, int]:
     """How often the program calls which op of torch's."""
-    rows = [row for row in compiled.explain().statements if row["phase"] == "run" and row["kernel"]]
+    rows = policy.launches(compiled)
     of_torch = collections.Counter(row["op"] for row in rows if row["backend"] == "aten")
     return {"kernels": len(rows), "of_torch": dict(of_torch)}
 

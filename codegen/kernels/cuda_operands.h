@@ -119,6 +119,25 @@ SL_INLINE void storeLanes(T* p, int64_t, int, T value) {
 /// The number of this thread in a one-dimensional grid.
 SL_INLINE int64_t threadNumber() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 
+/// The element that this thread takes of RANK loops, the last of them innermost: what each operand
+/// is ahead there, in elements, is added to `at`. False: the thread has none.
+template <int RANK, int O, int S>
+SL_INLINE bool findElement(const int64_t* extent, const int64_t (&stride)[S][SL_MAX_RANK],
+                           int64_t (&at)[O]) {
+  static_assert(O <= S);
+  int64_t number = threadNumber();
+  SL_UNROLL
+  for (int d = RANK - 1; d >= 0; --d) {
+    const int64_t i = number % extent[d];
+    number /= extent[d];
+    SL_UNROLL
+    for (int o = 0; o < O; ++o) {
+      at[o] += i * stride[o][d];
+    }
+  }
+  return number == 0;
+}
+
 template <int N, class T>
 SL_INLINE void storeRun(T* p, int64_t stride, int count, const T* from) {
   if (inPieces<N>(p, stride, count)) {

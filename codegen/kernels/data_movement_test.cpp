@@ -362,6 +362,16 @@ TEST(GatherElements, Runs) {
   }
 }
 
+/// Indices in [-extent, extent).
+template <class I>
+std::vector<I> placesFromEnd(std::mt19937_64& random, int64_t count, int64_t extent) {
+  std::vector<I> places;
+  for (int64_t i = 0; i < count; ++i) {
+    places.push_back(I(int64_t(random() % uint64_t(2 * extent)) - extent));
+  }
+  return places;
+}
+
 /// out[n, m, k] = in[a[n, 1], b[1, m], k] of in [rows, columns, k], or (`transposed`) in
 /// [k, rows, columns], whose k is not contiguous; `bad` stands in the middle of b.
 template <class E, class I>
@@ -372,13 +382,8 @@ void checkGatherNd(int64_t n, int64_t m, int64_t k, bool transposed, int64_t bad
   for (E& v : in) {
     v = E(random() % 100);
   }
-  std::vector<I> a, b;  // from the end, too
-  for (int64_t i = 0; i < n; ++i) {
-    a.push_back(I(int64_t(random() % (2 * kRows)) - kRows));
-  }
-  for (int64_t i = 0; i < m; ++i) {
-    b.push_back(I(int64_t(random() % (2 * kColumns)) - kColumns));
-  }
+  std::vector<I> a = placesFromEnd<I>(random, n, kRows);
+  std::vector<I> b = placesFromEnd<I>(random, m, kColumns);
   if (bad != 0) {
     b[size_t(m / 2)] = I(bad);
   }
@@ -537,13 +542,8 @@ void checkScatterAt(int64_t n, int64_t m, int64_t k, int64_t bad) {
       v = E(random() % 5);
     }
   }
-  std::vector<I> a, b;  // from the end, too
-  for (int64_t i = 0; i < n; ++i) {
-    a.push_back(I(int64_t(random() % (2 * kRows)) - kRows));
-  }
-  for (int64_t i = 0; i < m; ++i) {
-    b.push_back(I(int64_t(random() % (2 * kColumns)) - kColumns));
-  }
+  std::vector<I> a = placesFromEnd<I>(random, n, kRows);
+  std::vector<I> b = placesFromEnd<I>(random, m, kColumns);
   if (bad != 0) {
     a[size_t(n / 2)] = I(bad);
   }

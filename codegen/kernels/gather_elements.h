@@ -30,18 +30,8 @@ struct GatherElementsShape {
 
 template <GatherElementsTune T, class E, class I>
 SL_INLINE void gather_elements(GatherElementsShape s, const E* in, const I* index, E* out) {
-  int64_t number = threadNumber();
   int64_t at[3] = {};
-  SL_UNROLL
-  for (int d = T.rank - 1; d >= 0; --d) {
-    const int64_t i = number % s.extent[d];
-    number /= s.extent[d];
-    SL_UNROLL
-    for (int o = 0; o < 3; ++o) {
-      at[o] += i * s.stride[o][d];
-    }
-  }
-  if (number == 0) {
+  if (findElement<T.rank>(s.extent, s.stride, at)) {
     out[at[2]] = in[at[0] + checkedIndex(int64_t(index[at[1]]), s.dimExtent) * s.dimStride];
   }
 }

@@ -106,18 +106,8 @@ SL_INLINE void scatter_nd(ScatterNdShape s, P... pointers) {
   static_assert(sizeof...(P) == K + 2 && T.rank <= SL_MAX_RANK && K <= SL_MAX_RANK);
   const auto given = tupleOf(pointers...);
   const auto index = firstPointers<K>(given);
-  int64_t number = threadNumber();
   int64_t at[K + 2] = {};
-  SL_UNROLL
-  for (int d = T.rank - 1; d >= 0; --d) {
-    const int64_t i = number % s.extent[d];
-    number /= s.extent[d];
-    SL_UNROLL
-    for (int o = 0; o < K + 2; ++o) {
-      at[o] += i * s.stride[o][d];
-    }
-  }
-  if (number != 0) {
+  if (!findElement<T.rank>(s.extent, s.stride, at)) {
     return;
   }
   int64_t place = at[K + 1];

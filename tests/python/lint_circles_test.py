@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 _FILE = Path(__file__).resolve().parents[2] / "tools/lint/circles.py"
+sys.path.insert(0, str(_FILE.parent))  # circles.py imports what lies beside it, as a script does
 _SPEC = importlib.util.spec_from_file_location("circles", _FILE)
 assert _SPEC and _SPEC.loader
 lint = importlib.util.module_from_spec(_SPEC)

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
+
+from sources import listed
 
 #: Folders in which a header and the source of the same name are one node.
 UNITS = ("passes/",)
@@ -111,25 +112,10 @@ def _module(path: str) -> str:
 
 def main() -> int:
     """Checks every tracked and new source file."""
-    listed = subprocess.run(
-        [
-            "git",
-            "-c",
-            "safe.directory=*",
-            "ls-files",
-            "-co",
-            "--exclude-standard",
-            "*.h",
-            "*.hpp",
-            "*.c",
-            "*.cpp",
-            "*.py",
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.splitlines()
-    text = {path: Path(path).read_text(encoding="utf-8", errors="replace") for path in listed if Path(path).is_file()}
+    text = {
+        str(path): path.read_text(encoding="utf-8", errors="replace")
+        for path in listed("*.h", "*.hpp", "*.c", "*.cpp", "*.py")
+    }
     code = {path: source for path, source in text.items() if not path.endswith(".py")}
     modules = {
         _module(path): source

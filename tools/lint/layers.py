@@ -9,9 +9,9 @@ line per violation otherwise.
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
-from pathlib import Path
+
+from sources import listed
 
 #: folder -> prefixes of quoted or angled includes of ours or of LLVM that it may use; system headers are free unless
 #: the folder is in FREESTANDING.
@@ -86,29 +86,10 @@ def violations(path: str, text: str) -> list[str]:
 
 def main() -> int:
     """Checks every tracked source file."""
-    files = subprocess.run(
-        [
-            "git",
-            "-c",
-            "safe.directory=*",
-            "ls-files",
-            "-co",
-            "--exclude-standard",
-            "*.h",
-            "*.hpp",
-            "*.cpp",
-            "*.c",
-            "*.inc",
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split("\n")
     problems = [
         problem
-        for name in files
-        if name and Path(name).is_file()
-        for problem in violations(name, Path(name).read_text(encoding="utf-8", errors="replace"))
+        for path in listed("*.h", "*.hpp", "*.cpp", "*.c", "*.inc")
+        for problem in violations(str(path), path.read_text(encoding="utf-8", errors="replace"))
     ]
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
+
+from sources import listed
 
 SPDX_SUFFIXES = (".h", ".hpp", ".cpp", ".c", ".py", ".td", ".sh")
 MAX_LINES = 1500  # refused; above WARN_LINES a note
@@ -58,17 +59,9 @@ def problems_of(path: Path) -> tuple[list[str], list[str]]:
 
 def main() -> int:
     """Checks every tracked or new file."""
-    listed = subprocess.run(
-        ["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split("\n")
     failed = False
-    for name in listed:
-        if not name or not Path(name).is_file():
-            continue
-        errors, notes = problems_of(Path(name))
+    for path in listed():
+        errors, notes = problems_of(path)
         for line in (*errors, *notes):
             print(line)
         failed = failed or bool(errors)

@@ -173,11 +173,11 @@ def _in_windows(ctx: Importer, x: Tensor, sizes: list[tuple[int, int]], reductio
 
 def adaptive_average(ctx: Importer, x: Tensor, extents: tuple[Dim, ...], rank: int) -> Tensor:
     """The mean of each of so many windows as the result has elements."""
-    if x.dtype in FLOATS and 0 in x.extents and all(target == 1 for target in extents[-rank:]):
-        return ctx.reduce("mean", x, list(range(x.rank - rank, x.rank)), True)  # a mean, of nothing too
-    sizes = _targets(ctx, f"adaptive_avg_pool{rank}d", x, extents, rank)
     if x.dtype not in FLOATS:
         raise Reject(f"an average of {x.dtype}, native kernels have floats", "float32")
+    if all(target == 1 for target in extents[-rank:]):
+        return ctx.reduce("mean", x, list(range(x.rank - rank, x.rank)), True)  # of nothing too
+    sizes = _targets(ctx, f"adaptive_avg_pool{rank}d", x, extents, rank)
     means = _in_windows(ctx, x, sizes, "mean")
     if means is not None:
         return means

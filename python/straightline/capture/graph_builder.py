@@ -49,6 +49,13 @@ class Reject(Exception):
         self.nearest = nearest
 
 
+def known(size: Dim) -> int:
+    """A size that is a number; one that only a call knows is refused."""
+    if not isinstance(size, int):
+        raise Reject(f"a size of {size}, which only a call knows", "a constant size")
+    return size
+
+
 @dataclass(frozen=True)
 class Tensor:
     """A value of the builder together with its type."""

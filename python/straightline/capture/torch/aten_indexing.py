@@ -12,7 +12,7 @@ import torch
 
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import broadcast, product_of
-from straightline.capture.graph_builder import Reject, Tensor, wrap
+from straightline.capture.graph_builder import Reject, Tensor, known, wrap
 from straightline.capture.torch.importer import NEAREST, Arguments, Importer, converter, torch_dtype
 
 NEAREST["aten.index_put"] = "index tensors of int64"
@@ -87,7 +87,7 @@ class _Indices:
         size = x.extents[dim]
         if len(self.dims) > 1 or not isinstance(size, int) or not (index.type.is_static or index.rank == 1):
             return None
-        count = index.extents[0] if index.rank == 1 else math.prod(int(str(e)) for e in index.extents)
+        count = index.extents[0] if index.rank == 1 else math.prod(map(known, index.extents))
         flat = ctx.reshape(index, (count,))
         # Here, other than in index_select, a negative index counts from the end.
         zero, wrapped = ctx.operand(0, flat.type), ctx.operand(size, flat.type)

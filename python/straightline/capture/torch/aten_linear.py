@@ -10,7 +10,7 @@ import torch
 
 from straightline.capture.builder import Dim, Extent, TensorType
 from straightline.capture.extents import broadcast, product_of
-from straightline.capture.graph_builder import FLOATS, Reject, Tensor
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.torch.importer import NEAREST, Arguments, Importer, converter, training_error
 from straightline.errors import UserError
 
@@ -219,17 +219,17 @@ def _of_two_widths(
     is_counted = isinstance(k.extents[-2], int) or ctx.device != "cpu"
     if mask is None and q.dtype in ("f32", "f64") and is_counted and q.rank >= 3:
         return _products(ctx, q, k, v, is_causal, scale)
-    width = max(int(str(q.extents[-1])), int(str(v.extents[-1])))
+    width = max(known(q.extents[-1]), known(v.extents[-1]))
     wide = [_widened(ctx, x, width) for x in (q, k, v)]
     result = _attend(ctx, wide[0], wide[1], wide[2], mask, is_causal, scale)
-    return ctx.slice(result, result.rank - 1, 0, int(str(v.extents[-1])), v.extents[-1])
+    return ctx.slice(result, result.rank - 1, 0, known(v.extents[-1]), v.extents[-1])
 
 
 def _products(ctx: Importer, q: Tensor, k: Tensor, v: Tensor, is_causal: bool, scale: float) -> Tensor:
     (queries, width), keys = q.extents[-2:], k.extents[-2]
     outer = k.extents[:-2]
     # Heads that share keys are rows of one product.
-    rows = queries if q.extents[-3] == outer[-1] else queries * (int(str(q.extents[-3])) // int(str(outer[-1])))
+    rows = queries if q.extents[-3] == outer[-1] else queries * (known(q.extents[-3]) // known(outer[-1]))
     scaled = ctx.emit_one("mul", [q, ctx.operand(scale, q.type)], q.type)
     turned = ctx.permute(k, [*range(k.rank - 2), k.rank - 1, k.rank - 2])
     scores = _matmul(ctx, ctx.reshape(scaled, (*outer, rows, width)), turned)
@@ -246,7 +246,7 @@ def _products(ctx: Importer, q: Tensor, k: Tensor, v: Tensor, is_causal: bool, s
 
 
 def _widened(ctx: Importer, x: Tensor, width: int) -> Tensor:
-    missing = width - int(str(x.extents[-1]))
+    missing = width - known(x.extents[-1])
     if not missing:
         return x
     type = TensorType(x.dtype, (*x.extents[:-1], width))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from straightline.capture.builder import Dim, TensorType
-from straightline.capture.graph_builder import FLOATS, Reject, Tensor, wrap
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known, wrap
 from straightline.capture.torch.importer import Arguments, Importer, converter
 from straightline.capture.torch.resampling import Resampling, halving_weights, picked, weighted_sum
 
@@ -64,7 +64,7 @@ def _pairs(a: Arguments) -> list[list[int]]:
 def _static(what: str, extents: Sequence[Dim]) -> tuple[int, ...]:
     if not all(isinstance(extent, int) for extent in extents):
         raise Reject(f"{what} of a dynamic size", "static channels and image")
-    return tuple(int(str(extent)) for extent in extents)
+    return tuple(map(known, extents))
 
 
 def _batched(ctx: Importer, x: Tensor, rank: int) -> Tensor:

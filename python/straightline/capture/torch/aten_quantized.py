@@ -14,7 +14,7 @@ import torch
 
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import broadcast
-from straightline.capture.graph_builder import FLOATS, Reject, Tensor
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.torch.aten_linear import needs_native_floats
 from straightline.capture.torch.importer import Arguments, Importer, converter, dtype_name
 
@@ -170,7 +170,7 @@ def _groups(ctx: Importer, x: Tensor, scales: Tensor, a: Arguments) -> Tensor:
 
 
 def _column(ctx: Importer, x: Tensor) -> Tensor:
-    return ctx.reshape(x, (math.prod(int(str(extent)) for extent in x.extents), 1))
+    return ctx.reshape(x, (math.prod(map(known, x.extents)), 1))
 
 
 @converter("quantized_decomposed.quantize_per_channel_group.default")

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from straightline.capture.builder import Dim, TensorType
+from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import Reject, Tensor, wrap
 from straightline.capture.torch.importer import Arguments, Importer, converter, read_results, torch_dtype
 from straightline.errors import UserError
@@ -108,9 +109,7 @@ def _argmax(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         return _arg_reduce(ctx, op, a.self, a.dim, a.keepdim)
     if not a.self.type.is_static:
         raise Reject(f"{op} over all of a tensor with dynamic sizes", "a dim")
-    count = 1
-    for extent in a.self.extents:
-        count *= int(str(extent))
+    count = product_of(a.self.extents)
     return ctx.reshape(_arg_reduce(ctx, op, ctx.reshape(a.self, (count,)), 0, False), type.extents)
 
 

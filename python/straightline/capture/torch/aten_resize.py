@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from straightline.capture.builder import Dim
-from straightline.capture.graph_builder import FLOATS, Reject, Tensor
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.torch.importer import Arguments, Importer, converter, read_results, torch_dtype
 from straightline.capture.torch.literals import evaluated
 from straightline.capture.torch.resampling import Resampling, resampled, resampling_of, whole_factor
@@ -77,7 +77,7 @@ def _nearest(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         2 + d: evaluated(_nearest_places, op, *pair, scale, compute)
         for d, (pair, scale) in enumerate(zip(sizes, _scales(a, rank)))
     }
-    factors = {dim: whole_factor(p, int(str(x.extents[dim]))) for dim, p in places.items()}
+    factors = {dim: whole_factor(p, known(x.extents[dim])) for dim, p in places.items()}
     smaller = resampled(ctx, x, {dim: Resampling(p[None]) for dim, p in places.items() if not factors[dim]})
     return _spread(ctx, smaller, {dim: factor for dim, factor in factors.items() if factor})
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from straightline.capture.builder import Dim, TensorType
-from straightline.capture.graph_builder import FLOATS, Reject, Tensor
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.torch.importer import Arguments, Importer, converter
 
 _BILINEAR, _NEAREST = 0, 1
@@ -147,7 +147,7 @@ def _histc(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         raise Reject(f"histc of {x.dtype}", "float32")
     if not x.type.is_static:
         raise Reject("histc of a dynamic size", "static sizes")
-    count = math.prod(int(str(extent)) for extent in x.extents)
+    count = math.prod(map(known, x.extents))
     if ctx.device == "cpu" and count * a.bins > _MAX_COMPARISONS:
         raise Reject(f"histc of {count} elements into {a.bins} bins", f"at most {_MAX_COMPARISONS} pairs")
     flat = ctx.cast(ctx.reshape(x, (count,)), "f64" if x.dtype == "f64" else "f32")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from straightline.capture.builder import Dim, TensorType
-from straightline.capture.graph_builder import FLOATS, Reject, Tensor
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.torch.importer import Arguments, Importer, converter, read_results
 
 #: Up to this many channels all places of the depth are channels of one convolution; above, the sum of one each is faster.
@@ -35,7 +35,7 @@ def convolution3d(
     if list(kernel) == how["stride"] and how["groups"] == 1 and not any(how["padding"]):
         if how["dilation"] == [1, 1, 1]:
             return _patches(ctx, x, weight, bias, type)
-    c, (kd, kh, kw) = int(str(x.extents[1])), (int(str(size)) for size in kernel)
+    c, (kd, kh, kw) = known(x.extents[1]), map(known, kernel)
     if ctx.device == "cpu" and c < 5 and kd > 1 and kh * kw > 36:
         raise Reject(f"a convolution of {c} channels with a kernel of {kd} x {kh} x {kw}, where torch's is faster")
     is_half = x.dtype in ("f16", "bf16")
@@ -75,9 +75,9 @@ def _along_depth(ctx: Importer, x: Tensor, weight: Tensor, how: dict[str, Any], 
         pads = {"pad": [0, 0, 0, 0, before, before], "value": 0.0}
         x = ctx.emit_one("constant_pad_nd", [x], TensorType(x.dtype, (n, c, d + 2 * before, h, w)), pads)
     images = ctx.permute(x, [0, 2, 1, 3, 4])
-    depth, step = int(str(type.extents[2])), how["stride"][0]
+    depth, step = known(type.extents[2]), how["stride"][0]
     shifted = []
-    for place in range(int(str(weight.extents[2]))):
+    for place in range(known(weight.extents[2])):
         start = place * how["dilation"][0]
         part = ctx.slice(images, 1, start, start + (depth - 1) * step + 1, depth, step)
         shifted.append(ctx.reshape(part, (n * depth, c, h, w)))
@@ -88,7 +88,7 @@ def _patches(ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, type
     """Windows that do not overlap are rows of a product."""
     (n, c), (o, _, *kernel), counts = x.extents[:2], weight.extents, type.extents[2:]
     for dim, (count, length) in enumerate(zip(counts, kernel), 2):
-        x = ctx.slice(x, dim, 0, int(str(count * length)), count * length)
+        x = ctx.slice(x, dim, 0, known(count * length), count * length)
     apart = ctx.reshape(x, (n, c, *(size for pair in zip(counts, kernel) for size in pair)))
     places = n * counts[0] * counts[1] * counts[2]
     width = c * kernel[0] * kernel[1] * kernel[2]
@@ -101,7 +101,7 @@ def _transposed(
     ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, how: dict[str, Any], type: TensorType
 ) -> Tensor:
     """A transposed convolution whose windows do not overlap along the depth: each place of it is one over two dims."""
-    depth = int(str(weight.extents[2]))
+    depth = known(weight.extents[2])
     first = [how[name][0] for name in ("stride", "padding", "dilation", "output_padding")]
     if first != [depth, 0, 1, 0]:
         raise Reject(

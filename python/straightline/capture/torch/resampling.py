@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 
 from straightline.capture.builder import TensorType
-from straightline.capture.graph_builder import FLOATS, Tensor
+from straightline.capture.graph_builder import FLOATS, Tensor, known
 from straightline.capture.torch.importer import Importer
 from straightline.capture.torch.literals import along, literal
 
@@ -133,7 +133,7 @@ def resampled(ctx: Importer, x: Tensor, by: dict[int, Resampling], combine: Lite
     moves_only = all(r.weights is None for r in by.values())
     if combine == "sum" and not moves_only and dtype in FLOATS and dtype != "f64":
         x = ctx.cast(x, "f32")
-    sizes = {dim: int(str(x.extents[dim])) for dim in by}
+    sizes = {dim: known(x.extents[dim]) for dim in by}
     for dim in sorted(by, key=lambda d: _order(d, by[d].count / sizes[d])):
         if by[dim].is_identity(sizes[dim]):
             continue

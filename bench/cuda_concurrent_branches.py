@@ -162,7 +162,7 @@ def median_us(calls: dict[str, Callable[[], Any]], rounds: int = 3, count: int =
 def measure(model: nn.Module, inputs: tuple[Tensor, ...], runs: int, every: bool) -> dict[str, Any]:
     """Bits of the first, and times of both."""
     one = sl.compile(model, inputs, concurrent_branches=False)
-    many = _internal.compile(model, inputs, internal={"every_lane": True}) if every else sl.compile(model, inputs)
+    many = _internal.compile(model, inputs, internal={"every_branch": True}) if every else sl.compile(model, inputs)
     record: dict[str, Any] = {
         "every": every,
         "launch": many.explain()["launch"],

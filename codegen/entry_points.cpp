@@ -166,11 +166,20 @@ mlir::FailureOr<std::string> scalarBody(const EntryPoint& entry) {
   return writer.take();
 }
 
+/// The backend whose kernels codegen/kernels holds for the host.
+constexpr char kHostKernels[] = "native";
+
+/// The device of the program beside a kernel.func that runs on one.
+llvm::StringRef deviceOf(Operation* entry) {
+  auto programs = entry->getParentOfType<mlir::ModuleOp>().getOps<kernel::ProgramOp>();
+  return (*programs.begin()).getTarget().getBackend();
+}
+
 }  // namespace
 
 std::string backendOf(Operation* entry) {
   if (llvm::isa<kernel::FuncOp>(entry)) {
-    return kernel::runsOnDevice(entry) ? "cuda" : "native";
+    return kernel::runsOnDevice(entry) ? deviceOf(entry).str() : kHostKernels;
   }
   auto decl = llvm::dyn_cast<kernel::DeclOp>(entry);
   return decl ? decl.getRun().split('_').second.split('_').first.str() : "";
@@ -263,8 +272,8 @@ bool canFail(const EntryPoint& entry) {
          (entry.kind != SL_ENTRY_SCALAR && kernel::canFail(entry.op));
 }
 
-bool isApart(const EntryPoint& entry) {
-  return entry.kind == SL_ENTRY_EXTERNAL && kernel::isApart(entry.op);
+bool isOutsideGraph(const EntryPoint& entry) {
+  return entry.kind == SL_ENTRY_EXTERNAL && kernel::isOutsideGraph(entry.op);
 }
 
 std::string imageName(const EntryPoint& entry) { return entry.name + "_image"; }

@@ -57,12 +57,12 @@ llvm::SmallVector<EntryArgument> argumentsOf(const EntryPoint& entry);
 /// Names of the run-time scalars of a kernel or an external entry.
 llvm::SmallVector<mlir::StringAttr> scalarNamesOf(const EntryPoint& entry);
 bool canFail(const EntryPoint& entry);
-/// Whether its work is never part of a graph (kernel.apart).
-bool isApart(const EntryPoint& entry);
+/// Whether its work is never part of a graph (kernel.outside_graph).
+bool isOutsideGraph(const EntryPoint& entry);
 /// Symbol of the machine code of a kernel that runs on a device (an sl_device_image).
 std::string imageName(const EntryPoint& entry);
 
-/// "native" for a kernel.func ("cuda" where it runs on such a device), "onednn" for a kernel.decl
+/// "native" for a kernel.func (the device's where it runs on one), "onednn" for a kernel.decl
 /// whose run symbol is sl_onednn_..., "" otherwise.
 std::string backendOf(mlir::Operation* entry);
 

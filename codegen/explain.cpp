@@ -188,7 +188,7 @@ class Explainer {
                                kernel::lookupEntry(line.op, call.getEntry()))
                          : kernel::FuncOp();
     row["family"] = function ? function.getSchedule().getFamily().getValue() : llvm::StringRef();
-    if (auto branch = line.op->getAttrOfType<mlir::IntegerAttr>(kernel::kLaneAttr)) {
+    if (auto branch = line.op->getAttrOfType<mlir::IntegerAttr>(kernel::kBranchAttr)) {
       row["branch"] = branch.getInt();
     }
     if (function && function->hasAttr(kernel::kBlocksAttr)) {

@@ -140,7 +140,7 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
   items.push_back(std::to_string(decl.getSizes().size()));
   items.push_back(std::to_string(decl.getVariant()));
   items.push_back(std::to_string(target.getDotBf16()));
-  items.push_back(target.getBackend() == "cpu" ? "nullptr" : stringLiteral(target.getBackend()));
+  items.push_back(target.isHost() ? "nullptr" : stringLiteral(target.getBackend()));
   items.push_back(std::to_string(target.getFmaBytes()));
   items.push_back("sizeof(sl_operand)");
   items.push_back("sizeof(sl_attribute)");

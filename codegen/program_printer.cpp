@@ -134,7 +134,7 @@ class Printer final : public StatementPrinter {
   }
 
   bool isTeam(mlir::FlatSymbolRefAttr queue) const {
-    return kernel::QueueOp(index_.queues()[index_.queueNumber(queue)]).getBackend() == "cpu";
+    return kernel::QueueOp(index_.queues()[index_.queueNumber(queue)]).isTeam();
   }
 
   void comment(const std::string& text) override { writer_.line("// " + text); }
@@ -257,7 +257,7 @@ class Printer final : public StatementPrinter {
   }
 
   void printEnqueue(const EntryCall& call) {
-    const std::string enqueue = isApart(call.entry) ? "sl_queue_call" : "sl_queue_launch";
+    const std::string enqueue = isOutsideGraph(call.entry) ? "sl_queue_call" : "sl_queue_launch";
     externals_.insert(enqueue);
     printGuarded(true, [&] {
       llvm::SmallVector<std::string> pointers;

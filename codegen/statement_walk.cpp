@@ -143,7 +143,7 @@ class Walk {
 
   QueueUse queue(mlir::FlatSymbolRefAttr symbol) const {
     const int number = index_.queueNumber(symbol);
-    return {number, kernel::QueueOp(index_.queues()[number]).getBackend() == "cpu"};
+    return {number, kernel::QueueOp(index_.queues()[number]).isTeam()};
   }
 
   LogicalResult entryCall(kernel::KernelCallInterface call) {

@@ -108,7 +108,7 @@ bool isResult(Value tensor) {
 bool isAtGraphEdge(Value tensor) {
   Operation* parent = tensor.getParentRegion()->getParentOp();
   auto module = parent->getParentOfType<mlir::ModuleOp>();
-  if (!module || !factsOf(module).launchesGraphs || op::optionsOf(module).getLaunch()) {
+  if (!module || !targetNamedBy(module).launchesGraphs() || op::optionsOf(module).getLaunch()) {
     return false;
   }
   Value whole = tensor;
@@ -186,7 +186,7 @@ void addResident(Problem& problem, op::FusionOp fusion) {
   auto module = fusion->getParentOfType<mlir::ModuleOp>();
   const std::optional<int64_t> bytes =
       module ? op::residentBytesOf(module) : std::optional<int64_t>();
-  if (bytes && !factsOf(module).hasQueue) {
+  if (bytes && !targetNamedBy(module).hasQueue()) {
     problem.addAttribute("resident", *bytes);
   }
 }

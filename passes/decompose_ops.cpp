@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "dialect/error_kind.h"
+#include "dialect/op/recorded.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/decompose_averages.h"
 #include "passes/decompose_recurrent.h"
@@ -331,7 +332,12 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     patterns.add<DecomposeSelect, DecomposeSelectScatter, DecomposeGroupNorm, DecomposeAdaptivePool,
                  TrailingReduction, FoldEmptyProduct>(&getContext());
     addAveragePatterns(patterns);
-    addRecurrentPatterns(patterns, largestCluster);
+    // null, and not the default target, where the module names none: its dialect may not be loaded
+    const auto target = llvm::dyn_cast_if_present<kernel::TargetAttr>(
+        op::targetOf(getOperation()->getParentOfType<mlir::ModuleOp>()));
+    addRecurrentPatterns(patterns, [target](const RecurrentProblem& problem) {
+      return targetNamedBy(target).hasKernelFor(problem, target);
+    });
     addTransposedConvolutionPatterns(patterns);
     addWidenHalfPatterns(patterns, [this](mlir::Operation* operation) {
       auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(operation);

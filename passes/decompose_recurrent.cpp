@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/decompose_recurrent.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "dialect/op/canonicalize.h"
-#include "llvm/Support/MathExtras.h"
 #include "passes/value_builder.h"
 
 namespace straightline::passes {
@@ -203,17 +202,16 @@ bool isZero(Value value) {
   return number && number.getValue().isZero();
 }
 
-/// All steps in one kernel, where it has a plan for these sizes.
+/// All steps in one kernel, where the target has one for these sizes.
 std::optional<Sequence> whole(ValueBuilder& build, const Layers& layers, Value x, int64_t cell,
-                              bool reversed, int64_t largestCluster) {
+                              bool reversed, const HasSequence& hasSequence) {
   constexpr int64_t kFewestSteps = 4;  // fewer are as fast by themselves
   const CellWeights weights = layers.weightsOf(cell);
   const Extents extents = build.extents(x);
   const auto type = llvm::cast<mlir::RankedTensorType>(x.getType());
   const int64_t hidden = layers.hidden();
   if (type.isDynamicDim(1) || (!type.isDynamicDim(0) && type.getDimSize(0) < kFewestSteps) ||
-      !planRecurrentSequence(layers.gates, hidden, type.getDimSize(1), type.getElementType(),
-                             largestCluster)) {
+      !hasSequence({layers.gates, hidden, type.getDimSize(1), type.getElementType()})) {
     return std::nullopt;
   }
   Value bias = weights.inputBias, candidateBias;
@@ -252,9 +250,9 @@ std::optional<Sequence> whole(ValueBuilder& build, const Layers& layers, Value x
 }
 
 Sequence direction(ValueBuilder& build, const Layers& layers, Value x, int64_t cell, bool reversed,
-                   int64_t largestCluster) {
+                   const HasSequence& hasSequence) {
   constexpr int64_t kMostUnrolled = 32;
-  if (std::optional<Sequence> sequence = whole(build, layers, x, cell, reversed, largestCluster)) {
+  if (std::optional<Sequence> sequence = whole(build, layers, x, cell, reversed, hasSequence)) {
     return *sequence;
   }
   const CellWeights weights = layers.weightsOf(cell);
@@ -281,10 +279,10 @@ Sequence direction(ValueBuilder& build, const Layers& layers, Value x, int64_t c
 
 template <typename Op>
 struct DecomposeLayers : mlir::OpRewritePattern<Op> {
-  DecomposeLayers(mlir::MLIRContext* context, int64_t largestCluster)
-      : mlir::OpRewritePattern<Op>(context), largestCluster(largestCluster) {}
+  DecomposeLayers(mlir::MLIRContext* context, HasSequence hasSequence)
+      : mlir::OpRewritePattern<Op>(context), hasSequence(std::move(hasSequence)) {}
 
-  int64_t largestCluster;
+  HasSequence hasSequence;
 
   llvm::LogicalResult matchAndRewrite(Op op, mlir::PatternRewriter& rewriter) const override {
     const Layers layers = layersOf(op);
@@ -299,7 +297,7 @@ struct DecomposeLayers : mlir::OpRewritePattern<Op> {
       llvm::SmallVector<Value> y;
       for (int64_t each = 0; each < directions; ++each) {
         const Sequence sequence =
-            direction(build, layers, x, layer * directions + each, each == 1, largestCluster);
+            direction(build, layers, x, layer * directions + each, each == 1, hasSequence);
         y.push_back(sequence.y);
         for (auto [all, state] : llvm::zip_equal(last, sequence.last)) {
           all.push_back(stacked(build, state));
@@ -318,55 +316,9 @@ struct DecomposeLayers : mlir::OpRewritePattern<Op> {
 
 }  // namespace
 
-std::optional<RecurrentSequencePlan> planRecurrentSequence(int64_t gates, int64_t hidden,
-                                                           int64_t batch, mlir::Type element,
-                                                           int64_t largestCluster) {
-  constexpr int64_t kRun = 4;  // of the kernel: neighbouring columns of a lane
-  // of a processor, a fourth for every fourth warp of a block; of a thread
-  constexpr int64_t kRegisters = 65536, kMost = 255;
-  // registers of a thread: sums, inputs (two steps') and state of a row
-  const int64_t ofARow = 3 * gates + 1;
-  constexpr int64_t kOthers = 40;  // addresses
-  constexpr int64_t kMostThreads = 512;
-  constexpr int64_t kMostRows = 4;
-  constexpr int64_t kBlocks = 128;  // of a device at once
-  // Fitted to an H200 (bench/results/h200_5221463.json, LSTMs): us of any step, what a
-  // cluster adds, instructions of a function: a gate has one, and LSTM one more (tanh of c).
-  constexpr double kAlone = 0.35, kMeet = 0.1, kFunction = 50, kClock = 1700, kSchedulers = 4;
-  const double functions = kFunction * static_cast<double>(gates == kLstmGates ? gates + 1 : gates);
-  std::optional<RecurrentSequencePlan> best;
-  const int64_t words = element.isF64() ? 2 : 1;
-  for (int64_t blocks = 1; blocks <= largestCluster && hidden > 0 && batch > 0; blocks *= 2) {
-    const int64_t units = llvm::divideCeil(hidden, blocks);
-    const int64_t rows = llvm::divideCeil(batch, kBlocks / blocks);
-    for (const int64_t lanes : {8, 16, 32}) {
-      const int64_t threads = llvm::alignTo(units * lanes, 32);
-      const int64_t columns = kRun * llvm::divideCeil(hidden, kRun * lanes);
-      const int64_t registers = (gates * columns + ofARow * rows) * words + kOthers;
-      const int64_t most = std::min<int64_t>(
-          kMost, kRegisters / static_cast<int64_t>(llvm::alignTo(threads, 128)) / 8 * 8);
-      if ((blocks - 1) * units >= hidden || threads > kMostThreads || registers > most ||
-          rows > kMostRows) {
-        continue;
-      }
-      // A warp's multiply-adds and exchanges take turns on the four schedulers of a processor; a
-      // double takes two.
-      const double sums =
-          static_cast<double>(gates) * (static_cast<double>(columns) + 2.0 * llvm::Log2_64(lanes));
-      const double instructions = static_cast<double>(rows * words) * (sums + functions);
-      const double turns = std::max(1.0, static_cast<double>(threads) / 32 / kSchedulers);
-      const double us = kAlone + (blocks > 1 ? kMeet : 0) + instructions * turns / kClock;
-      if (!best || us < best->stepUs) {
-        best = RecurrentSequencePlan{lanes, blocks, rows, threads, us};
-      }
-    }
-  }
-  return best;
-}
-
-void addRecurrentPatterns(mlir::RewritePatternSet& patterns, int64_t largestCluster) {
+void addRecurrentPatterns(mlir::RewritePatternSet& patterns, const HasSequence& hasSequence) {
   patterns.add<DecomposeLayers<op::LstmOp>, DecomposeLayers<op::GruOp>, DecomposeLayers<op::RnnOp>>(
-      patterns.getContext(), largestCluster);
+      patterns.getContext(), hasSequence);
 }
 
 }  // namespace straightline::passes

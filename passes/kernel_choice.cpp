@@ -81,7 +81,7 @@ sl_problem Problem::view() const {
   problem.variant = variant_;
   problem.dot_bf16 = static_cast<int32_t>(target_.getDotBf16());
   problem.fma_bytes = static_cast<int32_t>(target_.getFmaBytes());
-  problem.device = factsOf(target_).hasQueue ? target_.getBackend().data() : nullptr;
+  problem.device = targetNamedBy(target_).hasQueue() ? target_.getBackend().data() : nullptr;
   return problem;
 }
 
@@ -99,19 +99,6 @@ bool backendAllowed(const SelectionConstraints& constraints, llvm::StringRef bac
   return backends.empty() || llvm::is_contained(backends, backend);
 }
 
-/// Where the backend's kernels run: "cpu" where it has no memory of its own.
-llvm::StringRef deviceOf(llvm::StringRef backend) {
-  for (int32_t i = 0; i < sl_backend_count(); ++i) {
-    const sl_backend_desc* desc = sl_backend_at(i);
-    if (backend == desc->name) {
-      return desc->runs_on ? desc->runs_on : desc->device ? desc->name : "cpu";
-    }
-  }
-  return "cpu";
-}
-
-bool goesAnywhere(const sl_kernel_desc& kernel) { return kernel.any_device != 0; }
-
 /// Asks the kernels of a problem one after the other and keeps what each of them said.
 class KernelSelector {
  public:
@@ -127,7 +114,7 @@ class KernelSelector {
     }
     const bool isAllowed = !constraints_.route || allows(*constraints_.route, kernel);
     if (const llvm::StringRef device = deviceOf(kernel.backend);
-        device != device_ && !goesAnywhere(kernel)) {
+        device != device_ && !runsAnywhere(kernel)) {
       // kernels of elsewhere are no news but to who asks for them
       if (constraints_.route && isAllowed) {
         refuse(kernel, ("runs on " + device + ", the program on " + device_).str(), isAllowed);
@@ -244,7 +231,7 @@ KernelChoice chooseKernel(const Problem& problem, const SelectionConstraints& co
 double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem) {
   // What a library launches is seen by a capture alone; nodes of our own kernels are given new
   // addresses.
-  return problem.atEdge() && problem.device() != kernel.backend && !goesAnywhere(kernel)
+  return problem.atEdge() && problem.device() != kernel.backend && !runsAnywhere(kernel)
              ? kCapturedAgainUs
              : 0;
 }

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "dialect/kernel/kernel_dialect.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallVector.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "straightline/abi/straightline.h"
 
@@ -35,7 +35,7 @@ const sl_kernel_desc* findKernelOfRun(llvm::StringRef symbol) {
 }
 
 llvm::StringRef emittingBackend(llvm::StringRef device) {
-  if (device != "cpu") {
+  if (device != kernel::kHostBackend) {
     return device;
   }
   for (int32_t i = 0; i < sl_backend_count(); ++i) {
@@ -46,6 +46,44 @@ llvm::StringRef emittingBackend(llvm::StringRef device) {
     }
   }
   return device;
+}
+
+namespace {
+
+llvm::StringRef deviceOfBackend(const sl_backend_desc& backend) {
+  return backend.runs_on  ? backend.runs_on
+         : backend.device ? backend.name
+                          : llvm::StringRef(kernel::kHostBackend);
+}
+
+/// Whether every kernel of the backend runs wherever the program does.
+bool allRunAnywhere(const sl_backend_desc& backend) {
+  return backend.kernel_count > 0 &&
+         llvm::all_of(llvm::ArrayRef(backend.kernels, static_cast<size_t>(backend.kernel_count)),
+                      [](const sl_kernel_desc& kernel) { return runsAnywhere(kernel); });
+}
+
+}  // namespace
+
+llvm::StringRef deviceOf(llvm::StringRef backend) {
+  for (int32_t i = 0; i < sl_backend_count(); ++i) {
+    if (backend == sl_backend_at(i)->name) {
+      return deviceOfBackend(*sl_backend_at(i));
+    }
+  }
+  return kernel::kHostBackend;
+}
+
+llvm::SmallVector<llvm::StringRef> backendsFor(llvm::StringRef device) {
+  llvm::SmallVector<llvm::StringRef> names = {emittingBackend(device)};
+  for (int32_t i = 0; i < sl_backend_count(); ++i) {
+    const sl_backend_desc& backend = *sl_backend_at(i);
+    if (names.front() != backend.name &&
+        (deviceOfBackend(backend) == device || allRunAnywhere(backend))) {
+      names.push_back(backend.name);
+    }
+  }
+  return names;
 }
 
 namespace {
@@ -85,6 +123,8 @@ sl_operand_facts outputFacts(const sl_kernel_desc& kernel, size_t output) {
 }
 
 bool isExternal(const sl_kernel_desc& kernel) { return kernel.run_symbol != nullptr; }
+
+bool runsAnywhere(const sl_kernel_desc& kernel) { return kernel.any_device != 0; }
 
 bool has(const sl_kernel_desc& kernel, sl_kernel_properties property) {
   return (kernel.properties & property) != 0;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "mlir/IR/Types.h"
 #include "straightline/abi/kernel.h"
@@ -20,15 +21,23 @@ const sl_kernel_desc* findKernel(llvm::StringRef name);
 /// The external kernel whose `run` has that symbol, or null.
 const sl_kernel_desc* findKernelOfRun(llvm::StringRef symbol);
 
-/// The backend whose kernels are emitted for programs on `device`: "cpu", or a backend with
-/// a device of its own.
+/// The backend whose kernels are emitted for programs on `device`: kernel::kHostBackend, or a
+/// backend with a device of its own.
 llvm::StringRef emittingBackend(llvm::StringRef device);
+
+/// Where the kernels of a backend run: kernel::kHostBackend where it has no device and names none.
+llvm::StringRef deviceOf(llvm::StringRef backend);
+/// The backends whose kernels programs on `device` may use: first the one whose kernels are
+/// emitted, then the others in the order of the registry.
+llvm::SmallVector<llvm::StringRef> backendsFor(llvm::StringRef device);
 
 /// The facts of an operand; all zero where the kernel says nothing of it.
 sl_operand_facts inputFacts(const sl_kernel_desc& kernel, size_t input);
 sl_operand_facts outputFacts(const sl_kernel_desc& kernel, size_t output);
 
 bool isExternal(const sl_kernel_desc& kernel);
+/// Whether it is a candidate wherever the program runs.
+bool runsAnywhere(const sl_kernel_desc& kernel);
 bool has(const sl_kernel_desc& kernel, sl_kernel_properties property);
 /// The element type as a bit of sl_type_set; 0: it has none.
 uint32_t typeBit(mlir::Type element);

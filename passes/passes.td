@@ -22,7 +22,7 @@ def DecomposeOps : OpLevelPass<"decompose-ops", "::mlir::func::FuncOp"> {
   let summary = "rewrite ops without a kernel of their own into others";
   let description = [{
     lstm, gru, rnn -> for each layer and direction one linear over all steps, then an op.for (up to 32 steps of gru and rnn: each by
-    itself), or lstm_sequence, gru_sequence or rnn_sequence (largest-cluster); group_norm -> reshape and layer_norm;
+    itself), or lstm_sequence, gru_sequence or rnn_sequence (where the target has a kernel for all steps); group_norm -> reshape and layer_norm;
     adaptive_avg_pool2d -> mean or avg_pool2d; mean, var and layer_norm over named extents -> sums over a number made of these;
     a transposed convolution of static sizes, one group and no dilation -> an ordinary one
     whose channels are the phases of the stride, interleaved; select -> slice and reshape; select_scatter -> reshape and slice_scatter;
@@ -35,9 +35,7 @@ def DecomposeOps : OpLevelPass<"decompose-ops", "::mlir::func::FuncOp"> {
                  Option<"largestAttention", "largest-attention", "int64_t", "-1",
                         "with keep-attention: above so many multiply-adds attention of many queries in f32 becomes products; -1: never">,
                  Option<"keepHalfProducts", "keep-half-products", "bool", "false",
-                        "leave linear, matmul and attention of f16 and bf16 to kernels that round once">,
-                 Option<"largestCluster", "largest-cluster", "int64_t", "0",
-                        "lstm, gru and rnn whose weights fit into the registers of so many blocks become lstm_sequence, gru_sequence, rnn_sequence; 0: none does">];
+                        "leave linear, matmul and attention of f16 and bf16 to kernels that round once">];
 }
 
 def QuantizedLinears : OpLevelPass<"quantized-linears", "::mlir::func::FuncOp"> {

@@ -59,7 +59,6 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   decompose.keepAttention = facts.keepAttention;
   decompose.largestAttention = facts.largestAttention;
   decompose.keepHalfProducts = facts.keepHalfProducts;
-  decompose.largestCluster = facts.largestCluster;
   manager.addNestedPass<mlir::func::FuncOp>(passes::createDecomposeOps(decompose));
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());

@@ -40,9 +40,9 @@ struct PipelineOptions {
   DeviceChoice device;
   /// what the module is compiled for, as its op.target says; null: the default target
   kernel::TargetAttr target;
-  bool graph = true;       ///< a run on a device may be launched as a graph
-  bool lanes = true;       ///< the graph of a device may run long branches at once
-  bool everyLane = false;  ///< records kernel.every_lane
+  bool graph = true;         ///< a run on a device may be launched as a graph
+  bool branches = true;      ///< the graph of a device may run long branches at once
+  bool everyBranch = false;  ///< records kernel.every_branch
   /// "convolution+matmul": which products of float32 a device may round to TF32; empty: none
   std::string tf32;
 };

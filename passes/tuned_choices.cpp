@@ -286,7 +286,7 @@ std::string moduleOf(op::FusionOp fusion) {
   if (const std::optional<int64_t> bytes = op::residentBytesOf(whole)) {
     op::setResidentBytes(*module, *bytes);
   }
-  if (factsOf(target).launchesGraphs && !contractionProblem(fusion, target).atEdge()) {
+  if (targetNamedBy(target).launchesGraphs() && !contractionProblem(fusion, target).atEdge()) {
     // by itself it would be at the graph's edge
     op::setOptions(*module, op::optionsOf(*module).withLaunch("stream"));
   }

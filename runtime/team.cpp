@@ -71,7 +71,7 @@ Team::Team(int32_t size)
   static_assert(sizeof(Flag) == 32 * sizeof(uint32_t), "entry.h: arrive slots are 128 bytes apart");
   static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
   shared_ = {{sizeof(sl_team_shared), reinterpret_cast<uint32_t*>(arrive_.get()), yieldCpu,
-              meetAfterLibrary},
+              syncAfterLibrary},
              this};
   spinRounds_.value.store(kSpinRounds, std::memory_order_relaxed);
 }
@@ -215,33 +215,33 @@ int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, b
 }
 
 // A barrier like sl_barrier's, over the same counters, at which the other members may sleep.
-int32_t Team::meetAfterLibrary(sl_team_shared* shared, int32_t index, int32_t failed) {
+int32_t Team::syncAfterLibrary(sl_team_shared* shared, int32_t index, int32_t failed) {
   static_assert(offsetof(Shared, abi) == 0);
   Team* const team = reinterpret_cast<Shared*>(shared)->team;
   std::atomic<uint32_t>& mine = team->arrive_[index].value;
-  const uint32_t meeting = mine.load(std::memory_order_relaxed) + 1;
-  std::atomic<int32_t>& verdict = team->failedAtMeeting_[meeting % 2];
+  const uint32_t sync = mine.load(std::memory_order_relaxed) + 1;
+  std::atomic<int32_t>& verdict = team->failedAtSync_[sync % 2];
   if (index == 0) {
     verdict.store(failed, std::memory_order_relaxed);
   }
   // Either member 0 sees the sleeper counted, or the sleeper sees member 0's arrival, because both
   // sides are sequentially consistent.
-  mine.store(meeting, std::memory_order_seq_cst);
+  mine.store(sync, std::memory_order_seq_cst);
   if (index == 0) {
     if (team->resting_.value.load(std::memory_order_seq_cst) != 0) {
       futexWakeAll(&mine);
     }
   } else {
-    team->awaitCallerAsleep(meeting);
+    team->awaitCallerAsleep(sync);
   }
-  team->awaitAll(meeting);
+  team->awaitAll(sync);
   return verdict.load(std::memory_order_relaxed);
 }
 
-void Team::awaitCallerAsleep(uint32_t meeting) {
+void Team::awaitCallerAsleep(uint32_t sync) {
   std::atomic<uint32_t>& caller = arrive_[0].value;
   const auto isThere = [&](std::memory_order order) {
-    return static_cast<int32_t>(caller.load(order) - meeting) >= 0;
+    return static_cast<int32_t>(caller.load(order) - sync) >= 0;
   };
   for (uint32_t round = 0; round < kRoundsPerYield; ++round) {
     if (isThere(std::memory_order_acquire)) {
@@ -251,16 +251,15 @@ void Team::awaitCallerAsleep(uint32_t meeting) {
   }
   resting_.value.fetch_add(1, std::memory_order_seq_cst);
   while (!isThere(std::memory_order_seq_cst)) {
-    futexWait(&caller, meeting - 1);
+    futexWait(&caller, sync - 1);
   }
   resting_.value.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void Team::awaitAll(uint32_t meeting) {
+void Team::awaitAll(uint32_t sync) {
   for (int32_t other = 0; other < size_; ++other) {
     uint32_t round = 0;
-    while (static_cast<int32_t>(arrive_[other].value.load(std::memory_order_acquire) - meeting) <
-           0) {
+    while (static_cast<int32_t>(arrive_[other].value.load(std::memory_order_acquire) - sync) < 0) {
       pauseCpu();
       if (++round % kRoundsPerYield == 0) {
         sched_yield();

@@ -58,9 +58,9 @@ class Team {
   };
 
   static void* workerMain(void* argument);
-  static int32_t meetAfterLibrary(sl_team_shared* shared, int32_t index, int32_t failed);
-  void awaitCallerAsleep(uint32_t meeting);
-  void awaitAll(uint32_t meeting);
+  static int32_t syncAfterLibrary(sl_team_shared* shared, int32_t index, int32_t failed);
+  void awaitCallerAsleep(uint32_t sync);
+  void awaitAll(uint32_t sync);
   void work(int32_t index);
   uint32_t awaitJob(uint32_t seen);
   int32_t runWithoutSleepers(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings);
@@ -81,7 +81,7 @@ class Team {
   Flag resting_;
   /// The values that member 0 passed at the last two barriers: a member may still read one of them
   /// while another reaches the next barrier.
-  std::atomic<int32_t> failedAtMeeting_[2]{};
+  std::atomic<int32_t> failedAtSync_[2]{};
   std::unique_ptr<std::atomic<int32_t>[]>
       threadIds_;  ///< kernel thread ids of the workers, 0 until known
   std::unique_ptr<WorkerArgument[]> arguments_;

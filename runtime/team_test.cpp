@@ -205,7 +205,7 @@ int32_t failing = 0;
 
 // Member 0 stays in its "library" until the others sleep, or for ten seconds.
 int32_t runLibrary(sl_ctx*, sl_team team, const sl_bindings*) {
-  for (int meeting = 0; meeting < 3; ++meeting) {
+  for (int sync = 0; sync < 3; ++sync) {
     for (int i = 0; team.index == 0 && i < 10000; ++i) {
       if (othersSleep()) {
         asleep.fetch_add(1);
@@ -213,9 +213,9 @@ int32_t runLibrary(sl_ctx*, sl_team team, const sl_bindings*) {
       }
       usleep(1000);
     }
-    const int32_t failed = team.index == 0 && failing == meeting;
-    verdicts.fetch_add(team.shared->meet_after_library(team.shared, team.index, failed)
-                       << (8 * meeting));
+    const int32_t failed = team.index == 0 && failing == sync;
+    verdicts.fetch_add(team.shared->sync_after_library(team.shared, team.index, failed)
+                       << (8 * sync));
   }
   return SL_OK;
 }
@@ -228,19 +228,19 @@ TEST_F(TeamTest, MembersSleepWhileTheCallerIsInALibrary) {
     Call call(program, weights, queue);
     ASSERT_EQ(SL_OK, call({}, {}));
     EXPECT_EQ(3, asleep);
-    EXPECT_EQ(3 << (8 * failing), verdicts) << "all members learn of the failure at its meeting";
+    EXPECT_EQ(3 << (8 * failing), verdicts) << "all members learn of the failure at its sync";
   }
 }
 
 // Nobody has to sleep for it to work: short calls, many times.
 int32_t runShortLibrary(sl_ctx*, sl_team team, const sl_bindings*) {
   int32_t failures = 0;
-  for (int meeting = 0; meeting < 2000; ++meeting) {
-    if (team.index == 0 && meeting % 100 == 0) {
+  for (int sync = 0; sync < 2000; ++sync) {
+    if (team.index == 0 && sync % 100 == 0) {
       usleep(30);
     }
-    failures += team.shared->meet_after_library(team.shared, team.index,
-                                                team.index == 0 && meeting % 7 == 3);
+    failures +=
+        team.shared->sync_after_library(team.shared, team.index, team.index == 0 && sync % 7 == 3);
   }
   verdicts.fetch_add(failures);
   return SL_OK;

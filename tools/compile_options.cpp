@@ -14,18 +14,6 @@ namespace {
 /// Largest team of the runtime.
 constexpr int kMostThreads = 256;
 
-/// The backends that kernels may come from on a target; only the first has elementwise and row
-/// kernels.
-struct Backends {
-  llvm::StringRef target;
-  std::vector<llvm::StringRef> names;
-};
-const std::vector<Backends>& backends() {
-  static const std::vector<Backends> all = {{"cpu", {"native", "onednn", "aten"}},
-                                            {"cuda", {"cuda", "cublaslt", "cudnn", "aten"}}};
-  return all;
-}
-
 std::string text(const char* given) { return given == nullptr ? "" : given; }
 
 /// Copies the caller's struct into one of this library's size. A longer one must be zero where this
@@ -76,33 +64,12 @@ Failure readInternal(const sl_internal_options* given, InternalOptions* options)
   options->listCandidates = own.list_candidates != 0;
   options->profile = own.profile != 0;
   options->poison = own.poison != 0;
-  options->everyLane = own.every_lane != 0;
+  options->everyBranch = own.every_branch != 0;
   for (int32_t i = 0; i < own.choice_count; ++i) {
     options->choices.emplace_back(text(own.choices[i].key), text(own.choices[i].value));
   }
   options->prefer = text(own.prefer);
   options->deviceBackend = text(own.device_backend);
-  return Failure::none();
-}
-
-Failure validateAllow(const CompileOptions& options) {
-  const llvm::StringRef target = llvm::StringRef(options.target).split(':').first;
-  const auto known =
-      llvm::find_if(backends(), [&](const Backends& b) { return b.target == target; });
-  if (options.allow.empty() || known == backends().end()) {
-    return Failure::none();
-  }
-  for (const std::string& name : options.allow) {
-    if (!llvm::is_contained(known->names, name)) {
-      return Failure::user("allow has the backend '" + name + "'; valid on " + target.str() +
-                           " are " + llvm::join(known->names, ", "));
-    }
-  }
-  const llvm::StringRef own = known->names.front();
-  if (!llvm::is_contained(options.allow, own)) {
-    return Failure::user("allow is " + llvm::join(options.allow, ", ") + " but must have '" +
-                         own.str() + "': only it has elementwise and row kernels");
-  }
   return Failure::none();
 }
 
@@ -128,21 +95,9 @@ Failure validate(const CompileOptions& options) {
   if (Failure failure = oneOf("launch", options.launch, {"stream", "graph"}); failure.failed()) {
     return failure;
   }
-  if (options.launch == "graph" && options.target == "cpu") {
-    return Failure::user(
-        "launch is 'graph' but the program is for the cpu: only a cuda device takes graphs");
-  }
   if (Failure failure =
           oneOf("tf32", options.tf32, {"convolution", "matmul", "convolution+matmul"});
       failure.failed()) {
-    return failure;
-  }
-  if (const std::string& backend = options.internal.deviceBackend;
-      !backend.empty() && options.target != "cpu") {
-    return Failure::user("device_backend is '" + backend + "' but the target is the device " +
-                         options.target + " already");
-  }
-  if (Failure failure = validateAllow(options); failure.failed()) {
     return failure;
   }
   return validateRoutes(options);
@@ -157,7 +112,7 @@ Failure readCompileOptions(const sl_compile_options* given, CompileOptions* opti
     return failure;
   }
   options->cpu = text(own.cpu);
-  options->target = text(own.target).empty() ? "cpu" : text(own.target);
+  options->target = text(own.target);
   options->threads = own.threads == 0 ? 1 : own.threads;
   options->team = own.team;
   options->teamFromUs = own.team_from_us;

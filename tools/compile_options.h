@@ -19,7 +19,7 @@ struct InternalOptions {
   bool listCandidates = false;
   bool profile = false;
   bool poison = false;
-  bool everyLane = false;
+  bool everyBranch = false;
   std::vector<std::pair<std::string, std::string>> choices;
   std::string prefer;
   std::string deviceBackend;
@@ -28,7 +28,7 @@ struct InternalOptions {
 /// sl_compile_options, which says what each means.
 struct CompileOptions {
   std::string cpu;
-  std::string target = "cpu";
+  std::string target;  ///< empty: the default one
   int threads = 1;
   int team = 0;
   double teamFromUs = 0;
@@ -49,7 +49,8 @@ struct CompileOptions {
 /// Copies what a caller gave and validates it. `given` NULL: all defaults.
 Failure readCompileOptions(const sl_compile_options* given, CompileOptions* options);
 
-/// A user error that names the first option whose value is not valid, that value and what is.
+/// A user error that names the first option whose value is not valid on any target, that value and
+/// what is. `checkTarget` (pipeline_options.h) checks what depends on the target.
 Failure validate(const CompileOptions& options);
 
 }  // namespace straightline

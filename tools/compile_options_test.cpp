@@ -26,7 +26,7 @@ TEST(CompileOptions, AllZeroIsEveryDefault) {
     const sl_compile_options zero = given();
     CompileOptions own;
     ASSERT_FALSE(readCompileOptions(none ? nullptr : &zero, &own).failed());
-    EXPECT_EQ(own.target, "cpu");
+    EXPECT_EQ(own.target, "");
     EXPECT_EQ(own.threads, 1);
     EXPECT_TRUE(own.freeze && own.concurrentBranches && own.winograd && own.useCache);
     EXPECT_FALSE(own.emitOnly);
@@ -41,7 +41,7 @@ TEST(CompileOptions, EveryOptionArrives) {
   sl_internal_options internal{};
   internal.size = sizeof(internal);
   internal.kernels_per_unit = 3;
-  internal.list_candidates = internal.profile = internal.poison = internal.every_lane = 1;
+  internal.list_candidates = internal.profile = internal.poison = internal.every_branch = 1;
   internal.choices = choices;
   internal.choice_count = 1;
   internal.prefer = "onednn";
@@ -81,7 +81,7 @@ TEST(CompileOptions, EveryOptionArrives) {
   EXPECT_EQ(own.progress, &progress);
   EXPECT_EQ(own.internal.kernelsPerUnit, 3);
   EXPECT_TRUE(own.internal.listCandidates && own.internal.profile && own.internal.poison &&
-              own.internal.everyLane);
+              own.internal.everyBranch);
   EXPECT_EQ(own.internal.choices.at(0).second, "native.gemv");
   EXPECT_EQ(own.internal.prefer, "onednn");
   EXPECT_EQ(own.internal.deviceBackend, "test_device");
@@ -117,9 +117,6 @@ TEST(CompileOptions, ARefusalNamesTheOptionTheValueAndWhatIsValid) {
   options = given();
   options.launch = "fast";
   EXPECT_EQ(refusal(options), "launch is 'fast' but must be one of stream, graph");
-  options.launch = "graph";
-  EXPECT_EQ(refusal(options),
-            "launch is 'graph' but the program is for the cpu: only a cuda device takes graphs");
   options = given();
   options.tf32 = "all";
   EXPECT_EQ(refusal(options),
@@ -128,15 +125,6 @@ TEST(CompileOptions, ARefusalNamesTheOptionTheValueAndWhatIsValid) {
   options.winograd = 3;
   EXPECT_EQ(refusal(options),
             "winograd is 3 but must be SL_SWITCH_DEFAULT, SL_SWITCH_ON or SL_SWITCH_OFF");
-  const char* allow[] = {"aten", "cudnn"};
-  options = given();
-  options.allow = allow;
-  options.allow_count = 1;
-  EXPECT_EQ(refusal(options),
-            "allow is aten but must have 'native': only it has elementwise and row kernels");
-  options.allow_count = 2;
-  EXPECT_EQ(refusal(options),
-            "allow has the backend 'cudnn'; valid on cpu are native, onednn, aten");
   const sl_pair routes[] = {{"linear", "native gemm"}};
   options = given();
   options.routes = routes;

@@ -156,7 +156,7 @@ typedef struct sl_internal_options {
   int32_t list_candidates;  ///< 1: `explain` lists what there is to measure
   int32_t profile;          ///< 1: emitted statements tell when they begin and end
   int32_t poison;           ///< 1: arena slots are filled with NaN before their first use
-  int32_t every_lane;       ///< 1: every chain becomes a branch, whatever the estimates say
+  int32_t every_branch;     ///< 1: every chain becomes a branch, whatever the estimates say
   int32_t choice_count;
   const sl_pair* choices;      ///< key of a contraction, text of the candidate to take
   const char* prefer;          ///< backend whose kernels are taken wherever they accept

@@ -122,26 +122,69 @@ Failure readFile(Routes& routes) {
   return Failure::none();
 }
 
+/// The name of the target and its machine.
+std::pair<llvm::StringRef, llvm::StringRef> splitTarget(const CompileOptions& options) {
+  return (options.target.empty() ? llvm::StringRef(kDefaultTarget) : options.target).split(':');
+}
+
+Failure checkLaunch(const CompileOptions& options, const Target& target) {
+  if (options.launch == "graph" && !target.launchesGraphs()) {
+    std::string devices;
+    for (const Target* each : allTargets()) {
+      if (each->launchesGraphs()) {
+        devices += (devices.empty() ? "" : " or ") + each->name().str();
+      }
+    }
+    return Failure::user("launch is 'graph' but the program is for the " + target.name().str() +
+                         ": only a " + devices + " device takes graphs");
+  }
+  if (const std::string& backend = options.internal.deviceBackend;
+      !backend.empty() && target.hasQueue()) {
+    return Failure::user("device_backend is '" + backend + "' but the target is the device " +
+                         options.target + " already");
+  }
+  return Failure::none();
+}
+
+Failure checkAllow(const CompileOptions& options, const Target& target) {
+  const llvm::SmallVector<llvm::StringRef> valid = backendsFor(target.name());
+  for (const std::string& name : options.allow) {
+    if (!llvm::is_contained(valid, name)) {
+      return Failure::user("allow has the backend '" + name + "'; valid on " + target.name().str() +
+                           " are " + llvm::join(valid, ", "));
+    }
+  }
+  const llvm::StringRef own = valid.front();
+  if (!options.allow.empty() && !llvm::is_contained(options.allow, own)) {
+    return Failure::user("allow is " + llvm::join(options.allow, ", ") + " but must have '" +
+                         own.str() + "': only it has elementwise and row kernels");
+  }
+  return Failure::none();
+}
+
 }  // namespace
 
 TargetChoice targetIn(const CompileOptions& options) {
-  const auto [name, machine] = llvm::StringRef(options.target).split(':');
+  const auto [name, machine] = splitTarget(options);
   const Target* target = findTarget(name);
   return target ? TargetChoice{target, machine.str()}
                 : TargetChoice{&targetNamed(kDefaultTarget), ""};
 }
 
 Failure checkTarget(const CompileOptions& options) {
-  const auto [name, machine] = llvm::StringRef(options.target).split(':');
+  const auto [name, machine] = splitTarget(options);
   const Target* target = findTarget(name);
   const bool isNamed =
-      target && (options.target == kDefaultTarget.str() || !target->syntax().form.empty());
-  if (isNamed && target->hasMachine(machine)) {
-    return Failure::none();
+      target && ((name == kDefaultTarget && machine.empty()) || !target->syntax().form.empty());
+  if (!isNamed || !target->hasMachine(machine)) {
+    return Failure::user(
+        "unknown target '" + options.target + "'; valid are " +
+        joinSyntaxes([](const MachineSyntax& syntax) { return syntax.form + syntax.hint; }));
   }
-  return Failure::user(
-      "unknown target '" + options.target + "'; valid are " +
-      joinSyntaxes([](const MachineSyntax& syntax) { return syntax.form + syntax.hint; }));
+  if (Failure failure = checkLaunch(options, *target); failure.failed()) {
+    return failure;
+  }
+  return checkAllow(options, *target);
 }
 
 Failure readPipelineOptions(const CompileOptions& given, mlir::MLIRContext* context,
@@ -153,12 +196,12 @@ Failure readPipelineOptions(const CompileOptions& given, mlir::MLIRContext* cont
   options->allow = llvm::join(given.allow, "+");
   options->avoid = given.winograd ? "" : kWinograd;
   options->graph = given.launch != "stream";
-  options->lanes = given.concurrentBranches;
+  options->branches = given.concurrentBranches;
   options->tf32 = given.tf32;
   options->poison = given.internal.poison;
   options->profile = given.internal.profile;
   options->listCandidates = given.internal.listCandidates;
-  options->everyLane = given.internal.everyLane;
+  options->everyBranch = given.internal.everyBranch;
   options->choices = given.internal.choices;
   options->prefer = given.internal.prefer;
   if (const std::string& backend = given.internal.deviceBackend; !backend.empty()) {

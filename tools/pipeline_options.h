@@ -20,7 +20,8 @@ namespace straightline {
 Failure readPipelineOptions(const CompileOptions& given, mlir::MLIRContext* context,
                             PipelineOptions* options);
 
-/// A user error where the target, or its machine, is none.
+/// A user error where the target, or its machine, is none, or where an option has a value that is
+/// not valid on that target.
 Failure checkTarget(const CompileOptions& options);
 
 /// A target and a machine of it, "sm_90" of "cuda:sm_90".

@@ -77,8 +77,8 @@ class ProductStages final : public Stages {
       if (!options.graph) {
         op::setOptions(module, op::optionsOf(module).withLaunch("stream"));
       }
-      if (options.everyLane) {
-        kernel::setPlacesEveryLane(module);
+      if (options.everyBranch) {
+        kernel::setPlacesEveryBranch(module);
       }
       straightline::buildPipeline(manager, options);
     } else {

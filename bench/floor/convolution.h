@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions for the floor of ResNet-18: images are NHWC with a border of zeros that nobody
 // writes (one row and column before the picture, and after it up to the size of a tile). `part` of
-// `parts` threads does its share; meet() is a barrier for two.
+// `parts` threads does its share; barrier(part, parts) is one for two.
 #pragma once
 #include "floor.h"
 
@@ -9,7 +9,7 @@ namespace floor_code {
 
 constexpr int kColumns = 2 * kLanes;  // of a panel of weights
 
-FLOOR_INLINE void meet(int part, int parts) {
+FLOOR_INLINE void barrier(int part, int parts) {
   if (parts > 1) {
     barrier(part);
   }
@@ -332,7 +332,7 @@ struct Winograd {
       multiply(scratch, w.values, m, count, 0, kC);
       finish(m, first, count, y, w.bias, residual, 0, kC);
     }
-    meet(part, parts);
+    barrier(part, parts);
   }
 
   /// Shares are channels of the result, so that each thread reads its part of the weights; all
@@ -344,12 +344,12 @@ struct Winograd {
     for (int j = shareOf(count, part, parts); j < shareOf(count, part + 1, parts); ++j) {
       transformInput(x + place(j), scratch + j * kC);
     }
-    meet(part, parts);
+    barrier(part, parts);
     const int first = shareOf(kC / kColumns, part, parts) * kColumns,
               last = shareOf(kC / kColumns, part + 1, parts) * kColumns;
     multiply(scratch, w.values, m, count, first, last);
     finish(m, 0, count, y, w.bias, residual, first, last);
-    meet(part, parts);
+    barrier(part, parts);
   }
 };
 

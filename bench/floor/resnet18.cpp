@@ -115,7 +115,7 @@ static void begin(const float* x, Front& front, int part, int parts) {
       }
     }
   }
-  meet(part, parts);
+  barrier(part, parts);
   for (int row = shareOf(112, part, parts); row < shareOf(112, part + 1, parts); ++row) {
     for (int panel = 0; panel < 64 / kColumns; ++panel) {
       const float* from = front.picture + 2 * row * kPicture * 3;
@@ -127,7 +127,7 @@ static void begin(const float* x, Front& front, int part, int parts) {
       });
     }
   }
-  meet(part, parts);
+  barrier(part, parts);
   for (int row = shareOf(56, part, parts); row < shareOf(56, part + 1, parts); ++row) {
     for (int column = 0; column < 56; ++column) {
       for (int c = 0; c < 64; c += kLanes) {
@@ -142,7 +142,7 @@ static void begin(const float* x, Front& front, int part, int parts) {
       }
     }
   }
-  meet(part, parts);
+  barrier(part, parts);
 }
 
 /// Stem to the end of 28 x 28 of one image; leaves the result in at28.images[2].
@@ -157,7 +157,7 @@ static void front(const float* x, Front& f, float* own, int part, int parts) {
   float* const* b = f.at28.images;
   strided<1, 56, 64, 128, false>(a[0], blocks[2].shortcut, b[2], 1, part, parts);
   strided<3, 56, 64, 128, true>(a[0], blocks[2].first, b[1], 1, part, parts);
-  meet(part, parts);
+  barrier(part, parts);
   At28::byTiles(b[1], blocks[2].second, b[2], b[0], own, 1, part, parts);
   At28::byTiles(b[0], blocks[3].first, nullptr, b[1], own, 1, part, parts);
   At28::byTiles(b[1], blocks[3].second, b[0], b[2], own, 1, part, parts);
@@ -188,7 +188,7 @@ static void end(float* y, int thread) {
     }
     store(pooled + image * 512 + c, total * (1.0f / 49));
   }
-  meet(thread, FLOOR_THREADS);
+  barrier(thread, FLOOR_THREADS);
   constexpr int kPanels = kClassesPadded / kClassColumns;
   for (int panel = shareOf(kPanels, thread, FLOOR_THREADS);
        panel < shareOf(kPanels, thread + 1, FLOOR_THREADS); ++panel) {
@@ -200,7 +200,7 @@ static void end(float* y, int thread) {
                          [](vec v, const float*) { return v; });
     }
   }
-  meet(thread, FLOOR_THREADS);
+  barrier(thread, FLOOR_THREADS);
   for (int image = 0; thread == 0 && image < kBatch; ++image) {
     std::memcpy(y + image * kClasses, scores + image * kClassesPadded, kClasses * sizeof(float));
   }
@@ -217,7 +217,7 @@ static void run(const void* const* inputs, void* const* outputs, int thread) {
       std::memcpy(at28.images[2] + i * kImage, fronts[thread].at28.images[2],
                   kImage * sizeof(float));
     }
-    meet(thread, FLOOR_THREADS);
+    barrier(thread, FLOOR_THREADS);
   } else {
     front(x, fronts[0], scratch[thread], thread, FLOOR_THREADS);
   }
@@ -226,14 +226,14 @@ static void run(const void* const* inputs, void* const* outputs, int thread) {
                                   FLOOR_THREADS);
   strided<3, 28, 128, 256, true>(at28.images[2], blocks[4].first, a[1], kBatch, thread,
                                  FLOOR_THREADS);
-  meet(thread, FLOOR_THREADS);
+  barrier(thread, FLOOR_THREADS);
   convolve14(a[1], blocks[4].second, a[2], a[0], thread);
   convolve14(a[0], blocks[5].first, nullptr, a[1], thread);
   convolve14(a[1], blocks[5].second, a[0], a[2], thread);
   float* const* b = at7.images;
   strided<1, 14, 256, 512, false>(a[2], blocks[6].shortcut, b[2], kBatch, thread, FLOOR_THREADS);
   strided<3, 14, 256, 512, true>(a[2], blocks[6].first, b[1], kBatch, thread, FLOOR_THREADS);
-  meet(thread, FLOOR_THREADS);
+  barrier(thread, FLOOR_THREADS);
   convolve7(b[1], blocks[6].second, b[2], b[0], thread);
   convolve7(b[0], blocks[7].first, nullptr, b[1], thread);
   convolve7(b[1], blocks[7].second, b[0], b[2], thread);

@@ -48,7 +48,7 @@ SL_INLINE void report(sl_ctx* ctx, int32_t status) {
 SL_INLINE bool failedInLibrary(sl_ctx* ctx, sl_team team) {
   if (team.size > 1 && team.shared->size >= sizeof(sl_team_shared)) {
     const bool failed = team.index == 0 && __atomic_load_n(&ctx->status, __ATOMIC_ACQUIRE) != SL_OK;
-    return team.shared->meet_after_library(team.shared, team.index, failed) != 0;
+    return team.shared->sync_after_library(team.shared, team.index, failed) != 0;
   }
   return sl_failed(ctx, team);
 }

@@ -63,6 +63,10 @@ def Kernel_TargetAttr : Kernel_Attr<"Target", "target"> {
     DefaultValuedParameter<"int64_t", "0", "1: the CPU sums products of pairs of bfloat16 in float32">:$dot_bf16,
     DefaultValuedParameter<"int64_t", "64", "bytes of operands of multiply-adds that the CPU begins in a cycle">:$fma_bytes);
   let assemblyFormat = [{ `<` $backend `,` $cpu (`,` struct($threads, $vector_bytes, $l1, $l2, $dot_bf16, $fma_bytes)^)? `>` }];
+  let extraClassDeclaration = [{
+    /// Whether programs run on the caller's team, and not on the queue of a device.
+    bool isHost() const { return getBackend() == kHostBackend; }
+  }];
 }
 
 #endif

@@ -22,6 +22,10 @@ class ProgramOp;
 class ReturnOp;
 class RunOp;
 
+/// The backend of the host: of the first queue of every program, which is the caller's team of
+/// threads, and of a target whose programs run on it. Every other backend is a device's.
+inline constexpr llvm::StringLiteral kHostBackend = "cpu";
+
 /// Output `output` may share the storage of input `input`, element by element.
 struct Tie {
   int64_t input;
@@ -55,11 +59,11 @@ inline constexpr llvm::StringLiteral kRunsOnAttr = "kernel.runs_on";
 /// statement with kernel.step = n (i64, counted from 0) begins step n, which holds it and those
 /// behind it up to the next that begins one, in order, and comes behind the steps kernel.after
 /// (array<i64>, all of them smaller). Without any of these, statements of a queue come one behind
-/// the other in the order of the text, which is right in any case. kernel.lane (i64) is for people:
-/// what shares a number comes one behind the other.
+/// the other in the order of the text, which is right in any case. kernel.branch (i64) is for
+/// people: statements of one number run one after the other.
 inline constexpr llvm::StringLiteral kStepAttr = "kernel.step";
 inline constexpr llvm::StringLiteral kAfterAttr = "kernel.after";
-inline constexpr llvm::StringLiteral kLaneAttr = "kernel.lane";
+inline constexpr llvm::StringLiteral kBranchAttr = "kernel.branch";
 
 /// Whether two buffers of one storage may have an element in common. False only where sizes,
 /// strides and offsets are numbers that say so: apart in memory, or apart in a dim of the storage

@@ -69,9 +69,8 @@ LogicalResult verifyExtentNames(Operation* op, llvm::ArrayRef<StringAttr> names,
 }
 
 /// Precondition: the queue is declared.
-StringRef backendOf(Operation* op, FlatSymbolRefAttr queue, SymbolTableCollection& tables) {
-  return tables.lookupSymbolIn<QueueOp>(op->getParentOfType<ProgramOp>(), queue.getAttr())
-      .getBackend();
+QueueOp queueOf(Operation* op, FlatSymbolRefAttr queue, SymbolTableCollection& tables) {
+  return tables.lookupSymbolIn<QueueOp>(op->getParentOfType<ProgramOp>(), queue.getAttr());
 }
 
 /// Refuses writes to what must not change in this phase.
@@ -306,7 +305,7 @@ LogicalResult CopyOp::verifySymbolUses(SymbolTableCollection& tables) {
   auto source = llvm::cast<BufferType>(getSource().getType());
   auto destination = llvm::cast<BufferType>(getDestination().getType());
   const bool host = source.getSpace() == "host" && destination.getSpace() == "host";
-  if (backendOf(*this, getQueueAttr(), tables) == "cpu" && !host) {
+  if (queueOf(*this, getQueueAttr(), tables).isTeam() && !host) {
     return emitOpError() << "copies from space \"" << source.getSpace() << "\" to \""
                          << destination.getSpace()
                          << "\" on a cpu queue, expected the queue of a device (copy_c3)";
@@ -323,10 +322,11 @@ LogicalResult BarrierOp::verifySymbolUses(SymbolTableCollection& tables) {
   if (failed(verifyQueue(*this, getQueueAttr(), tables))) {
     return mlir::failure();
   }
-  StringRef backend = backendOf(*this, getQueueAttr(), tables);
-  if (backend != "cpu") {
-    return emitOpError() << "stands on " << getQueueAttr() << " with backend \"" << backend
-                         << "\", expected \"cpu\": a device's queue is in order (barrier_c1)";
+  QueueOp queue = queueOf(*this, getQueueAttr(), tables);
+  if (!queue.isTeam()) {
+    return emitOpError() << "stands on " << getQueueAttr() << " with backend \""
+                         << queue.getBackend() << "\", expected \"" << kHostBackend
+                         << "\": a device's queue is in order (barrier_c1)";
   }
   return mlir::success();
 }

@@ -57,9 +57,10 @@ LogicalResult ProgramOp::verifyRegions() {
   bool firstQueue = true;
   for (mlir::Operation& op : *getBodyBlock()) {
     if (auto queue = llvm::dyn_cast<QueueOp>(op)) {
-      if (firstQueue && queue.getBackend() != "cpu") {
-        return queue.emitOpError() << "is the first queue but its backend is \""
-                                   << queue.getBackend() << "\", expected \"cpu\" (program_c1)";
+      if (firstQueue && !queue.isTeam()) {
+        return queue.emitOpError()
+               << "is the first queue but its backend is \"" << queue.getBackend()
+               << "\", expected \"" << kHostBackend << "\" (program_c1)";
       }
       firstQueue = false;
       continue;

@@ -33,6 +33,10 @@ def Kernel_QueueOp : Kernel_Op<"queue", [Symbol, HasParent<"ProgramOp">]> {
   let summary = "an order of execution: the caller's team (the first queue) or a device's stream";
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$backend);
   let assemblyFormat = "$sym_name `backend` `(` $backend `)` attr-dict";
+  let extraClassDeclaration = [{
+    /// Whether it is the caller's team, and not the queue of a device.
+    bool isTeam() { return getBackend() == kHostBackend; }
+  }];
 }
 
 def Kernel_ExtentOp : Kernel_Op<"extent", [Symbol, HasParent<"ProgramOp">]> {

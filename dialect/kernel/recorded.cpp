@@ -10,7 +10,8 @@ using mlir::Operation;
 namespace {
 
 constexpr llvm::StringLiteral kCostUs = "kernel.cost_us", kChoice = "kernel.choice",
-                              kApart = "kernel.apart", kEveryLane = "kernel.every_lane";
+                              kOutsideGraph = "kernel.outside_graph",
+                              kEveryBranch = "kernel.every_branch";
 
 }  // namespace
 
@@ -30,14 +31,14 @@ void setChoiceKey(Operation* statement, llvm::StringRef key) {
   statement->setAttr(kChoice, mlir::StringAttr::get(statement->getContext(), key));
 }
 
-bool isApart(Operation* declaration) { return declaration->hasAttr(kApart); }
-void setApart(DeclOp declaration) {
-  declaration->setAttr(kApart, mlir::UnitAttr::get(declaration.getContext()));
+bool isOutsideGraph(Operation* declaration) { return declaration->hasAttr(kOutsideGraph); }
+void setOutsideGraph(DeclOp declaration) {
+  declaration->setAttr(kOutsideGraph, mlir::UnitAttr::get(declaration.getContext()));
 }
 
-bool placesEveryLane(mlir::ModuleOp module) { return module->hasAttr(kEveryLane); }
-void setPlacesEveryLane(mlir::ModuleOp module) {
-  module->setAttr(kEveryLane, mlir::UnitAttr::get(module.getContext()));
+bool placesEveryBranch(mlir::ModuleOp module) { return module->hasAttr(kEveryBranch); }
+void setPlacesEveryBranch(mlir::ModuleOp module) {
+  module->setAttr(kEveryBranch, mlir::UnitAttr::get(module.getContext()));
 }
 
 }  // namespace straightline::kernel

@@ -21,15 +21,16 @@ void setCostUs(mlir::Operation* statement, double us);
 llvm::StringRef choiceKeyOf(mlir::Operation* statement);
 void setChoiceKey(mlir::Operation* statement, llvm::StringRef key);
 
-/// kernel.apart, of a declaration with kernel.runs_on: the work of its calls is never part of a
-/// graph. What a run has gathered before such a call is launched first; what comes behind the call
-/// is gathered as the next part of the run.
-bool isApart(mlir::Operation* declaration);
-void setApart(DeclOp declaration);
+/// kernel.outside_graph, of a declaration with kernel.runs_on: the work of its calls is never part
+/// of a graph. A run launches what it has gathered before such a call, and gathers what comes
+/// behind the call as its next part.
+bool isOutsideGraph(mlir::Operation* declaration);
+void setOutsideGraph(DeclOp declaration);
 
-/// kernel.every_lane, of a module: place-lanes puts branches side by side whatever they win by it.
-bool placesEveryLane(mlir::ModuleOp module);
-void setPlacesEveryLane(mlir::ModuleOp module);
+/// kernel.every_branch, of a module: place-branches makes every independent chain a branch,
+/// whatever the estimates say.
+bool placesEveryBranch(mlir::ModuleOp module);
+void setPlacesEveryBranch(mlir::ModuleOp module);
 
 }  // namespace straightline::kernel
 

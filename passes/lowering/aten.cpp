@@ -113,9 +113,9 @@ Value plan(mlir::Location loc, const std::string& symbol, const sl_kernel_desc& 
       builder.getDictionaryAttr(attributes), builder.getStringAttr(kernel.run_symbol),
       builder.getStringAttr(kernel.plan_symbol), builder.getStringAttr(destroy),
       builder.getUnitAttr());
-  if (context.facts().hasQueue) {
+  if (targetNamedBy(context.target()).hasQueue()) {
     decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(context.target().getBackend()));
-    kernel::setApart(decl);  // it may allocate, or wait
+    kernel::setOutsideGraph(decl);  // it may allocate, or wait
   }
   std::string text;
   llvm::raw_string_ostream(text) << decl;

@@ -52,7 +52,9 @@ class ContractionLowering {
   /// What the kernel writes.
   mlir::Type written() { return plain_ ? element() : elementOf(fusion_.getResult(0)); }
   /// Whether the kernel is a library's that puts its work on a device's queue.
-  bool runsOnQueue() { return lowering_.facts().hasQueue && spec_.family.empty(); }
+  bool runsOnQueue() {
+    return targetNamedBy(lowering_.target()).hasQueue() && spec_.family.empty();
+  }
 
   /// The epilogue operands as buffers of the result's extents (strides 0 where broadcast).
   void bindEpilogue();

@@ -44,7 +44,7 @@ void LoweringContext::callLibrary(mlir::Location loc, const LibraryKernel& chose
       builder.getStrArrayAttr({"write"}), types(workspace), builder.getStringAttr(kernel.op),
       described.getDictionary(context()), builder.getStringAttr(kernel.run_symbol), plan, destroy,
       kernel.can_fail ? builder.getUnitAttr() : mlir::UnitAttr());
-  if (facts_.hasQueue && chosen.spec.family.empty()) {
+  if (targetNamedBy(target_).hasQueue() && chosen.spec.family.empty()) {
     decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(target_.getBackend()));
   }
   auto queue = mlir::FlatSymbolRefAttr::get(context(), teamQueue());

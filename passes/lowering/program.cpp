@@ -142,7 +142,7 @@ ProgramParts ProgramLowering::declare(mlir::ModuleOp module, kernel::TargetAttr 
   parts.module = module;
   parts.program = kernel::ProgramOp::create(builder, loc, function_.getSymName(), target);
   builder.setInsertionPointToEnd(parts.program.getBodyBlock());
-  kernel::QueueOp::create(builder, loc, sizes_.teamQueue(), "cpu");
+  kernel::QueueOp::create(builder, loc, sizes_.teamQueue(), kernel::kHostBackend);
   for (mlir::StringAttr name : sizes_.names()) {
     const symbolic::Bounds bounds = sizes_.boundsOf(name);
     kernel::ExtentOp::create(builder, loc, name.getValue(), bounds.lowest, bounds.highest);

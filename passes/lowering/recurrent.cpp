@@ -50,9 +50,13 @@ LogicalResult lowerSequence(mlir::Operation* op, const SequenceParts& parts,
                             LoweringContext& context) {
   const mlir::Location loc = op->getLoc();
   const std::string cell = parts.cell.str();
-  if (context.facts().largestCluster == 0) {
-    return emitUnsupported(op) << op->getName().stripDialect() << ": " << cell
-                               << "_sequence has a kernel for devices only; " << cell
+  const Target& target = targetNamedBy(context.target());
+  const auto state = llvm::cast<mlir::RankedTensorType>(parts.ends[0].getType());
+  if (!target.hasKernelFor(
+          {parts.gates, state.getDimSize(1), state.getDimSize(0), state.getElementType()},
+          context.target())) {
+    return emitUnsupported(op) << op->getName().stripDialect() << " with the state " << state
+                               << " has no kernel on " << target.title() << "; " << cell
                                << " is supported";
   }
   // Neighbours of a step lie side by side; of y, any strides.

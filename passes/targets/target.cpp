@@ -67,6 +67,10 @@ const Target& targetNamedBy(kernel::TargetAttr target) {
   return targetNamed(target ? target.getBackend() : llvm::StringRef(kDefaultTarget));
 }
 
+const Target& targetNamedBy(mlir::ModuleOp module) {
+  return targetNamedBy(llvm::dyn_cast_if_present<kernel::TargetAttr>(op::targetOf(module)));
+}
+
 TargetFacts factsOf(kernel::TargetAttr target) { return targetNamedBy(target).facts(target); }
 
 // Passes of the op level ask in contexts that may not have loaded the kernel dialect: no attribute

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "dialect/kernel/kernel_dialect.h"
@@ -19,7 +20,7 @@ namespace straightline {
 struct PipelineOptions;
 
 /// The target of a module that names none.
-inline constexpr llvm::StringLiteral kDefaultTarget = "cpu";
+inline constexpr llvm::StringLiteral kDefaultTarget = kernel::kHostBackend;
 
 /// The machine that compiles, for a target that is this machine.
 struct HostMachine {
@@ -51,17 +52,10 @@ struct TargetFacts {
   bool keepAttention = true;
   int64_t largestAttention = -1;
   bool keepHalfProducts = false;
-  int64_t largestCluster = 0;
 
   // How statements run.
-  /// On the queue of a device, which the caller has; not by a team of threads.
-  bool hasQueue = false;
-  /// A call may launch all statements as one recorded graph.
-  bool launchesGraphs = false;
   /// Target::estimateUs says what statements cost, not the lowering.
   bool estimatesStatements = false;
-  /// That hold rows in registers to order them; 0: a thread orders a row where it is written.
-  int64_t processors = 0;
 
   // What kernels there are.
   bool roundsToTf32 = false;    ///< products of float32, where the user says so
@@ -86,6 +80,34 @@ struct ProblemFact {
   int64_t value;
 };
 
+/// All steps of one direction of a recurrent layer (family recurrent_sequence). `gates`: rows of
+/// the weight for each unit, 4 of lstm, 3 of gru, 1 of rnn.
+struct RecurrentProblem {
+  int64_t gates, hidden, batch;
+  mlir::Type element;
+};
+
+/// The first `k` elements, in order, of each of `rows` rows (family topk; sort: of all `count`).
+struct TopkProblem {
+  int64_t rows, count, k, elementBytes;
+};
+
+/// A setting of a kernel of a family, as its schedule has it.
+struct Tunable {
+  const char* name;
+  int64_t value;
+};
+
+/// How kernels of the family topk order rows: in one launch, or in two where a row is divided into
+/// parts.
+struct TopkPlan {
+  int64_t parts = 1;      ///< of a row; the first of two launches works on parts
+  int64_t kept = 0;       ///< words that the first launch leaves of each part
+  bool merges = false;    ///< the first launch leaves whole parts in order, the second merges them
+  int64_t wordBytes = 8;  ///< of an element and its place
+  llvm::SmallVector<Tunable> ofParts, ofRow;  ///< of the first launch; of the only or second one
+};
+
 class Target {
  public:
   virtual ~Target() = default;
@@ -103,6 +125,13 @@ class Target {
   virtual kernel::TargetAttr attribute(mlir::MLIRContext* context, llvm::StringRef machine,
                                        const HostMachine& host) const = 0;
 
+  // --- what holds for all machines of the target
+
+  /// Statements run on the queue of a device, which the caller has; not by a team of threads.
+  virtual bool hasQueue() const { return false; }
+  /// A call may launch all statements as one recorded graph.
+  virtual bool launchesGraphs() const { return false; }
+
   // --- the pipeline
 
   virtual TargetFacts facts(kernel::TargetAttr target) const = 0;
@@ -117,6 +146,14 @@ class Target {
   virtual std::string measuredOn(kernel::TargetAttr target) const { return target.getCpu().str(); }
   /// In the order in which kernels are told them.
   virtual llvm::SmallVector<ProblemFact> problemFacts(kernel::TargetAttr) const { return {}; }
+  /// Whether one kernel runs all steps; otherwise decompose-ops writes a loop over the steps.
+  virtual bool hasKernelFor(const RecurrentProblem&, kernel::TargetAttr) const { return false; }
+  /// The nearest problem of topk that the target's kernels take; "": they take this one.
+  virtual std::string nearestTopk(const TopkProblem&, kernel::TargetAttr) const { return ""; }
+  /// For a problem that the kernels take; nullopt: a thread orders a row where it is written.
+  virtual std::optional<TopkPlan> planTopk(const TopkProblem&, kernel::TargetAttr) const {
+    return std::nullopt;
+  }
   /// Why the target has no form of a kernel; "" when it has one.
   virtual std::string whyNoForm(kernel::FuncOp) const { return ""; }
   /// Completes the schedule of a kernel that the target has a form of.
@@ -146,6 +183,8 @@ const Target* findTarget(llvm::StringRef name);
 const Target& targetNamed(llvm::StringRef name);
 /// Of a null attribute the default target.
 const Target& targetNamedBy(kernel::TargetAttr target);
+/// Of a module without attribute `op.target` the default target.
+const Target& targetNamedBy(mlir::ModuleOp module);
 
 /// The target that op-level passes plan for: module attribute `op.target`, else one thread of
 /// x86-64-v3.

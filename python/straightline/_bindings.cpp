@@ -465,7 +465,7 @@ class Options {
         {"list_candidates", &internal_.list_candidates},
         {"profile", &internal_.profile},
         {"poison", &internal_.poison},
-        {"every_lane", &internal_.every_lane}};
+        {"every_branch", &internal_.every_branch}};
     const auto field = fields.find(name);
     if (field != fields.end()) {
       *field->second = py::cast<int32_t>(py::int_(py::reinterpret_borrow<py::object>(value)));

@@ -17,13 +17,13 @@ class InternalOptions:
     Attributes:
         prefer: Backend whose kernels are taken wherever they accept.
         device_backend: Backend on whose device everything runs.
-        every_lane: Every independent chain of a device's graph becomes a branch, whatever the estimates say.
+        every_branch: Every independent chain of a device's graph becomes a branch, whatever the estimates say.
         kernels_per_unit: So many kernels are compiled together: clang is faster with what nobody asks for again.
     """
 
     prefer: str = ""
     device_backend: str = ""
-    every_lane: bool = False
+    every_branch: bool = False
     kernels_per_unit: int = 1
 
     def for_compiler(self) -> dict[str, Any]:

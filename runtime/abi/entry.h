@@ -76,7 +76,7 @@ typedef struct sl_team_shared {
   /// A barrier for all threads after thread 0 has called a library that has threads of its own: the
   /// other threads spin for some 20 us and then sleep, so that the library's threads have the
   /// processors. Every thread returns the `failed` that thread 0 passed.
-  int32_t (*meet_after_library)(struct sl_team_shared* shared, int32_t index, int32_t failed);
+  int32_t (*sync_after_library)(struct sl_team_shared* shared, int32_t index, int32_t failed);
 } sl_team_shared;
 
 /// A team of threads that runs one program together. Passed by value in two registers. A team of

@@ -1,4 +1,6 @@
-// RUN: straightline-opt %s --decompose-ops="largest-cluster=8" | FileCheck %s
+// RUN: straightline-opt %s --decompose-ops | FileCheck %s
+
+module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
 
 // Where the weight fits into the registers of a cluster, all steps are one op; zeros need no operand, biases are added once.
 // CHECK-LABEL: func.func @both_directions
@@ -105,4 +107,6 @@ func.func @rnn(%x: tensor<7x1x3xf32>, %h: tensor<1x1x512xf32>, %wi: tensor<512x3
   %z, %hz = op.rnn %x, %g, %vi, %vh {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false, nonlinearity = "tanh"}
       : (tensor<7x1x3xf32>, tensor<1x1x513xf32>, tensor<513x3xf32>, tensor<513x513xf32>) -> (tensor<7x1x513xf32>, tensor<1x1x513xf32>)
   return %y, %z : tensor<7x1x512xf32>, tensor<7x1x513xf32>
+}
+
 }

@@ -24,7 +24,7 @@ func.func @forward(%x: tensor<4xf32> {op.name = "x"}) -> (tensor<4xf32> {op.name
 
 // What decompose-ops makes for devices only.
 func.func @forward(%p: tensor<5x2x16xf32> {op.name = "p"}, %w: tensor<16x4xf32> {op.name = "w"}) -> (tensor<5x2x4xf32> {op.name = "y"}) {
-  // expected-error@+1 {{lstm_sequence: lstm_sequence has a kernel for devices only; lstm is supported}}
+  // expected-error@+1 {{lstm_sequence with the state 'tensor<2x4xf32>' has no kernel on CPU; lstm is supported}}
   %y, %h, %c = op.lstm_sequence %p, %w {reversed = false}
       : (tensor<5x2x16xf32>, tensor<16x4xf32>) -> (tensor<5x2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
   return %y : tensor<5x2x4xf32>
@@ -33,7 +33,7 @@ func.func @forward(%p: tensor<5x2x16xf32> {op.name = "p"}, %w: tensor<16x4xf32> 
 // -----
 
 func.func @forward(%p: tensor<5x2x12xf32> {op.name = "p"}, %w: tensor<12x4xf32> {op.name = "w"}) -> (tensor<5x2x4xf32> {op.name = "y"}) {
-  // expected-error@+1 {{gru_sequence: gru_sequence has a kernel for devices only; gru is supported}}
+  // expected-error@+1 {{gru_sequence with the state 'tensor<2x4xf32>' has no kernel on CPU; gru is supported}}
   %y, %h = op.gru_sequence %p, %w {reversed = false} : (tensor<5x2x12xf32>, tensor<12x4xf32>) -> (tensor<5x2x4xf32>, tensor<2x4xf32>)
   return %y : tensor<5x2x4xf32>
 }
@@ -41,7 +41,7 @@ func.func @forward(%p: tensor<5x2x12xf32> {op.name = "p"}, %w: tensor<12x4xf32> 
 // -----
 
 func.func @forward(%p: tensor<5x2x4xf32> {op.name = "p"}, %w: tensor<4x4xf32> {op.name = "w"}) -> (tensor<5x2x4xf32> {op.name = "y"}) {
-  // expected-error@+1 {{rnn_sequence: rnn_sequence has a kernel for devices only; rnn is supported}}
+  // expected-error@+1 {{rnn_sequence with the state 'tensor<2x4xf32>' has no kernel on CPU; rnn is supported}}
   %y, %h = op.rnn_sequence %p, %w {nonlinearity = "tanh", reversed = false}
       : (tensor<5x2x4xf32>, tensor<4x4xf32>) -> (tensor<5x2x4xf32>, tensor<2x4xf32>)
   return %y : tensor<5x2x4xf32>

@@ -10,7 +10,7 @@
 // CHECK-NEXT: kernel.slot offset(8192)
 // CHECK-NEXT: kernel.slot offset(12288)
 !v = !kernel.buffer<1024xf32, space "cuda">
-module attributes {kernel.every_lane} {
+module attributes {kernel.every_branch} {
 kernel.program @two_long target(<"cuda", "sm_90">) {
   kernel.queue @team backend("cpu")
   kernel.queue @stream backend("cuda")
@@ -38,7 +38,7 @@ kernel.func @g(!v, !v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) t
 // CHECK-NOT: kernel.step
 // CHECK: kernel.return
 !v = !kernel.buffer<1024xf32, space "cuda">
-module attributes {kernel.every_lane} {
+module attributes {kernel.every_branch} {
 kernel.program @chain target(<"cuda", "sm_90">) {
   kernel.queue @team backend("cpu")
   kernel.queue @stream backend("cuda")
@@ -64,7 +64,7 @@ kernel.func @g(!v, !v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) t
 // CHECK: kernel.launch @f(%{{.*}}) outs(%{{.*}}) on @stream {kernel.after = array<i64>, {{.*}}kernel.step = 1 : i64}
 // CHECK-NEXT: kernel.launch @g(%{{.*}}) outs(%{{.*}}) on @stream {kernel.after = array<i64: 0, 1>
 !v = !kernel.buffer<1024xf32, space "cuda">
-module attributes {kernel.every_lane} {
+module attributes {kernel.every_branch} {
 kernel.program @short_beside_long target(<"cuda", "sm_90">) {
   kernel.queue @team backend("cpu")
   kernel.queue @stream backend("cuda")
@@ -89,7 +89,7 @@ kernel.func @g(!v, !v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) t
 // CHECK-LABEL: kernel.program @too_short
 // CHECK: kernel.step = 2
 !v = !kernel.buffer<1024xf32, space "cuda">
-module attributes {kernel.every_lane} {
+module attributes {kernel.every_branch} {
 kernel.program @too_short target(<"cuda", "sm_90">) {
   kernel.queue @team backend("cpu")
   kernel.queue @stream backend("cuda")
@@ -114,7 +114,7 @@ kernel.func @g(!v, !v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) t
 // CHECK: kernel.return
 !v = !kernel.buffer<1024xf32, space "cuda">
 !h = !kernel.buffer<512xf32, space "cuda">
-module attributes {kernel.every_lane} {
+module attributes {kernel.every_branch} {
 kernel.program @overlapping target(<"cuda", "sm_90">) {
   kernel.queue @team backend("cpu")
   kernel.queue @stream backend("cuda")
@@ -136,7 +136,7 @@ kernel.func @h(!v) outs(!h) schedule(<"transpose", shape = {}, tune = {}>) ties(
 // CHECK-NOT: kernel.step
 // CHECK: kernel.return
 !v = !kernel.buffer<1024xf32, space "cuda">
-module attributes {kernel.every_lane} {
+module attributes {kernel.every_branch} {
 kernel.program @waiting target(<"cuda", "sm_90">) {
   kernel.queue @team backend("cpu")
   kernel.queue @stream backend("cuda")

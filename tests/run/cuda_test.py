@@ -881,9 +881,9 @@ class _Random(nn.Module):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_every_lane_may_run_concurrently(seed: int) -> None:
+def test_every_branch_may_run_concurrently(seed: int) -> None:
     """The verifier of the planned level looks at each pair of statements that touch the same bytes."""
     torch.manual_seed(seed)
     model, x = _Random(seed).eval(), torch.randn(32, 32)
-    compiled = _internal.compile(model, (x,), target=_TARGET, internal={"every_lane": True})
+    compiled = _internal.compile(model, (x,), target=_TARGET, internal={"every_branch": True})
     assert _branches(compiled) > 1 and "kernel.step" in compiled.ir("kernel")

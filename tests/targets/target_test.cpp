@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A third target is added by a folder (simulated/): the pipeline runs its pass, asks for its
-// schedule and its costs, and the options name its machines. No file of passes/ or tools/ knows it.
+// schedule, its plans and its costs, and the options name its machines. No file of passes/,
+// codegen/ or tools/ knows it.
 #include "passes/targets/target.h"
 
 #include <gtest/gtest.h>
 
+#include "codegen/entry_points.h"
 #include "dialect/op/recorded.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -36,6 +38,22 @@ func.func @f(%x: tensor<4x8xf32> {op.name = "x"}, %y: tensor<8x5xf32> {op.name =
     -> (tensor<4x5xf32> {op.name = "z"}) {
   %z = op.matmul %x, %y : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
   return %z : tensor<4x5xf32>
+})";
+
+constexpr char kTopk[] = R"(
+func.func @f(%x: tensor<4x8xf32> {op.name = "x"})
+    -> (tensor<4x3xf32> {op.name = "v"}, tensor<4x3xi64> {op.name = "i"}) {
+  %v, %i = op.topk %x {k = 3 : i64, dim = 1 : i64, largest = true}
+      : (tensor<4x8xf32>) -> (tensor<4x3xf32>, tensor<4x3xi64>)
+  return %v, %i : tensor<4x3xf32>, tensor<4x3xi64>
+})";
+
+constexpr char kTopkOfLongRows[] = R"(
+func.func @f(%x: tensor<4x17xf32> {op.name = "x"})
+    -> (tensor<4x3xf32> {op.name = "v"}, tensor<4x3xi64> {op.name = "i"}) {
+  %v, %i = op.topk %x {k = 3 : i64, dim = 1 : i64, largest = true}
+      : (tensor<4x17xf32>) -> (tensor<4x3xf32>, tensor<4x3xi64>)
+  return %v, %i : tensor<4x3xf32>, tensor<4x3xi64>
 })";
 
 class TargetTest : public ::testing::Test {
@@ -115,6 +133,31 @@ TEST_F(TargetTest, OtherTargetsAreNotTouched) {
   EXPECT_FALSE(function.getSchedule().getTuneValue("width"));
 }
 
+TEST_F(TargetTest, TheLoweringAsksForPlans) {
+  ASSERT_TRUE(succeeded(compile(kTopk, "simulated", "v1"))) << errors_;
+  auto function = llvm::cast<kernel::FuncOp>(onlyLaunch().getEntryOp());
+  EXPECT_EQ(llvm::cast<mlir::IntegerAttr>(function.getSchedule().getTuneValue("held")).getInt(), 8);
+  EXPECT_FALSE(function.getSchedule().getTuneValue("way"));
+  ASSERT_TRUE(succeeded(compile(kTopk, "cpu", ""))) << errors_;
+  function = llvm::cast<kernel::FuncOp>(onlyLaunch().getEntryOp());
+  EXPECT_FALSE(function.getSchedule().getTuneValue("held"));
+  EXPECT_TRUE(failed(compile(kTopkOfLongRows, "simulated", "v1")));
+  EXPECT_NE(errors_.find("the nearest supported forms on a device are rows of at most 16"),
+            std::string::npos)
+      << errors_;
+}
+
+TEST_F(TargetTest, TheEmittedTextNamesItsBackend) {
+  ASSERT_TRUE(succeeded(compile(kPointwise, "simulated", "v2"))) << errors_;
+  EXPECT_EQ(codegen::backendOf(onlyLaunch().getEntryOp()), "simulated");
+  llvm::SmallVector<bool> areTeams;
+  module_->walk([&](kernel::QueueOp queue) { areTeams.push_back(queue.isTeam()); });
+  EXPECT_EQ(areTeams, (llvm::SmallVector<bool>{true, false}));
+  module_->walk([&](kernel::ProgramOp program) { EXPECT_FALSE(program.getTarget().isHost()); });
+  ASSERT_TRUE(succeeded(compile(kPointwise, "cpu", ""))) << errors_;
+  EXPECT_EQ(codegen::backendOf(onlyLaunch().getEntryOp()), "native");
+}
+
 TEST_F(TargetTest, FamilyWithoutAFormIsUnsupported) {
   EXPECT_TRUE(failed(compile(kSums, "simulated", "v1")));
   EXPECT_NE(
@@ -141,6 +184,38 @@ TEST_F(TargetTest, OptionsNameItsMachines) {
             "it from 90 on and f from 100 on; simulated:vN, N from 1 to 9");
   options.target = "cpu:x";
   EXPECT_TRUE(checkTarget(options).failed());
+}
+
+TEST_F(TargetTest, OptionsAreCheckedAgainstTheTarget) {
+  CompileOptions options;
+  options.launch = "graph";
+  EXPECT_EQ(checkTarget(options).message,
+            "launch is 'graph' but the program is for the cpu: only a cuda or simulated device "
+            "takes graphs");
+  options.internal.deviceBackend = "test_device";
+  options.target = "simulated:v3";
+  EXPECT_EQ(checkTarget(options).message,
+            "device_backend is 'test_device' but the target is the device simulated:v3 already");
+  options.internal.deviceBackend = "";
+  EXPECT_FALSE(checkTarget(options).failed());
+  options.allow = {"simulated", "native"};
+  EXPECT_EQ(checkTarget(options).message.rfind(
+                "allow has the backend 'native'; valid on simulated are simulated", 0),
+            0U);
+  options.allow = {"simulated"};
+  EXPECT_FALSE(checkTarget(options).failed());
+  options.target = "cuda:sm_90";
+  options.allow = {"cublaslt"};
+  EXPECT_EQ(checkTarget(options).message,
+            "allow is cublaslt but must have 'cuda': only it has elementwise and row kernels");
+  options.allow = {"cuda", "onednn"};
+  EXPECT_EQ(checkTarget(options).message.rfind(
+                "allow has the backend 'onednn'; valid on cuda are cuda, cublaslt, cudnn", 0),
+            0U);
+  options.target = "";
+  EXPECT_EQ(checkTarget(options).message.rfind(
+                "allow has the backend 'cuda'; valid on cpu are native, onednn", 0),
+            0U);
 }
 
 TEST_F(TargetTest, UnknownTargetOfAModuleIsAnError) {

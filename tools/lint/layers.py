@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that #includes respect the layers of ARCHITECTURE.md.
+"""Checks that #includes respect the layers of ARCHITECTURE.md, and that only a target's folder knows the target by name.
 
-A file of a folder may include only what LAYERS lists for the longest matching prefix of its path. Exit status 1 and one
-line per violation otherwise.
+A file of a folder may include only what LAYERS lists for the longest matching prefix of its path. A file of the compiler
+may hold the name of a target as a literal ("cuda") only where NAMES_TARGETS says why. Exit status 1 and one line per
+violation otherwise.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 
 from sources import listed
 
@@ -43,6 +45,12 @@ GUARDED = (
 )
 #: What is known of a target is asked of it (passes/targets/target.h): its folder is included by its own files only.
 TARGET_FOLDER = re.compile(r"passes/targets/[^/]+/")
+#: Folders of the compiler: they ask a target (passes/targets/target.h) or the kernel dialect, and compare no names.
+COMPILER = ("dialect/", "passes/", "codegen/", "tools/")
+#: Files of the compiler that may hold the name of a target, and why.
+NAMES_TARGETS = {
+    "dialect/kernel/kernel_dialect.h": "kHostBackend: the backend of the team's queue, which every program has",
+}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 
 
@@ -58,13 +66,38 @@ def enters_target(path: str, name: str) -> bool:
     return folder is not None and not path.startswith((folder.group(0), "tests/"))
 
 
+def target_names() -> tuple[str, ...]:
+    """Names of the targets of the repository of the working directory."""
+    return tuple(sorted(path.parent.name for path in Path("passes/targets").glob("*/CMakeLists.txt")))
+
+
+def is_test(path: str) -> bool:
+    """Whether a file is one of the tests that stand beside the sources."""
+    return path.endswith(("_test.cpp", "_testing.h", "_for_tests.h"))
+
+
+def named_targets(path: str, text: str, names: tuple[str, ...]) -> list[str]:
+    """Returns one message per literal of a file of the compiler that is the name of a target which is not its own."""
+    if not path.startswith(COMPILER) or path.startswith("codegen/kernels/") or is_test(path) or path in NAMES_TARGETS:
+        return []
+    own = TARGET_FOLDER.match(path)
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        code = line.partition("//")[0]
+        found.extend(
+            f'{path}:{number}: names the target "{name}"; ask passes/targets/target.h or the kernel dialect instead'
+            for name in names
+            if f'"{name}"' in code and (own is None or own.group(0) != f"passes/targets/{name}/")
+        )
+    return found
+
+
 def violations(path: str, text: str) -> list[str]:
     """Returns one message per forbidden include of a file."""
     layer = layer_of(path)
     if layer is None:
         return []
     allowed = LAYERS[layer]
-    is_test = path.endswith(("_test.cpp", "_testing.h", "_for_tests.h"))
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         match = INCLUDE.match(line)
@@ -75,22 +108,22 @@ def violations(path: str, text: str) -> list[str]:
         if enters_target(path, name):
             found.append(f"{path}:{number}: only files of {name.rpartition('/')[0]} may include {name}")
             continue
-        if layer in FREESTANDING and path.endswith(".h") and not is_test:
+        if layer in FREESTANDING and path.endswith(".h") and not is_test(path):
             if match.group(1) == "<" or (ours and not name.startswith(allowed)):
                 # Intrinsics headers are the compiler's own; NVRTC and the in-memory file system do not have them.
                 found.append(f"{path}:{number}: {layer} is freestanding and may not include {name}")
-        elif ours and not name.startswith(allowed) and not (is_test and name.startswith("straightline/")):
+        elif ours and not name.startswith(allowed) and not (is_test(path) and name.startswith("straightline/")):
             found.append(f"{path}:{number}: {layer} may not include {name}")
     return found
 
 
 def main() -> int:
     """Checks every tracked source file."""
-    problems = [
-        problem
-        for path in listed("*.h", "*.hpp", "*.cpp", "*.c", "*.inc")
-        for problem in violations(str(path), path.read_text(encoding="utf-8", errors="replace"))
-    ]
+    names = target_names()
+    problems = []
+    for path in listed("*.h", "*.hpp", "*.cpp", "*.c", "*.inc"):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        problems += violations(str(path), text) + named_targets(str(path), text, names)
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0
 

@@ -434,7 +434,7 @@ class Placer {
     writeBranches(before);
   }
 
-  /// Writes kernel.lane, for readers of the IR. A branch that begins after another has ended
+  /// Writes kernel.branch, for readers of the IR. A branch that begins after another has ended
   /// takes over its number.
   void writeBranches(llvm::ArrayRef<BitVector> before) {
     mlir::Builder builder(program_.getContext());
@@ -458,7 +458,7 @@ class Placer {
       const auto attribute = builder.getI64IntegerAttr(shown[branch]);
       units_[number].op->walk([&](Operation* op) {
         if (!accessesOf(op).empty()) {
-          op->setAttr(kernel::kLaneAttr, attribute);
+          op->setAttr(kernel::kBranchAttr, attribute);
         }
       });
     }
@@ -479,7 +479,7 @@ class Placer {
 struct PlaceBranchesPass : impl::PlaceBranchesBase<PlaceBranchesPass> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<kernel::ProgramOp>()) {
-      Placer(program, kernel::placesEveryLane(getOperation())).place();
+      Placer(program, kernel::placesEveryBranch(getOperation())).place();
     }
   }
 };

@@ -2,7 +2,7 @@
 // Families of products. Their tunables come from the kernels' descriptions (runtime/backends/cuda);
 // what is left is to count blocks.
 #include "mlir/IR/Builders.h"
-#include "passes/decompose_recurrent.h"
+#include "passes/targets/cuda/plan_recurrent_sequence.h"
 #include "passes/targets/cuda/schedule_family.h"
 
 namespace straightline::passes::cuda {
@@ -72,9 +72,8 @@ void scheduleRecurrentSequence(kernel::FuncOp function, const CudaArchitecture& 
   const mlir::Type element = llvm::cast<kernel::BufferType>(
                                  llvm::cast<mlir::TypeAttr>(function.getOutputs()[0]).getValue())
                                  .getElementType();
-  const RecurrentSequencePlan plan =
-      *planRecurrentSequence(tuneOf(function, "gates"), tuneOf(function, "hidden"), *batch.known(),
-                             element, device.largestCluster);
+  const RecurrentSequencePlan plan = *planRecurrentSequence(
+      {tuneOf(function, "gates"), tuneOf(function, "hidden"), *batch.known(), element}, device);
   setGrid(function,
           {{"lanes", plan.lanes},
            {"blocks", plan.blocks},

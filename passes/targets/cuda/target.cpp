@@ -8,6 +8,8 @@
 #include "passes/pipeline.h"
 #include "passes/targets/cuda/architecture.h"
 #include "passes/targets/cuda/passes.h"
+#include "passes/targets/cuda/plan_recurrent_sequence.h"
+#include "passes/targets/cuda/plan_topk.h"
 #include "passes/targets/cuda/schedule.h"
 
 namespace straightline {
@@ -48,19 +50,17 @@ class CudaTarget final : public Target {
                                    none.l1Bytes, none.l2Bytes, 0, none.fmaBytes);
   }
 
+  bool hasQueue() const override { return true; }
+  bool launchesGraphs() const override { return true; }
+
   TargetFacts facts(kernel::TargetAttr target) const override {
     // The kernel for attention is for few queries or little work: measured on an H200, from some
     // 10 us on products and a softmax are faster in f32.
     constexpr int64_t kLargestAttention = 25'000'000;
-    const CudaArchitecture& device = cudaArchitecture(target.getCpu());
     TargetFacts facts;
     facts.largestAttention = kLargestAttention;
     facts.keepHalfProducts = true;  // tensor cores take them
-    facts.largestCluster = device.largestCluster;
-    facts.hasQueue = true;
-    facts.launchesGraphs = true;
     facts.estimatesStatements = true;
-    facts.processors = device.processors;
     // Older devices have no such instructions, and torch's flags mean nothing there.
     facts.roundsToTf32 = cudaNumber(target.getCpu()) >= kFirstWithTf32;
     facts.multipliesBytes = false;
@@ -96,7 +96,7 @@ class CudaTarget final : public Target {
         manager.addPass(passes::createPlaceOnCuda());
         // Before memory is given: what runs at once may not share it. Poison is in the order of
         // the text alone.
-        if (options.graph && options.lanes && !options.poison) {
+        if (options.graph && options.branches && !options.poison) {
           manager.addPass(passes::createPlaceBranches());
         }
         manager.addPass(createVerifyKernelLevelPass());
@@ -113,6 +113,17 @@ class CudaTarget final : public Target {
             {"cluster", device.largestCluster}};
   }
 
+  bool hasKernelFor(const RecurrentProblem& problem, kernel::TargetAttr target) const override {
+    return passes::cuda::planRecurrentSequence(problem, cudaArchitecture(target.getCpu()))
+        .has_value();
+  }
+  std::string nearestTopk(const TopkProblem& problem, kernel::TargetAttr target) const override {
+    return passes::cuda::nearestTopk(problem, cudaArchitecture(target.getCpu()));
+  }
+  std::optional<TopkPlan> planTopk(const TopkProblem& problem,
+                                   kernel::TargetAttr target) const override {
+    return passes::cuda::planTopk(problem, cudaArchitecture(target.getCpu()));
+  }
   std::string whyNoForm(kernel::FuncOp function) const override {
     return passes::whyNotOnCuda(function);
   }

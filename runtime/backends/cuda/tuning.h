@@ -232,7 +232,7 @@ inline double warpTileMicroseconds(int64_t batch, int64_t m, int64_t n, int64_t 
   };
   constexpr Step kOfBfloat[] = {{0.0051, 0.0023}, {0.0115, 0.006}, {0.0215, 0.022}};
   constexpr Step kOfTf32[] = {{0.0117, 0.0051}, {0.0252, 0.0145}, {0.053, 0.047}};
-  constexpr double kBeginUs = 0.5, kMeetUs = 2.0, kBytesPerUs = 3.0e6;
+  constexpr double kBeginUs = 0.5, kSyncUs = 2.0, kBytesPerUs = 3.0e6;
   const TileChoice c = tileChoice(batch, m, n, k, 2, target);
   const Step step = (bytes == 4 ? kOfTf32 : kOfBfloat)[c.rows >= 128 ? 2 : c.rows >= 64 ? 1 : 0];
   const double tiles = double(known(batch, 8) * ceilDivide(known(m, 64), c.rows) *
@@ -244,7 +244,7 @@ inline double warpTileMicroseconds(int64_t batch, int64_t m, int64_t n, int64_t 
   return kLaunchUs + kBeginUs +
          std::max(step.aloneUs, step.sharedUs * perProcessor) * double(known(k, 1024)) /
              double(c.splits) +
-         results * double(bytes) / kBytesPerUs + (c.splits > 1 ? kMeetUs : 0);
+         results * double(bytes) / kBytesPerUs + (c.splits > 1 ? kSyncUs : 0);
 }
 
 /// Tunables of family attention (codegen/kernels/cuda_attention.h).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device that exists in tests alone: it has kernels of the family pointwise, and nothing else.
+// A device that exists in tests alone: it has kernels of the families pointwise and topk.
 // All that makes it a target is in this folder.
 #include "passes/targets/target.h"
 
@@ -54,10 +54,12 @@ class SimulatedTarget final : public Target {
                                    none.l1Bytes, none.l2Bytes, 0, none.fmaBytes);
   }
 
+  bool hasQueue() const override { return true; }
+  bool launchesGraphs() const override { return true; }
+
   TargetFacts facts(kernel::TargetAttr) const override {
     TargetFacts facts;
     facts.keepAttention = false;
-    facts.hasQueue = true;
     facts.estimatesStatements = true;
     return facts;
   }
@@ -71,9 +73,18 @@ class SimulatedTarget final : public Target {
     }
   }
 
+  std::string nearestTopk(const TopkProblem& problem, kernel::TargetAttr) const override {
+    return problem.count > 16 ? "rows of at most 16" : "";
+  }
+  std::optional<TopkPlan> planTopk(const TopkProblem& problem, kernel::TargetAttr) const override {
+    TopkPlan plan;
+    plan.ofRow = {{"held", problem.count}};
+    return plan;
+  }
+
   std::string whyNoForm(kernel::FuncOp function) const override {
     const llvm::StringRef family = function.getSchedule().getFamily();
-    return family == "pointwise"
+    return family == "pointwise" || family == "topk"
                ? ""
                : "kernels of family '" + family.str() + "' have no simulated form";
   }
@@ -85,6 +96,8 @@ class SimulatedTarget final : public Target {
     llvm::SmallVector<mlir::NamedAttribute> tune(schedule.getTune());
     tune.push_back(
         builder.getNamedAttr("width", builder.getI64IntegerAttr(target.getCpu()[1] - '0')));
+    function->setAttr(kernel::kBlocksAttr, kernel::ExtentAttr::get(function.getContext(), 1));
+    function->setAttr(kernel::kThreadsAttr, builder.getI64IntegerAttr(1));
     function.setScheduleAttr(kernel::ScheduleAttr::get(function.getContext(), schedule.getFamily(),
                                                        schedule.getShape(), tune));
   }

@@ -90,7 +90,7 @@ def _ways(compiled: Callable[..., Any], x: Tensor) -> dict[str, Callable[[], obj
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

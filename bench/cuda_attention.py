@@ -32,7 +32,7 @@ _ROUTES: dict[str, dict[str, str] | None] = {"cudnn": {_OP: "cudnn"}, "cuda": {_
 
 
 class Case(NamedTuple):
-    """Sizes [b, h, s, d] of the queries, heads and number of the keys (0: as many), and what is asked."""
+    """Sizes [b, h, s, d] of the queries, heads and number of the keys (0: as the queries), and options of the attention."""
 
     q: tuple[int, int, int, int]
     heads: int = 0
@@ -44,7 +44,7 @@ class Case(NamedTuple):
     turned: bool = False  # tokens before heads in memory, for queries, keys, values and the result
 
     def inputs(self, dtype: torch.dtype) -> tuple[Tensor, ...]:
-        """On the device, random."""
+        """Random inputs on the device."""
         b, h, s, d = self.q
         sizes = [(b, h, s, d)] + [(b, self.heads or h, self.keys or s, d)] * 2
         given = [torch.randn(b, n, t, d, device="cuda").to(dtype) for b, n, t, d in sizes]
@@ -55,7 +55,7 @@ class Case(NamedTuple):
         return tuple(given)
 
     def model(self) -> Callable[..., Tensor]:
-        """Of those inputs."""
+        """The attention as a function of those inputs."""
 
         def attend(q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> Tensor:
             if self.turned:
@@ -221,7 +221,7 @@ def measure_layer(tokens: int) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--seconds", type=float, default=120)

@@ -23,19 +23,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-#: A stage: functions that do not depend on each other. Each is given nothing and reads tensors that stay.
+#: A stage is a list of independent functions. They take no arguments: their tensors stay the same.
 Stages = list[list[Callable[[], object]]]
 
 
 class Part(nn.Module):
-    """A function over layers that it names."""
+    """A module of a function and of the layers that it uses."""
 
     def __init__(self, function: Callable[..., Tensor], layers: nn.Module) -> None:
         super().__init__()
         self.function, self.layers = function, layers
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """The function."""
+        """Calls the function."""
         return self.function(*inputs)
 
 
@@ -81,7 +81,7 @@ def inception() -> tuple[Stages, Any, Tensor]:
 
 
 def both_ways(kind: type[nn.RNNBase], length: int) -> tuple[Stages, Any, Tensor]:
-    """A bidirectional layer: two chains of as many steps."""
+    """A bidirectional layer: two independent chains of `length` steps."""
     there = kind(128, 256).cuda().eval().requires_grad_(False)
     back = kind(128, 256).cuda().eval().requires_grad_(False)
     x = torch.randn(length, 1, 128, device="cuda")
@@ -146,7 +146,7 @@ def sync_us(call: Callable[[], object]) -> float:
 
 @torch.no_grad()
 def main() -> None:
-    """Measures."""
+    """Prints the times of all cases."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--only", default="", help="what the names of cases have in common")

@@ -48,7 +48,7 @@ def build(folder: Path) -> None:
 
 
 def run_there(command: list[str]) -> int:
-    """Runs it with the driver and the tensors; its exit status.
+    """Runs a command with that driver and those tensors; returns its exit status.
 
     What it compiles must be in the disk cache: NVRTC has no use for such a driver.
     """
@@ -69,7 +69,7 @@ def fake_tensors() -> Any:
 
 
 def on_device(tensors: Any, tensor: Any) -> Any:
-    """Of the tensor's sizes and type."""
+    """A tensor on that device with the size and type of another one."""
     import torch
 
     codes = {torch.bfloat16: 4, torch.bool: 6, torch.uint8: 1}
@@ -106,7 +106,7 @@ def _models() -> dict[str, tuple[Callable[[], tuple[Any, tuple[Any, ...]]], str]
 
 
 def compiled(model: Any, inputs: tuple[Any, ...], launch: str, **options: Any) -> Any:
-    """For a device, by our own kernels."""
+    """Compiles the model for a device, with our own kernels alone."""
     import straightline as sl
 
     ours = dict.fromkeys(("linear", "matmul", "convolution", "scaled_dot_product_attention"), "cuda")
@@ -133,7 +133,7 @@ def made(
 
 
 def _ways(tensors: Any, function: Any, arguments: list[Any], out: Any) -> dict[str, tuple[Callable[[], object], bool]]:
-    """Calls, and whether addresses never come back."""
+    """Functions that call the program, each with whether the addresses of its operands are new in every call."""
     last: list[Any] = [None]
 
     def keeping() -> None:
@@ -182,7 +182,7 @@ def _measure(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="cases whose name has this")
     parser.add_argument("--calls", type=int, default=3000)

@@ -37,7 +37,7 @@ CUDA_CASES = (
     Case("norm_gelu", "layer norm, GELU, residual", NormGelu, (Input((16, 1024)),)),
 )
 
-#: Kernels that follow each other, by number; None: what `explain` shows.
+#: Sequences of kernels, with how many kernels there are; None: the number that `explain` shows.
 CUDA_CHAINS: tuple[tuple[Case, int | None], ...] = (
     (Case("mlp_8x256", "8 x (linear 256, relu), one row", _MLP, (Input((1, 256)),)), 8),
     (Case("mlp_8x256_bf16", "the same in bfloat16", partial(_half, _MLP), (Input((1, 256), "bfloat16"),)), 8),

@@ -52,7 +52,7 @@ class Dag(nn.Module):
         self.results = sorted({last, choice.randint(1, last), choice.randint(1, last)})
 
     def step(self, kind: str, a: Tensor, b: Tensor, layer: int) -> Tensor:
-        """One op of the plan."""
+        """Computes one op of the plan."""
         if kind in ("linear", "norm"):
             return torch.tanh(self.layers[layer](a))
         return {
@@ -66,7 +66,7 @@ class Dag(nn.Module):
         }[kind]()
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Some of the values that the plan makes."""
+        """Computes the plan; returns some of its values."""
         values = [x]
         for kind, a, b, layer in self.plan:
             values.append(self.step(kind, values[a], values[b], layer))
@@ -87,7 +87,7 @@ def decode(layers: int) -> Made:
 
 
 def cases() -> Iterator[tuple[str, Callable[[], Made]]]:
-    """Each with its name."""
+    """Every case with its name."""
     for name in _MODELS:
         yield name, lambda name=name: of_the_set(name)
     yield "decode step, 28 layers", lambda: decode(28)
@@ -109,17 +109,17 @@ def cases() -> Iterator[tuple[str, Callable[[], Made]]]:
 
 
 def branches_of(compiled: Any) -> int:
-    """How many the program has."""
+    """How many branches the program's graph has."""
     return len({row.get("branch") or 0 for row in compiled.explain().statements if row["phase"] == "run"})
 
 
 def results_of(result: Any) -> list[Tensor]:
-    """As a list."""
+    """The tensors of a result as a list."""
     return list(torch.utils._pytree.tree_leaves(result))
 
 
 def other(x: Tensor) -> Tensor:
-    """Another input of this kind, elsewhere."""
+    """An input of the same kind with other values, at another address."""
     return torch.randn_like(x, memory_format=torch.preserve_format) if x.is_floating_point() else x.flip(0)
 
 
@@ -144,7 +144,7 @@ def compare(one: Any, many: Any, inputs: tuple[Tensor, ...], runs: int) -> int:
 
 
 def median_us(calls: dict[str, Callable[[], Any]], rounds: int = 3, count: int = 150) -> dict[str, float]:
-    """Until done, of each in turn; the least median of the rounds."""
+    """Microseconds until the device is done, by call. Measures the calls in turn; of all rounds the least median counts."""
     best: dict[str, float] = {}
     for _ in range(rounds):
         for name, call in calls.items():
@@ -160,7 +160,7 @@ def median_us(calls: dict[str, Callable[[], Any]], rounds: int = 3, count: int =
 
 
 def measure(model: nn.Module, inputs: tuple[Tensor, ...], runs: int, every: bool) -> dict[str, Any]:
-    """Bits of the first, and times of both."""
+    """Compares the bits of concurrent branches with those of one order, and measures both."""
     one = sl.compile(model, inputs, concurrent_branches=False)
     many = _internal.compile(model, inputs, internal={"every_branch": True}) if every else sl.compile(model, inputs)
     record: dict[str, Any] = {

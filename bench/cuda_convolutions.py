@@ -48,7 +48,7 @@ class Kind(NamedTuple):
     tf32: bool = True
 
     def name(self) -> str:
-        """Of a line of the table."""
+        """The kind in a line of the table."""
         plain = str(self.dtype).removeprefix("torch.")
         return "tf32" if self.dtype is torch.float32 and self.tf32 else plain
 
@@ -132,7 +132,7 @@ def _of_model(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
 
 
 def _warm(make: Callable[[], tuple[nn.Module, tuple[Tensor, ...]]], kind: Kind, routes: dict[str, str] | None) -> None:
-    """Puts the machine code of our kernels into the cache on disk."""
+    """Compiles our kernels, so that the cache on disk has their machine code."""
     torch.set_num_threads(1)
     torch.backends.cudnn.allow_tf32 = kind.tf32
     model, inputs = make()
@@ -225,7 +225,7 @@ _OTHERS = (
 
 
 def layers() -> list[tuple[str, Case]]:
-    """Those of ResNet-18 at two batches, and others."""
+    """The convolutions of ResNet-18 at two batch sizes, and others."""
     made = []
     for batch in (1, 10):
         for inside, out, image, kernel, stride in _RESNET:
@@ -283,7 +283,7 @@ _CONTENDERS = (*_ROUTES, "eager in a graph")
 
 
 def _model(name: str, kind: Kind, contender: str) -> tuple[dict[str, Any], Callable[[], object]]:
-    """Times, and a call whose kernels can be profiled."""
+    """The record of a model's times, and a function that calls the model for the profiler."""
     torch.backends.cudnn.allow_tf32 = kind.tf32
     model = settled(ALL[name].make()).to(kind.dtype).cuda().requires_grad_(False)
     eager, reference = copy.deepcopy(model), policy.reference_of(model)
@@ -306,7 +306,7 @@ def _model(name: str, kind: Kind, contender: str) -> tuple[dict[str, Any], Calla
 def measure_models(
     names: list[str], contenders: list[str], left: Callable[[], float], failures: list[str]
 ) -> list[tuple[dict[str, Any], Callable[[], object]]]:
-    """A record for each model, type and way, each with what `profile_models` profiles."""
+    """Records of all models, types and contenders, each with a function for `profile_models`."""
     made = []
     for name, kind in product(names, _KINDS[:3]):
         for contender in contenders:
@@ -328,7 +328,7 @@ def measure_models(
 def profile_models(
     made: list[tuple[dict[str, Any], Callable[[], object]]], left: Callable[[], float]
 ) -> list[dict[str, Any]]:
-    """The records, with the time of all kernels where there is time for it. Whoever profiles is slower from then on."""
+    """Adds the time of all kernels while there is time left. A process is slower after it has profiled: measure before."""
     for record, call in made:
         if left() > 0:
             record["kernels_us"] = sum(profile_of(call).values())
@@ -358,7 +358,7 @@ def bar(name: str, kind: Kind) -> dict[str, Any]:
 
 
 def measure_bars(left: Callable[[], float]) -> list[dict[str, Any]]:
-    """Each in a process of its own, which may take the time that is left."""
+    """Measures each peer in a process of its own, which gets the time that is left."""
     records = []
     for number, (name, kind) in enumerate(_BARS):
         if left() < 10:
@@ -375,7 +375,7 @@ def measure_bars(left: Callable[[], float]) -> list[dict[str, Any]]:
 
 
 def run_checks(failures: list[str]) -> int:
-    """All cases by cuDNN; gives how many."""
+    """Checks all cases by cuDNN; returns how many there are."""
     count = 0
     for name, case in _CASES.items():
         for kind in _KINDS:
@@ -394,7 +394,7 @@ def run_checks(failures: list[str]) -> int:
 
 
 def _jobs(parts: list[str], models: list[str], contenders: list[str]) -> list[tuple[Any, ...]]:
-    """What is compiled beforehand, the longest first."""
+    """The programs that are compiled beforehand, those that take longest first."""
     jobs: list[tuple[Any, ...]] = []
     if "models" in parts:
         ways = [_ROUTES[contender] for contender in contenders if contender in _ROUTES]

@@ -36,7 +36,7 @@ def _median_us(samples: list[float]) -> float:
 
 
 def times_of(call: Callable[[], object], repeats: int = 100) -> dict[str, float]:
-    """Microseconds until the call is back, until the device is done, and a call behind others."""
+    """Microseconds until the call returns, until the device is done, and of a call in a sequence of calls."""
     for _ in range(10):
         call()
     torch.cuda.synchronize()
@@ -64,7 +64,7 @@ def distance(value: Tensor, exact: Tensor) -> float:
 
 
 def check(name: str, compiled: Callable[..., Any], model: nn.Module, x: Tensor) -> dict[str, Any]:
-    """One answer against float64, beside eager's."""
+    """Compares a result, and eager's, with float64."""
     with torch.inference_mode():
         got, torchs = compiled(x), model(x)
         exact = copy.deepcopy(model).double()(x.double())
@@ -90,7 +90,7 @@ def captured(model: nn.Module, x: Tensor) -> Callable[[], object]:
 
 
 def reduce_overhead(layers: int, seconds: float) -> dict[str, Any] | None:
-    """torch.compile's, in a process that is ended when the time is over; None then."""
+    """The record of torch.compile, from a process of its own; None if that is not done within `seconds`."""
     command = [sys.executable, "-m", "bench.cuda_decode", "--layers", str(layers), "--reduce-overhead"]
     try:
         done = subprocess.run(command, timeout=seconds, capture_output=True, text=True, check=True)
@@ -104,7 +104,7 @@ def reduce_overhead(layers: int, seconds: float) -> dict[str, Any] | None:
 
 
 def time_reduce_overhead(layers: int) -> None:
-    """Prints its record."""
+    """Prints the record of torch.compile."""
     with torch.device("cuda"):
         model = DecodeStep(layers).eval().to(torch.bfloat16)
     x = torch.randn(1, 1, 1024, device="cuda").to(torch.bfloat16)
@@ -122,12 +122,12 @@ def time_reduce_overhead(layers: int) -> None:
 
 
 def compile_seconds(compiled: Any, total: float) -> dict[str, float]:
-    """With torch's export, and without it."""
+    """Seconds of compiling with torch's export, and without it."""
     return {"compile_s": total, "compile_own_s": total - compiled.explain()["compile_seconds"]["capture"]}
 
 
 def profile_of(call: Callable[[], object]) -> dict[str, float]:
-    """Microseconds a call of each kernel, by name, longest first. Whoever profiles is slower from then on: time before."""
+    """Microseconds a call by kernel, longest first. A process is slower after it has profiled: measure before."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for _ in range(5):
             call()
@@ -150,7 +150,7 @@ class _Run:
         return self.until - time.monotonic()
 
     def answers(self) -> None:
-        """Of small models and of one, three and all layers."""
+        """Checks the results of small models, and of the step with one, three and all layers."""
         with torch.device("cuda"):
             cases = [
                 ("decode, 1 layer, bf16", DecodeStep(1), (1, 1, 1024), torch.bfloat16),

@@ -115,14 +115,14 @@ def _static_cache(model: Any) -> nn.Module:
 
 
 def _decode() -> Made:
-    """The reference has a cache of its own, which conversion of the module would leave as it is."""
+    """A decode step. The reference gets a cache of its own: converting the module would not convert the cache."""
     model = _qwen()
     token, position = torch.tensor([[17]], device="cuda"), torch.tensor([100], device="cuda")
     return Made(_static_cache(model), (token, position), lambda: _static_cache(copy.deepcopy(model).float()))
 
 
 def cases() -> dict[str, Callable[[], Made]]:
-    """Every case by name; makes none."""
+    """Functions that make the cases, by name."""
     found: dict[str, Callable[[], Made]] = {
         f"{name}_b{rows}": functools.partial(_vision, name, rows) for rows in (1, 16) for name in _VISION
     }
@@ -131,7 +131,7 @@ def cases() -> dict[str, Callable[[], Made]]:
 
 
 def _us(call: Callable[[], object]) -> list[float]:
-    """Microseconds of a call that follows others, of several rounds of so many that a round takes some milliseconds."""
+    """Microseconds of a call in a sequence of calls, for several rounds of some milliseconds each."""
     for _ in range(3):
         call()
     rounds: list[float] = []
@@ -158,7 +158,7 @@ def _distance(value: Tensor, exact: Tensor) -> float:
 
 
 def _contenders(made: Made, peers: list[str], record: dict[str, Any]) -> dict[str, Callable[[], Any]]:
-    """What is compiled, by name; what fails is noted in the record."""
+    """The compiled contenders by name; failures are noted in the record."""
     model, args = made.model, made.args
     found: dict[str, Callable[[], Any]] = {"eager": lambda: model(*args)}
 
@@ -207,7 +207,7 @@ def _reference(made: Made) -> Tensor:
 
 
 def _kernels(made: Made) -> list[dict[str, Any]]:
-    """What our kernels take, launched by stream: name, calls, microseconds a call of the program."""
+    """Times of our kernels, launched by stream: name, calls, microseconds of a call of the program."""
     model, args = made.model, made.args
     compiled = sl.compile(model, args, launch="stream")
     for _ in range(3):
@@ -288,7 +288,7 @@ def _line(record: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """The command."""
+    """Runs the command."""
     parser = cuda_results.parser(__doc__)
     parser.add_argument("--only", nargs="*", help="cases of that name, or whose name begins so")
     parser.add_argument("--peers", nargs="*", default=[], help="modes of torch.compile")

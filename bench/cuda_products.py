@@ -93,7 +93,7 @@ def _asked(work: Callable[[], object]) -> dict[str, int]:
 
 
 def check_captures() -> None:
-    """The same again is one launch; another address is one capture of each call that takes it, and nothing is made anew."""
+    """A call at known addresses is one launch; a new address makes one new capture of each library call that reads it."""
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         model = _Layers().to("cuda", dtype).requires_grad_(False)
         x, other = (torch.randn(64, 256, device="cuda").to(dtype) for _ in range(2))
@@ -120,7 +120,7 @@ def check_captures() -> None:
 
 
 def check_operands() -> None:
-    """Strides, batches and addresses that are less aligned than the library likes."""
+    """Checks other strides and batches, and addresses with less alignment than the library prefers."""
     shapes = (((6, 65, 33), (6, 33, 17)), ((2, 3, 65, 33), (3, 33, 17)), ((64, 128), (128, 64)))
     for dtype in (torch.float32, torch.bfloat16):
         for first, second in shapes:
@@ -135,7 +135,7 @@ def check_operands() -> None:
 
 
 def check_interpreter() -> None:
-    """The same bits one statement at a time."""
+    """Checks that the interpreter, which runs one statement at a time, gives the same bits."""
     for routes in (_OURS, _LIBRARY):
         for dtype in (torch.float32, torch.bfloat16):
             model = nn.Sequential(_Layers(), nn.LayerNorm(256), _Layers()).to("cuda", dtype).requires_grad_(False)
@@ -149,7 +149,7 @@ def check_interpreter() -> None:
 
 
 def check_python() -> None:
-    """The same bits by emitted Python, in a graph and by stream, and with its text assigned again."""
+    """Checks that emitted Python gives the same bits: in a graph, by stream, and after its text was assigned again."""
     model = nn.Sequential(_Layers(), nn.LayerNorm(256), _Layers()).cuda().requires_grad_(False)
     x = torch.randn(48, 256, device="cuda")
     for routes in (_OURS, _LIBRARY):

@@ -59,7 +59,7 @@ def made(cell: type[nn.RNNBase], case: tuple[Any, ...]) -> tuple[nn.Module, Tens
 
 
 def check(cell: type[nn.RNNBase], case: tuple[Any, ...]) -> int:
-    """From zeros and from a start; the same bits in many calls. Returns the launches of a call."""
+    """Checks results from zeros and from a start, and that many calls give the same bits. Returns the launches of a call."""
     model, x = made(cell, case)
     features, hidden, batch, steps, dtype, options = case
     exact = Layers(cell, features, hidden, **options).double().eval()

@@ -17,7 +17,7 @@ from torch import Tensor
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """With --json and --commit."""
+    """An argument parser with --json and --commit."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--json", type=Path)
     made.add_argument("--commit", default="unknown")
@@ -25,14 +25,14 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def seeded() -> int:
-    """A fresh seed, which torch has."""
+    """Seeds torch with a fresh seed, and returns it."""
     seed = torch.seed() % 2**32
     torch.manual_seed(seed)
     return seed
 
 
 def attempted(failures: list[str], what: str, work: Callable[[], Any]) -> Any:
-    """What `work` gives; None where it fails, which is printed and noted."""
+    """The result of `work`; None if it fails, which is printed and noted."""
     try:
         return work()
     except Exception as error:
@@ -42,7 +42,7 @@ def attempted(failures: list[str], what: str, work: Callable[[], Any]) -> Any:
 
 
 def write(options: argparse.Namespace, records: list[dict[str, Any]], **more: Any) -> None:
-    """Machine, versions, date, commit, what else is given, and the records; nothing without --json."""
+    """Writes machine, versions, date, commit, other given facts and the records; does nothing without --json."""
     if not options.json:
         return
     versions = {"python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda}

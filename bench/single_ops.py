@@ -371,7 +371,7 @@ def _leaves(value: Any) -> list[torch.Tensor]:
 
 
 def _least(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...], options: argparse.Namespace) -> float:
-    """Microseconds of a call: the least over groups of calls of 4 ms."""
+    """Microseconds of a call: the least mean over groups of calls of 4 ms."""
     function(*inputs)
     begin = time.perf_counter()
     function(*inputs)

@@ -41,7 +41,7 @@ _FACTS = ("date", "versions", "options", "warnings", "seed")
 
 
 def rounded(value: float) -> float | int:
-    """With the digits that a summary keeps; integers stay."""
+    """A number with the digits that a summary keeps; integers stay."""
     if isinstance(value, bool) or isinstance(value, int):
         return value
     short = float(f"{value:.{_DIGITS}g}")
@@ -263,7 +263,7 @@ def _name_of(path: Path, raw: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("raw", nargs="*", type=Path, help="files of --json")
     parser.add_argument("-o", "--out", type=Path, default=_RESULTS, help="the folder of summaries")

@@ -52,9 +52,9 @@ class Explainer {
   }
 
  private:
-  /// Parameters that `run` reads as they are and that are no results: a set of weights that must
-  /// not change with the framework's tensors has to copy these. Parameters that only `prepare`
-  /// reads are not needed afterwards.
+  /// Parameters that `run` reads unchanged and that are not results. A set of weights that must not
+  /// change with the framework's tensors has to copy these. Nothing reads the other parameters
+  /// after `prepare`.
   json::Array keptParameters() {
     json::Array names;
     for (auto parameter : program_.getBodyBlock()->getOps<kernel::ParameterOp>()) {
@@ -207,8 +207,8 @@ class Explainer {
     return row;
   }
 
-  /// Names of inputs and results whose addresses a library gets: a device's graph captures the
-  /// library's part again when one of them is new.
+  /// Names of inputs and results whose addresses a library gets. When one of these addresses is
+  /// new, a device's graph captures the library's part again.
   json::Array capturedAgainFor(const StatementLine& line) {
     json::Array names;
     auto call = llvm::dyn_cast<kernel::CallOp>(line.op);

@@ -77,7 +77,7 @@ std::string structText(const std::string& type, llvm::ArrayRef<mlir::NamedAttrib
   return type + "{" + wrapped(items, column + type.size() + 1, indent) + "}";
 }
 
-/// Whether the family has an overload for constant shapes, which decides while it is compiled:
+/// Whether the family has an overload for constant shapes. It evaluates the shape at compile time:
 /// fewer instructions, and a fraction of the time in clang.
 bool takesFixedShape(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
@@ -88,7 +88,7 @@ bool takesFixedShape(FuncOp func) {
 
 }  // namespace
 
-/// The template waits by itself, after the loads that it may issue before.
+/// Whether the template itself waits, behind loads that may precede the wait.
 static bool waitsItself(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
   auto held = llvm::dyn_cast_if_present<mlir::IntegerAttr>(func.getSchedule().getTuneValue("held"));
@@ -98,7 +98,7 @@ static bool waitsItself(FuncOp func) {
 
 bool mayStartEarly(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
-  // Attention of one query over a cache has fewer blocks than the device has processors.
+  // Attention of one query over a cache is small: fewer blocks than the device has processors.
   auto queries =
       llvm::dyn_cast_if_present<mlir::IntegerAttr>(func.getSchedule().getShapeValue("s"));
   const bool isSmall = family == "attention" && queries && queries.getInt() == 1;

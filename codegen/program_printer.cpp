@@ -176,8 +176,8 @@ class Printer final : public StatementPrinter {
                                [&](mlir::StringAttr name) { return index_.extentName(name); });
   }
 
-  /// Ordering within a graph only: where the run is not collected into one, and on a team's queue,
-  /// the order of the text is the order of execution.
+  /// Affects a graph only. Where the run is not gathered into a graph, and on a team's queue,
+  /// statements run in the order of the text.
   void step(QueueUse queue, int64_t number, llvm::ArrayRef<int64_t> after) override {
     externals_.insert("sl_queue_step");
     printGuarded(true, [&] {
@@ -233,7 +233,7 @@ class Printer final : public StatementPrinter {
     }
   }
 
-  /// The grid of a device's kernel; its arguments are read before the call returns.
+  /// Prints the start of a device's kernel with its grid. The call copies the arguments.
   void printStart(const EntryCall& call) {
     externals_.insert("sl_queue_start");
     printGuarded(true, [&] {

@@ -299,7 +299,7 @@ class Printer final : public StatementPrinter {
     }
   }
 
-  /// Its address is known before the first statement.
+  /// Whether the view's address is known before the first statement.
   static bool isPlaced(kernel::ViewOp view) {
     for (Operation* op = view; auto next = llvm::dyn_cast_or_null<kernel::ViewOp>(op);
          op = next.getBase().getDefiningOp()) {

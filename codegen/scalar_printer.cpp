@@ -321,8 +321,8 @@ FailureOr<std::string> printLambda(mlir::Region& region, bool checked, size_t in
   }
   std::string parameters;
   for (mlir::BlockArgument argument : block.getArguments()) {
-    // Argument 0 may be named in the text without being used in the region, for the lanes of
-    // constants.
+    // Constants may name argument 0 to take its lanes, although the region does not use
+    // it.
     const bool named = body.find(printer.nameOf(argument)) != std::string::npos;
     parameters +=
         (parameters.empty() ? "auto" : ", auto") + (named ? " " + printer.nameOf(argument) : "");

@@ -49,7 +49,7 @@ class Walk {
     return (call && call.canFail()) || llvm::isa<kernel::PlanOp, kernel::AllocOp>(op);
   }
 
-  /// Whether thread 0 alone runs code that may have threads of its own.
+  /// Whether thread 0 alone runs the statement, which may start threads of its own.
   static bool isInLibrary(Operation* op) {
     auto call = llvm::dyn_cast<kernel::CallOp>(op);
     return (call && llvm::cast<kernel::KernelCallInterface>(op).getTeamSize() == 1) ||
@@ -83,7 +83,7 @@ class Walk {
     std::string text = what + (source.empty() ? "" : ": " + source);
     llvm::replace(text, '\n', ' ');
     llvm::replace(text, '\r', ' ');
-    llvm::replace(text, '\\', '/');  // at the end of a line it would take the next one in
+    llvm::replace(text, '\\', '/');  // a backslash at the end of a // comment would continue it
     printer_.comment(text);
   }
 

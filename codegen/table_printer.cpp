@@ -393,7 +393,7 @@ class Printer {
                                            : "";
   }
 
-  /// What messages name: the ops it came from; for a check its message.
+  /// The name for messages: of the ops that the statement came from; of a check its own text.
   std::string opOf(Operation* op) const {
     if (auto check = llvm::dyn_cast<kernel::CheckOp>(op)) {
       return check.getMessage().str();
@@ -513,7 +513,7 @@ class Printer {
     array("const char*", "queues", queues);
   }
 
-  /// Per space the largest end of what lies in an arena.
+  /// For each space the size of its arena: the largest end of any buffer in it.
   void printSizes(const std::string& name, sl_role role, bool scratch) {
     llvm::SmallVector<std::string> rows;
     for (const std::string& space : index_.spaces()) {

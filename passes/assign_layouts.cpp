@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the memory order of images [n, c, h, w] and signals [n, c, w], so that no reorder stands
-// between convolutions: what a channels-last kernel writes is channels last, and so is what
-// elementwise ops, pooling ops and convolutions of any layout (depthwise, grouped, transposed) make
-// of it or of a part of it. A value that convolutions read gets the zero border that they rely on.
-// Attention writes in the order that its readers permute it to. Recorded as op.layout = {order,
-// border} on the op that makes the value; the order lists dims from the slowest to the fastest.
+// Chooses the memory order of images [n, c, h, w] and signals [n, c, w], so that no copy between
+// convolutions reorders them. A channels-last kernel's result is channels last, and so is what
+// elementwise ops, pools and convolutions of any layout (depthwise, grouped, transposed) compute
+// from it or a part of it. A value that convolutions read gets the zero border that they need.
+// Attention writes in the order to which its readers permute it. Recorded as op.layout = {order,
+// border} on the op that makes the value; the order lists dims from slowest to fastest.
 //
 // Left alone: a value whose readers want row-major memory (a reshape of more than one pixel, a
 // result of the function).
@@ -30,15 +30,15 @@ bool isChannelsLastKernel(op::FusionOp fusion) {
   return kernel && prefersChannelsLast(*kernel);
 }
 
-/// Its kernel reads and writes any order: the one that its image comes in is passed on.
+/// Whether the kernel reads and writes any order, so that its result has the order of its image.
 bool isConvolutionOfAnyLayout(op::FusionOp fusion) {
   const sl_kernel_desc* kernel = chosenKernel(fusion);
   return kernel && passesLayoutsOn(*kernel);
 }
 
-/// The order in which the result of an attention, [b, h, s, d], is wanted by all its readers, when
-/// they leave a head's elements together (heads beside one another, as a rule): its kernel writes
-/// any such order at no cost. Empty: there is no such order.
+/// The order in which all readers of an attention's result, [b, h, s, d], want it, if they keep the
+/// elements of a head together (usually the heads of a position lie side by side). The kernel
+/// writes any such order at no cost. Empty: there is no such order.
 llvm::SmallVector<int64_t> orderOfHeads(Operation* op) {
   if (!llvm::isa<op::ScaledDotProductAttentionOp>(op) || op->getResult(0).use_empty()) {
     return {};

@@ -57,8 +57,8 @@ bool isFixedInRun(Value tensor) {
 
 namespace {
 
-/// The values that take an operand of a terminator: results of the loop or branch that it ends, and
-/// what a loop hands to its next round.
+/// The values that receive an operand of a terminator: results of the loop or branch that it ends,
+/// and arguments of the loop's next iteration.
 llvm::SmallVector<Value> takersOf(mlir::OpOperand& handed) {
   Operation* parent = handed.getOwner()->getParentOp();
   const unsigned number = handed.getOperandNumber();
@@ -301,7 +301,7 @@ bool isOfBfloat(op::FusionOp fusion, op::MatmulOp matmul) {
     const bool isReadHereAlone =
         llvm::all_of(operand.getUsers(), [&](Operation* user) { return user == matmul; });
     const Value source = bfloatBehind(fusionInput(fusion, operand)).source;
-    // What prepare makes of a parameter before it widens it is gone when a run begins.
+    // A value that prepare computes before the widening does not exist during a run.
     Operation* maker = source ? source.getDefiningOp() : nullptr;
     return isReadHereAlone && source && !(maker && op::isPrepared(maker));
   });
@@ -349,7 +349,7 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   auto linear = llvm::dyn_cast<op::LinearOp>(root);
   // Where nothing is packed, it does not matter when the weight is known.
   const bool isConstant = linear && (known(linear.getWeight()) || !factsOf(target).packsWeights);
-  // The kernel for 8-bit integers packs a weight that is not known on each call.
+  // The kernel for 8-bit integers packs a weight in each call if it is not known early.
   const bool isLinear = isConstant || (linear && elementOf(linear.getX()).isInteger(8));
   const bool isConvolution = llvm::isa<op::ConvolutionOp>(root);
   // On a CPU a linear whose weight is computed while running is a matmul with a transposed operand.
@@ -377,7 +377,7 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   } else {
     addTensor(problem, root->getResult(0), false);
   }
-  // An image that a caller gives or gets is turned by a kernel of ours first or last.
+  // The caller's image never reaches a library: one of our kernels reorders it first or last.
   problem.setAtEdge(
       !isConvolution &&
       (llvm::any_of(root->getOperands(),

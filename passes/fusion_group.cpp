@@ -215,8 +215,8 @@ void grow(FusionGroup& group, llvm::function_ref<bool(Operation*)> accepts) {
 }
 
 void restoreOrder(op::FusionOp fusion) {
-  // What it reads stands before its last member, which it has replaced; what reads it may stand
-  // between the members.
+  // The operands stand before the last member, whose place the fusion has taken; the users may
+  // stand between the members.
   llvm::SetVector<Operation*> late;
   const auto add = [&](Operation* operation) {
     for (Operation* user : usersInBlock(operation)) {

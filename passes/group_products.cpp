@@ -90,8 +90,8 @@ const sl_kernel_desc* estimatedKernel(op::FusionOp fusion) {
   return choice ? findKernel(choice.estimatedKernel().getValue()) : nullptr;
 }
 
-/// A product that may be a part: one result, computed element by element from the linear's, whose
-/// rows are nothing else to it.
+/// Whether the product may be a part: it has one result, computed element by element from the
+/// linear's result, and reads its rows in the linear alone.
 bool mayBePart(op::FusionOp fusion) {
   const sl_kernel_desc* kernel = estimatedKernel(fusion);
   if (!kernel || !kernel->group_op || op::isPrepared(fusion) || fusion.getNumResults() != 1) {
@@ -131,7 +131,7 @@ llvm::SmallVector<Part> partsOf(llvm::ArrayRef<op::FusionOp> products) {
   for (op::FusionOp main : products) {
     for (op::FusionOp other : products) {
       const Value result = other.getResult(0);
-      // The main product reads the result no more when both are one: it has that operand less.
+      // When both are one part, the main product no longer reads the result: one operand less.
       if (main != other && !taken.contains(main) && !taken.contains(other) && result.hasOneUse() &&
           *result.getUsers().begin() == main && meetsElementwise(main, result) &&
           epilogueOperands(main) + epilogueOperands(other) <= kMostEpilogueOperands) {
@@ -186,8 +186,8 @@ int64_t stagesOf(op::FusionOp maker) {
   return stages;
 }
 
-/// One fusion that does what all members do, where the last of them stands. What only members read
-/// of each other is no result. The block is brought into topological order again.
+/// One fusion that computes what all members compute, at the place of the last one. Values that
+/// only members read are not results of it. Restores the topological order of the block.
 op::FusionOp merged(llvm::ArrayRef<op::FusionOp> members, llvm::StringRef family) {
   mlir::OpBuilder builder(members.back());
   llvm::SmallVector<mlir::Location> locations;
@@ -206,7 +206,7 @@ op::FusionOp merged(llvm::ArrayRef<op::FusionOp> members, llvm::StringRef family
     mlir::Block& old = member.getBody().front();
     for (auto [input, argument] : llvm::zip(member.getInputs(), old.getArguments())) {
       Value& value = known[input];
-      // A weight may be read as another type than it was outside: what the body says counts.
+      // The body may read a weight as another type than its type outside: the body's type counts.
       if (!value) {
         inputs.push_back(input);
         value = block.addArgument(argument.getType(), loc);

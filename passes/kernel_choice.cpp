@@ -115,7 +115,7 @@ class KernelSelector {
     const bool isAllowed = !constraints_.route || allows(*constraints_.route, kernel);
     if (const llvm::StringRef device = deviceOf(kernel.backend);
         device != device_ && !runsAnywhere(kernel)) {
-      // kernels of elsewhere are no news but to who asks for them
+      // kernels for other devices are reported only to a user who asks for one by a route
       if (constraints_.route && isAllowed) {
         refuse(kernel, ("runs on " + device + ", the program on " + device_).str(), isAllowed);
       }
@@ -210,7 +210,7 @@ class KernelSelector {
   const llvm::StringRef device_;
   const SelectionConstraints& constraints_;
   KernelChoice choice_;
-  /// microseconds that the choice counts: its cost, and more where a graph captures it again
+  /// microseconds by which kernels are compared: the cost, and atEdgeUs
   double counted_ = 0;
   std::string estimate_;  ///< the same in words
   bool winnerIsPreferred_ = false;
@@ -229,8 +229,8 @@ KernelChoice chooseKernel(const Problem& problem, const SelectionConstraints& co
 }
 
 double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem) {
-  // What a library launches is seen by a capture alone; nodes of our own kernels are given new
-  // addresses.
+  // A new address in a graph means a new capture for a library's launches. The nodes of our own
+  // kernels get the new address without one.
   return problem.atEdge() && problem.device() != kernel.backend && !runsAnywhere(kernel)
              ? kCapturedAgainUs
              : 0;

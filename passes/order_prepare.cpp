@@ -70,8 +70,8 @@ struct OrderPreparePass : impl::OrderPrepareBase<OrderPreparePass> {
            });
   }
 
-  /// From the last statement to the first: readers stand in their places before what they read is
-  /// moved.
+  /// Goes from the last statement to the first, so that the readers of a statement are in their
+  /// final places before the statement moves.
   static void order(mlir::Block& block) {
     llvm::SmallVector<Operation*> statements;
     for (Operation& op : block) {

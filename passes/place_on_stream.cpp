@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kernel gets the target's schedule. Literals are what the device lacks: prepare copies them
-// once. Control flow stays the host's; where it depends on data, the host has that copied and waits
-// for it:
+// Gives every kernel the target's schedule. Prepare copies literals to the device once, because the
+// device does not have them. Control flow stays on the host; where a condition depends on data, the
+// host has that copied and waits for it:
 //
 //   %s = load %b[]  ->  copy %b to %h on @stream;  %e = record on @stream;  wait %e on @team;  %s =
 //   load %h[]
@@ -122,8 +122,8 @@ class Placer {
     }
     for (Operation* op : functions) {
       auto function = llvm::cast<kernel::FuncOp>(op);
-      // A bad index ends the kernel there, and what depends on a zero divisor is not defined, as in
-      // torch on a device.
+      // On a device a bad index ends the kernel, and the result of a division by zero is undefined,
+      // as in torch.
       function.setCanFail(false);
       function.setInputsAttr(onDevice(function.getInputs()));
       function.setOutputsAttr(onDevice(function.getOutputs()));
@@ -152,7 +152,7 @@ class Placer {
     });
   }
 
-  /// Numbers that the straight line itself needs: the one way in which a run waits for the device.
+  /// Copies scalars that the host reads (loop bounds, conditions), and waits for the device.
   void readOnHost() {
     llvm::SmallVector<kernel::LoadOp> loads;
     program_.walk([&](kernel::LoadOp load) { loads.push_back(load); });

@@ -106,7 +106,7 @@ class Planner {
   void planRegion(mlir::Region& region) {
     const Lives lives(region);
     llvm::MapVector<mlir::StringRef, llvm::SmallVector<kernel::SlotOp>> bySpace;
-    // erased after the walk, whose next op may be a view of it
+    // erased after the walk: the next op of the walk may be a view of it
     llvm::SmallVector<kernel::SlotOp> unused;
     region.walk([&](kernel::SlotOp slot) {
       if (LiveRanges::users(slot.getBuffer()).empty()) {

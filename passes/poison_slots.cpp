@@ -39,9 +39,9 @@ mlir::TypedAttr poisonOf(mlir::Type element) {
                                 llvm::APInt::getAllOnes(width));
 }
 
-/// Statements before which the storage holds nothing of this run. A loop counts as one statement:
-/// its later rounds read what its earlier ones have written. Both branches of an `if` are looked
-/// at.
+/// Statements before which the storage holds no value of this run. A loop counts as one statement,
+/// because later iterations read what earlier ones have written. Both branches of an `if` are
+/// examined.
 void firstTouches(mlir::Block& block, llvm::ArrayRef<Operation*> users,
                   llvm::SmallVectorImpl<Operation*>& firsts) {
   for (Operation& op : block) {

@@ -99,7 +99,7 @@ struct ReuseInPlacePass : impl::ReuseInPlaceBase<ReuseInPlacePass> {
       borders.push_back(user);
     }
     if (ranges.of(output).first < here && borders.empty()) {
-      return false;  // live through a loop around the statement
+      return false;  // its live range begins before: a loop around the statement keeps it alive
     }
     for (Operation* border : borders) {
       border->erase();

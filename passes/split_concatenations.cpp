@@ -64,7 +64,7 @@ class Splitter {
     if (!fits()) {
       return false;
     }
-    // What somebody else reads too would be computed twice: it is read in halves instead.
+    // A value with other readers would be computed twice: the halves are read from it instead.
     bool changed = true;
     while (changed) {
       changed = false;
@@ -308,7 +308,7 @@ class Splitter {
   ValueBuilder make_;
   int64_t half_ = 0;
   Value source_, last_;
-  bool builds_ = false;  ///< else it only finds out what would be built
+  bool builds_ = false;  ///< false: only determines what would be built
   llvm::SetVector<Operation*> visited_;
   llvm::SmallPtrSet<Operation*, 8> leaves_;
   std::map<std::tuple<void*, Space, int>, Value> known_;

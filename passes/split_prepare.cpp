@@ -60,8 +60,8 @@ struct SplitPreparePass : impl::SplitPrepareBase<SplitPreparePass> {
         mark(&operation);
       }
     }
-    // Users stand before their operands in this order, so that chains of literals and views follow
-    // their users.
+    // In reverse order users come before their operands, so that chains of literals and views
+    // follow their users.
     for (Operation& operation : llvm::make_early_inc_range(llvm::reverse(block))) {
       if (op::isPrepared(&operation) || isStorage(&operation)) {
         continue;
@@ -84,8 +84,8 @@ struct SplitPreparePass : impl::SplitPrepareBase<SplitPreparePass> {
     return user && op::isPrepared(user);
   }
 
-  /// What is made of a result that the caller gets moves, and so does the result; the caller gets a
-  /// copy.
+  /// Moves a result that the caller gets to prepare, so that what is computed from it can move too;
+  /// the caller gets a copy.
   void copyReturned(Operation* operation) {
     mark(operation);
     mlir::OpBuilder builder(operation->getContext());

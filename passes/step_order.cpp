@@ -15,7 +15,7 @@ StepOrder::StepOrder(mlir::Region& region) : block_(region.front()) {
     return;
   }
   const auto count = static_cast<unsigned>(block_.getOperations().size());
-  // of each step that has ended: its last statement and those before that
+  // for each step that has ended: its last statement and the statements before that one
   llvm::DenseMap<int64_t, BitVector> ends;
   int64_t current = -1;
   BitVector ahead(count);
@@ -51,7 +51,7 @@ StepOrder::Places StepOrder::placesOf(Value root) const {
 
 bool StepOrder::isBefore(Places earlier, unsigned place) const {
   earlier.reset(place);
-  return !earlier.test(before_[place]);  // none is outside of those that have ended
+  return !earlier.test(before_[place]);  // every statement of `earlier` has ended
 }
 
 bool StepOrder::isBefore(const Places& earlier, const Places& later) const {

@@ -16,7 +16,7 @@ using mlir::Operation;
 using mlir::Value;
 using passes::channelsLast;
 
-/// Between these many estimated microseconds of one thread it is worth asking whether to share.
+/// Estimated microseconds of one thread between which it is measured whether the team shares.
 constexpr double kLeastToShareUs = 0.5;
 constexpr double kMostToKeepUs = 40.0;
 
@@ -62,8 +62,8 @@ bool isTunedImage(op::FusionOp fusion, kernel::TargetAttr target, Value tensor) 
          !isKnownEarly(tensor) && rankOf(tensor) == rankOf(root->getResult(0));
 }
 
-/// Whether the image lies as a caller has it, a channel after the other; between convolutions
-/// images lie channels last (assign_layouts.cpp), and nothing turns them.
+/// Whether the image has the caller's layout, row-major; between convolutions images are channels
+/// last (assign_layouts.cpp) and no copy reorders them.
 bool isCallersImage(Value image) {
   auto argument = llvm::dyn_cast<mlir::BlockArgument>(image);
   return (argument && llvm::isa<mlir::func::FuncOp>(argument.getOwner()->getParentOp())) ||
@@ -71,8 +71,8 @@ bool isCallersImage(Value image) {
                       [](Operation* user) { return llvm::isa<mlir::func::ReturnOp>(user); });
 }
 
-/// Adds the kernel's variants that differ, and of the first, where that is a question, both that
-/// thread 0 runs alone and that the team shares.
+/// Adds the distinct variants of the kernel; for the first variant, where the estimate is not
+/// clear, both `alone` (thread 0 runs it) and `shared` (the team does).
 void addVariants(const sl_kernel_desc& kernel, Problem problem, int64_t threads,
                  std::vector<Candidate>& candidates) {
   const sl_problem first = problem.view();
@@ -282,12 +282,12 @@ std::string moduleOf(op::FusionOp fusion) {
     results.push_back(result);
   }
   mlir::func::ReturnOp::create(builder, loc, results);
-  // Its kernels are those of a layer among others.
+  // The kernels compete for the caches with the other layers of the whole model.
   if (const std::optional<int64_t> bytes = op::residentBytesOf(whole)) {
     op::setResidentBytes(*module, *bytes);
   }
   if (targetNamedBy(target).launchesGraphs() && !contractionProblem(fusion, target).atEdge()) {
-    // by itself it would be at the graph's edge
+    // a module of this contraction alone would have the caller's tensors as its operands
     op::setOptions(*module, op::optionsOf(*module).withLaunch("stream"));
   }
   std::string text;

@@ -71,8 +71,8 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
   }
 
  private:
-  /// Notes on a result that overwrites a state the strides of its storage, which lower-to-kernel
-  /// needs where no op reads the state any more.
+  /// Records the strides of a state's storage on the result that overwrites it; lower-to-kernel
+  /// needs them where no op reads the state any more.
   static void noteStrides(mlir::func::FuncOp function) {
     llvm::StringMap<op::DimsAttr> strides;
     function.walk([&](op::StateOp state) {
@@ -179,7 +179,7 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
     return true;
   }
 
-  /// What is done before the first run reads nothing of a run.
+  /// An op of prepare reads no value that only a run computes.
   bool isOfOnePhase(Operation* operation) {
     if (!op::isPrepared(operation)) {
       return true;

@@ -43,7 +43,7 @@ ErrorKind kindOf(jit::CompileError::Kind kind) {
   return ErrorKind::internal;
 }
 
-/// The machine as passes see it. Caches are asked for only when it is this one.
+/// The machine as passes see it. Cache sizes are read only if it is this machine.
 TargetOptions targetOptions(const jit::Target& target, const CompileOptions& given) {
   TargetOptions options;
   options.cpu = target.cpu;
@@ -95,8 +95,8 @@ class DeviceCompilation {
       seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     });
   }
-  /// The images by symbol, when they are there; none where it failed. Adds the seconds that this
-  /// took to `waited`. One thread at a time.
+  /// The images by symbol after the thread has ended; none if it failed. Adds the seconds of
+  /// waiting to `waited`. One thread at a time calls it.
   std::map<std::string, sl_device_image>& finish(double* waited) {
     if (work_.valid()) {
       const Stopwatch watch(waited);
@@ -154,8 +154,8 @@ std::vector<jit::Unit> together(const std::vector<jit::Unit>& units, int kernels
   return result;
 }
 
-/// What happened in the cache between two looks at it; other compilations of this process count
-/// too.
+/// The difference of two readings of the cache's counters; other compilations of this process are
+/// included.
 void logCache(const jit::ObjectCache& cache, const jit::CacheCounts& before,
               const std::vector<std::string>& notes) {
   const jit::CacheCounts now = cache.counts();
@@ -323,8 +323,8 @@ Failure Compilation::guarded(const std::function<Failure(DiagnosticLog&)>& body)
   if (jit::runGuarded([&] { failure = body(log); }, &fatal)) {
     return failure;
   }
-  // The module was left in the middle of a change: it is neither printed nor destroyed, nor is its
-  // context.
+  // A fatal error interrupted a change of the module: it is neither printed nor destroyed, and
+  // neither is its context.
   kernelLevel_.release();
   new std::shared_ptr<ModuleContext>(context_);
   failure = Failure::internal("the compiler gave up: " + jit::firstLine(fatal));
@@ -411,7 +411,7 @@ Failure Compilation::compileUnits(const std::vector<jit::Unit>& units, jit::Comp
   double ended = 0;
   device->finish(&ended);
   notes_ = code->host ? code->host->notes : std::vector<std::string>();
-  // the device's part may have taken longer
+  // compiling for the device may have taken longer
   for (std::string& note : cache.takeNotes()) {
     notes_.push_back(std::move(note));
   }
@@ -450,7 +450,7 @@ Failure Compilation::createProgram(int32_t device, std::unique_ptr<LoadedCode> c
       images_.emplace_back(image);
     }
   }
-  code.release();  // the program's from now on
+  code.release();  // owned by the program from now on
   return Failure::none();
 }
 

@@ -44,8 +44,8 @@ ModuleBuilder::ModuleBuilder(const Stages& stages)
 }
 
 ModuleBuilder::~ModuleBuilder() {
-  // Regions never taken hold ops that use values of the function: they go before it, and without
-  // their uses.
+  // Regions that no op has taken hold ops that use values of the function. They are erased before
+  // it, after their uses are dropped.
   for (auto& [region, block] : open_) {
     region->dropAllReferences();
   }

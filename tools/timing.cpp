@@ -42,8 +42,8 @@ bool movesOnly(const sl_statement& statement) {
                                                     .Default(false);
 }
 
-/// So many numbers are random, behind which they come again: making gigabytes of them takes longer
-/// than measuring. A prime, so that no two rows of a usual size are the same.
+/// Random numbers repeat after this many: making gigabytes of them takes longer than measuring. It
+/// is a prime, so that no two rows of a usual size are equal.
 constexpr int64_t kRandomNumbers = 65'537;
 
 template <class T, class Make>
@@ -82,7 +82,7 @@ Failure cannotBeTimed(const std::string& why) {
   return Failure::internal("a candidate cannot be timed: " + why);
 }
 
-/// Unsupported where a library has no kernel for it here, which only a plan or a call tells.
+/// Unsupported if a library has no kernel for it here, which only its plan or a call reports.
 Failure failureOf(int32_t status, const char* words) {
   const std::string text = std::string("a candidate fails: ") + words;
   return status == SL_UNSUPPORTED ? Failure::unsupported(text) : Failure::internal(text);
@@ -269,7 +269,7 @@ Failure Timing::runOnDevice(double seconds, double* us) {
   if (sl_frame_lease_on(program_, device_, launch, nullptr, &frame, &message) != SL_OK) {
     return cannotBeTimed(message.text);
   }
-  int32_t status = call(frame, launch, &message);  // which makes the graph
+  int32_t status = call(frame, launch, &message);  // this run makes the graph
   finish();
   double least = std::numeric_limits<double>::infinity();
   for (int batch = 0; status == SL_OK && (batch < 2 || nowNs() < end); ++batch) {
@@ -280,7 +280,7 @@ Failure Timing::runOnDevice(double seconds, double* us) {
     finish();
     const int64_t took = nowNs() - begin;
     least = std::min(least, static_cast<double>(took) / static_cast<double>(callsABatch_));
-    if (took < kBatchNs && callsABatch_ < kMostCalls) {  // the wait counts for too much
+    if (took < kBatchNs && callsABatch_ < kMostCalls) {  // waiting is too large a part of the time
       callsABatch_ *= 2;
     }
   }

@@ -122,7 +122,7 @@ def _tour(stops: list[Stop], options: argparse.Namespace, console: Console) -> l
 
 
 def _save(options: argparse.Namespace, records: list[dict[str, Any]]) -> None:
-    """Written behind each model: a tour that is ended early has said what it saw."""
+    """Writes the records after each model, so that a tour that ends early leaves what it has."""
     from straightline.bench import machine
 
     from bench.tour.report import markdown
@@ -154,7 +154,7 @@ def chosen(options: argparse.Namespace) -> list[Stop]:
 
 
 def main() -> int:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="TEXT", help="models whose names or packages contain one of these")
     parser.add_argument("--exact", nargs="+", metavar="NAME", help="these models")

@@ -40,15 +40,15 @@ class Inputs:
         self.kwargs = {} if isinstance(given, tuple) else dict(given)
 
     def __call__(self, function: Callable[..., Any]) -> Any:
-        """The function's result for them, on copies."""
+        """Calls the function with copies of them."""
         return function(*policy.clone(self.args), **policy.clone(self.kwargs))
 
     def on(self, device: str) -> Inputs:
-        """The same on a device."""
+        """The same inputs on a device."""
         return self.mapped(lambda leaf: leaf.to(device) if isinstance(leaf, Tensor) else leaf)
 
     def mapped(self, function: Callable[[Any], Any]) -> Inputs:
-        """The same with each leaf replaced."""
+        """The same inputs with each leaf replaced."""
         return Inputs(pytree.tree_map(function, self.args) or pytree.tree_map(function, self.kwargs))
 
 

@@ -115,7 +115,7 @@ Value plan(mlir::Location loc, const std::string& symbol, const sl_kernel_desc& 
       builder.getUnitAttr());
   if (targetNamedBy(context.target()).hasQueue()) {
     decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(context.target().getBackend()));
-    kernel::setOutsideGraph(decl);  // it may allocate, or wait
+    kernel::setOutsideGraph(decl);  // torch may allocate in it, or wait
   }
   std::string text;
   llvm::raw_string_ostream(text) << decl;

@@ -247,7 +247,7 @@ std::string ContractionLowering::weightName(Value weight) {
 }
 
 std::pair<Value, AffineExpr> ContractionLowering::collapseRows(Value buffer, llvm::StringRef why) {
-  while (true) {  // once as it is, once as a copy
+  while (true) {  // the second iteration, if there is one, sees a copy
     Exprs extents = lowering_.extentsOf(typeOf(buffer));
     Exprs strides = lowering_.stridesOf(typeOf(buffer));
     const AffineExpr last = strides.pop_back_val();
@@ -376,8 +376,8 @@ LogicalResult ContractionLowering::finish(Value a, Value b, Value out, Value wan
   llvm::append_range(spec_.inputs, epilogueBuffers_);
   spec_.outputs = {out};
   addEpilogueBody();
-  // The tile is finished in registers before it is stored: an epilogue operand of the result's
-  // layout may be overwritten.
+  // The kernel computes a whole tile in registers before it stores the tile, so the result may
+  // overwrite an epilogue operand of the same layout.
   const Exprs outStrides = lowering_.stridesOf(typeOf(out));
   for (size_t i = 0; i < epilogueBuffers_.size(); ++i) {
     if (epilogueStrides_[i] == outStrides &&
@@ -464,7 +464,7 @@ LogicalResult ContractionLowering::finishAsMatvec(const MatmulOperands& operands
   const AffineExpr m = operands.extents[first], n = operands.extents[second];
   const bool isColumn = n == constant(1);
   const AffineExpr rows = isColumn ? m : n;
-  // Where there is one of them its stride says nothing: the kernel takes 1 for "lies along".
+  // An extent of one has no meaningful stride: 1 tells the kernel that elements are contiguous.
   AffineExpr row = isColumn ? operands.aStrides[first] : operands.bStrides[second];
   AffineExpr col = isColumn ? operands.aStrides[second] : operands.bStrides[first];
   if (operands.k == constant(1)) {

@@ -77,7 +77,7 @@ std::optional<llvm::StringRef> ContractionLowering::libraryActivation() {
   if (yielded()[0] == result) {
     return "";
   }
-  auto converted = [](Value value) {  // what 16-bit floats are widened for lies between
+  auto converted = [](Value value) {  // looks through the widening of 16-bit floats
     auto cast = llvm::dyn_cast_if_present<op::ToDtypeOp>(value.getDefiningOp());
     return cast && value.hasOneUse() ? cast.getX() : value;
   };
@@ -224,7 +224,7 @@ LogicalResult ContractionLowering::lowerConvolutionOnQueue() {
   }
   llvm::SmallVector<mlir::NamedAttribute> attributes;
   const sl_problem asked = problem_.view();
-  for (int32_t i = 0; i < problem_.ownAttributes(); ++i) {  // no plan is told those of the target
+  for (int32_t i = 0; i < problem_.ownAttributes(); ++i) {  // without the target's attributes
     const llvm::StringRef name = asked.attributes[i].name;
     attributes.push_back(lowering_.named(
         name, lowering_.number(name == "c" ? wholePieces(g) : asked.attributes[i].value)));

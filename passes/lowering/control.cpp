@@ -18,8 +18,8 @@ using mlir::Value;
 
 namespace {
 
-/// The update of one row of what a loop carries as `carried`, where its rounds together replace
-/// every row and read none; else null.
+/// The op that updates one row of `carried` in each iteration, where the iterations together
+/// replace every row and read none; else null.
 op::DynamicUpdateSliceOp rowUpdate(mlir::BlockArgument carried, LoweringContext& context) {
   mlir::Block* body = carried.getOwner();
   auto loop = llvm::dyn_cast<op::ForOp>(body->getParentOp());
@@ -115,7 +115,7 @@ LogicalResult lowerFor(op::ForOp op, LoweringContext& context) {
   for (auto [init, place, carried] :
        llvm::zip(op.getInits(), places, body.getArguments().drop_front())) {
     if (rowUpdate(carried, context)) {
-      continue;  // nobody sees the first value
+      continue;  // every element of the initial value is overwritten
     }
     if (isWrittenByLoops(init)) {
       writeElements(init.getDefiningOp<op::FullOp>(), place, context);

@@ -26,8 +26,8 @@ LogicalResult lowerCat(op::CatOp cat, LoweringContext& context) {
   for (Value part : cat.getTensors()) {
     const Exprs extents = context.extentsOf(part);
     Value from = context.bufferOf(part);
-    // A part that stands here twice has one place and is copied to the other; its place in another
-    // cat says nothing here.
+    // A part that occurs twice in this cat is written to one place and copied to the other. A place
+    // in another cat does not matter here.
     Value placed =
         llvm::count(cat.getTensors(), part) == 1 ? context.keptPlace(cat, part) : Value();
     if (!placed || !context.isSamePlace(from, placed)) {
@@ -42,7 +42,7 @@ LogicalResult lowerCat(op::CatOp cat, LoweringContext& context) {
   return success();
 }
 
-/// A part of a concatenation that is one part of it only is written into the whole.
+/// A tensor that occurs once in the concatenation is written directly into the result.
 Value placeForPart(mlir::OpOperand& operand, LoweringContext& context) {
   auto cat = llvm::cast<op::CatOp>(operand.getOwner());
   Value tensor = operand.get();

@@ -65,7 +65,7 @@ bool LoweringContext::isSafeInPlace(Value tensor, Value storage) {
   return true;
 }
 
-/// A place that already holds a value is wanted where it may be overwritten.
+/// A place that already holds a value is used only where that value may be overwritten.
 Value LoweringContext::wantedPlace(Value tensor) {
   if (inPrepare_) {
     return {};

@@ -28,8 +28,8 @@ bool isAlias(Value tensor) {
   return true;
 }
 
-/// A state that is overwritten and that no op reads any more: its op is gone, so it is made again
-/// from what the result that overwrites it says.
+/// Declares states that no op reads any more: their op has been erased, so they are declared again
+/// from the attributes of the result that overwrites them.
 void declareUnreadStates(mlir::func::FuncOp function) {
   llvm::StringSet<> known;
   function.walk([&](op::StateOp state) { known.insert(state.getName()); });
@@ -243,9 +243,9 @@ void ProgramLowering::demotePrepared() {
   }
 }
 
-/// The buffer of a view of tied storage, made anew over that storage: the value itself may have
-/// been computed elsewhere and copied there. Null when `tensor` is no view of it, or one that the
-/// strides of the storage do not allow.
+/// A view of the tied storage in place of `tensor`, whose own buffer may be elsewhere with a copy
+/// into that storage. Null when `tensor` is no view of tied storage, or when the strides of the
+/// storage do not allow the view.
 Value ProgramLowering::viewOfTied(Value tensor) {
   if (Value storage = context_.placeOf(tensor)) {
     context_.bind(tensor, storage);
@@ -293,8 +293,8 @@ void ProgramLowering::finishOwn(llvm::MutableArrayRef<Value> results) {
 }
 
 LogicalResult ProgramLowering::finishReturn() {
-  // Results with storage of their own first: a tied result may be copied over what they are views
-  // of.
+  // Results with storage of their own come first: writing a tied result may overwrite the storage
+  // that they are views of.
   llvm::SmallVector<Value> results(terminator()->getNumOperands());
   finishOwn(results);
   for (auto [i, value] : llvm::enumerate(terminator()->getOperands())) {
@@ -325,8 +325,8 @@ Value ProgramLowering::freshResult(unsigned i, Value buffer) {
   if (auto found = outputOfResult_.find(i); found != outputOfResult_.end()) {
     place = parts_.run.getBody().getArgument(found->second);
   } else {
-    // A view that the strides of its base did not allow after all: a fresh output, added at the
-    // end.
+    // A result that should have been a view, but the strides of its base do not allow one: it gets
+    // a new output, added at the end.
     llvm::SmallVector<Attribute> outputNames(parts_.run.getOutputNames().getValue());
     outputNames.push_back(context_.builder().getStringAttr("output" + std::to_string(i)));
     parts_.run.setOutputNamesAttr(context_.builder().getArrayAttr(outputNames));

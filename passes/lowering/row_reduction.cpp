@@ -144,8 +144,8 @@ class RowReduction {
                : type;
   }
 
-  /// A number of 8 bits as the template reduces it: ui8 and i8 are one type here, so that it cannot
-  /// tell which way to widen.
+  /// Widens an 8-bit number before the template reduces it. The template has one type for ui8 and
+  /// i8, so it cannot choose between zero and sign extension.
   Value widened(mlir::OpBuilder& builder, Value scalar, mlir::Type element) {
     if (!scalar.getType().isInteger(8)) {
       return scalar;
@@ -324,8 +324,8 @@ class RowReduction {
     return element.isInteger(1) ? "i1" : "i64";
   }
 
-  /// Said only where the template's own rule, which looks at the inputs, gives another type (a cast
-  /// before the reduction).
+  /// Written only where the template would derive another type from the inputs (the body converts
+  /// the type before it reduces).
   void addValueTypes(KernelSpec& spec) {
     llvm::StringRef ofInputs = "i64";
     for (Value input : spec.inputs) {
@@ -408,9 +408,9 @@ class RowReduction {
         }
       }
     } else {
-      columns_ = 16;  // the template looks whether there are so many
+      columns_ = 16;  // the template checks whether there are so many columns
     }
-    // What no cache of a thread holds is computed again instead.
+    // A kept value that does not fit into a thread's caches is computed again instead.
     constexpr int64_t kMostKept = int64_t(4) << 20;
     const int64_t count = lowering_.upperBound(lowering_.product(extentsOf(inner_)));
     if (columns_ != 0 && count > kMostKept / (columns_ * keptBytes())) {
@@ -493,9 +493,9 @@ class RowReduction {
   int64_t columns_ = 0;  ///< lanes along rows; 0: as the template chooses
 };
 
-/// A reduction over other dims than the last is one over the last ones of a permuted tensor,
-/// permuted back: what it makes lies as its readers see it, and so in the order in which it is
-/// read. Empty for anything else.
+/// For a reduction over other than the last dims (a reduction of a permuted tensor, permuted back):
+/// the order of dims that its users see, which is then also the order in which it is read. Empty
+/// for anything else.
 llvm::SmallVector<int64_t> orderBeforePermute(Value tensor) {
   auto fusion = tensor.getDefiningOp<op::FusionOp>();
   if (tensor.use_empty()) {

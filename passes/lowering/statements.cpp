@@ -61,8 +61,8 @@ kernel::FuncOp LoweringContext::kernelOf(const KernelSpec& spec) {
     function.erase();
     return found->second;
   }
-  // A number behind a name may give one that another kernel has from the start (copy_2: a copy of
-  // two elements).
+  // A number appended to a name may give the name of another kernel (copy_2 is also a copy of two
+  // elements).
   std::string name = spec.name;
   for (unsigned& count = usedNames_[spec.name]; !takenNames_.insert(name).second;) {
     name = spec.name + "_" + std::to_string(++count + 1);

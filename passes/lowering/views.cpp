@@ -164,7 +164,7 @@ LogicalResult lowerFlip(op::FlipOp flip, LoweringContext& context) {
   return success();
 }
 
-// --- places: where the users of a view want it is where its operand is wanted, seen differently
+// --- places: a view's operand is written where the view's users want it, with its own strides
 
 Value placeForReshape(mlir::OpOperand& operand, LoweringContext& context) {
   Operation* reshape = operand.getOwner();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program writes is in one place only: refuses tensors of a call that share memory where
-// eager would read what was just written.
+// Checks that memory which a program writes is no other operand's: refuses tensors of a call that
+// overlap where eager would read what was just written.
 #include "callable.h"
 
 int slCheckWritten(Callable* self, const Scratch* scratch) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Python object becomes a borrowed tensor. The checks here are those that the tensor's
-// description cannot carry: what an exchange table would hand over with another meaning (negated
-// views, tensors that require grad, wrappers without storage). Everything else (dtype, device,
-// sizes, strides) is the guard's business.
+// Turns a Python object into a borrowed tensor. The checks here are those that a tensor's
+// description cannot express: negated views, tensors that require grad, wrappers without storage;
+// an exchange table would hand these over with another meaning. The guard checks everything else
+// (dtype, device, sizes, strides).
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "call_path.h"
 
-// Per framework, looked up once when the first of its tensors arrives. Types and descriptors are
-// kept for good.
+// What is known of a framework, looked up once when its first tensor arrives. Types and descriptors
+// are never released.
 static struct {
   PyTypeObject* tensor;
   PyTypeObject* parameter;
@@ -94,8 +94,8 @@ static PyObject* importedModule(const char* name) {
   return modules ? PyDict_GetItemString(modules, name) : NULL;
 }
 
-/// Whether a module called torch is PyTorch: another framework may stand there by its name
-/// (Paddle's proxy does), with tensors of its own. Never raises.
+/// Whether the module named torch is PyTorch. Another framework may use that name (Paddle's proxy
+/// does), with tensors of its own. Never raises.
 static int isPytorch(PyObject* torch) {
   PyObject* tensor = PyObject_GetAttrString(torch, "Tensor");
   PyObject* module = tensor ? PyObject_GetAttrString(tensor, "__module__") : NULL;
@@ -107,12 +107,12 @@ static int isPytorch(PyObject* torch) {
   return is;
 }
 
-/// What is called of PyTorch; owned references.
+/// The functions of PyTorch that are called; owned references.
 typedef struct TorchParts {
   PyObject *tensor, *nn, *parameter, *enabled, *grad, *sample, *is_neg;
 } TorchParts;
 
-/// 0, or -1 with what the first missing part raised.
+/// 0, or -1 with the exception for the first missing function.
 static int findParts(PyObject* torch, TorchParts* parts) {
   return !(parts->tensor = PyObject_GetAttrString(torch, "Tensor")) ||
                  !(parts->nn = PyImport_ImportModule("torch.nn")) ||
@@ -243,13 +243,13 @@ static int learnFrameworks(void) {
   return 0;
 }
 
-/// Raises "input 'x' <reason>", the reason being found in Python: this path is slow and has every
-/// means to look.
+/// Raises "input 'x' <reason>". Python code finds the reason: this path may be slow and can inspect
+/// the object.
 static int refuse(PyObject* object, PyObject* name) {
   PyObject* type = NULL;
   PyObject* value = NULL;
   PyObject* traceback = NULL;
-  PyErr_Fetch(&type, &value, &traceback);  // what the framework said, if it said anything
+  PyErr_Fetch(&type, &value, &traceback);  // the framework's own error, if there is one
   PyObject* reason = slSupport("refusal", "(OO)", object, value ? value : Py_None);
   if (reason) {
     PyErr_Format(slGuardTypeError, "'%U' %U", name, reason);
@@ -308,13 +308,13 @@ static int gradEnabled(sl_grad_mode* mode) {
   return mode->enabled;
 }
 
-/// Whether this very object was found not to be negated before.
+/// Whether this very object is known not to be a negated view.
 static int seenBefore(const sl_seen* seen, PyObject* object, const void* data) {
   return seen && seen->weak && seen->data == data && PyWeakref_GetObject(seen->weak) == object;
 }
 
-/// Remembers an object that comes a second time in a row; one that comes once costs no weak
-/// reference.
+/// Remembers an object when it comes for the second time in a row, so that an object that comes
+/// once costs no weak reference.
 static int remember(sl_seen* seen, PyObject* object, void* data) {
   if (seen && seen->last == object) {
     Py_CLEAR(seen->weak);

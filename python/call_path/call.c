@@ -48,7 +48,7 @@ static Scratch* scratchNew(const Callable* self) {
   return scratch;
 }
 
-/// The GIL guards the pool.
+/// Accessed with the GIL held.
 static Scratch* scratchTake(Callable* self) {
   Scratch* scratch = self->pool;
   if (scratch) {
@@ -98,7 +98,7 @@ static int callKind(const Callable* self, const Scratch* scratch, sl_kind* kind,
       return -1;
     }
   }
-  if (*kind == SL_KIND_DLPACK) {  // there is no way back to such an object
+  if (*kind == SL_KIND_DLPACK) {  // a result cannot become an object of that framework
     *kind = self->kind;
   }
   if (*kind == SL_KIND_TORCH && !*exchange) {
@@ -220,7 +220,7 @@ static int prepareOutputs(Callable* self, Scratch* scratch, PyObject* out, sl_ki
 
 // ---- the run
 
-/// What fast_path() says around calls of this thread: 0, 1, or -1 for nothing.
+/// The value of fast_path() for calls of this thread: 0, 1, or -1 if it is not set.
 static _Thread_local int overridden = -1;
 
 PyObject* slOverrideFastPath(PyObject* module, PyObject* value) {
@@ -238,8 +238,8 @@ PyObject* slOverrideFastPath(PyObject* module, PyObject* value) {
   return before < 0 ? Py_NewRef(Py_None) : PyBool_FromLong(before);
 }
 
-/// Where the call runs, and in which order. What a capture of the caller's writes belongs to its
-/// graph, which writes it again whenever it is launched, so nothing of it is kept.
+/// The queue of the call. What a caller's capture writes belongs to that graph, which writes it
+/// again at each launch, so no result is kept.
 static int chooseQueue(Callable* self, Scratch* scratch, const sl_dl_exchange* exchange) {
   const int on_device = self->device_type == SL_DLPACK_CUDA;
   scratch->queue =
@@ -309,8 +309,8 @@ static PyObject* rootObject(const Scratch* scratch, const sl_result_plan* plan) 
   }
 }
 
-/// A view that keeps its root alive: made by the root's own framework, so that its view semantics
-/// hold.
+/// A view that keeps its root alive. The root's own framework makes it, so that it is a view for
+/// that framework too.
 static PyObject* viewResult(Callable* self, Scratch* scratch, int32_t r, sl_kind kind) {
   const sl_result_plan* plan = &self->results[r];
   PyObject* root = rootObject(scratch, plan);
@@ -366,7 +366,7 @@ static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind,
 PyObject* slExchangeWeights(Callable* self, PyObject* weights, sl_weights_record* record) {
   PyObject* before = self->weights;
   for (Io* io = self->ios; io; io = io->next) {
-    Py_CLEAR(io->weights);  // never the last reference: `before` is one
+    Py_CLEAR(io->weights);  // not the last reference: `before` is another one
   }
   Py_INCREF(weights);
   self->weights = weights;
@@ -374,16 +374,16 @@ PyObject* slExchangeWeights(Callable* self, PyObject* weights, sl_weights_record
   return before;
 }
 
-/// The set that this call keeps until it is over, whatever is published meanwhile. A live set whose
-/// parameters have moved is made anew first.
+/// The set that this call uses until it ends, even if another set is published meanwhile. Makes a
+/// live set anew first if its parameters have moved.
 static int takeWeights(Callable* self, Scratch* scratch) {
   if (self->record->live_count) {
     PyObject* const held = self->weights;
     sl_weights_record* const record = self->record;
-    Py_INCREF(held);  // a look at a foreign tensor runs Python code
+    Py_INCREF(held);  // inspecting a foreign tensor may run Python code
     const int stays = slWeightsStay(record);
     PyObject* again = stays == 0 ? slWeightsAgain(record) : NULL;
-    if (again && self->weights == held) {  // else another thread has published: that one counts
+    if (again && self->weights == held) {  // else another thread has published a set
       Py_DECREF(slExchangeWeights(self, again, slWeightsRecord(again)));
     }
     Py_DECREF(held);
@@ -398,8 +398,8 @@ static int takeWeights(Callable* self, Scratch* scratch) {
   return self->any_written || scratch->record->state_count ? slCheckInputAliases(self, scratch) : 0;
 }
 
-/// Binding and borrowing failed: with other programs to try that is a miss, unless it is no matter
-/// of the arguments (an interrupt, memory).
+/// Binding or borrowing failed: if there are other programs to try this is a miss, unless the cause
+/// is not in the arguments (an interrupt, memory).
 static int missed(int* miss) {
   if (miss && PyErr_ExceptionMatches(slGuardError)) {
     PyErr_Clear();

@@ -2,7 +2,7 @@
 // A call of a function with several programs: the first that fits the arguments.
 #include "callable.h"
 
-/// No program fits: what each of them says, in one exception.
+/// No program fits: raises one exception with the reasons of all programs.
 static PyObject* refuseAll(Callable* self, PyObject* others, PyObject* const* args,
                            Py_ssize_t nargs, PyObject* names) {
   PyObject* reasons = PyList_New(0);
@@ -32,7 +32,7 @@ static PyObject* refuseAll(Callable* self, PyObject* others, PyObject* const* ar
   return NULL;
 }
 
-/// Several programs: the first that fits the arguments. The own one has missed already.
+/// Tries the other programs in order, after the callable's own program did not fit.
 static PyObject* callOthers(Callable* self, PyObject* const* args, Py_ssize_t nargs,
                             PyObject* names, Py_ssize_t likely) {
   PyObject* others = self->others;

@@ -65,9 +65,9 @@ PyObject* slSupport(const char* name, const char* format, ...);
 
 // ---- interrupts.c
 
-/// Lets Ctrl-C end a run: what its context's cancel flag shall be, or NULL (not the main thread, a
-/// handler that is not Python's own, or a run that is inside another). End it after the run, with
-/// the GIL in both cases.
+/// Lets Ctrl-C end a run. Returns the value for the cancel flag of the run's context, or NULL (not
+/// the main thread, a handler that is not Python's own, or a nested run). Call the end function
+/// after the run, with the GIL in both cases.
 const int32_t* slInterruptsBegin(void);
 /// Whether Ctrl-C came, with the exception set. `cancel` NULL: no.
 int slInterruptsEnd(const int32_t* cancel);
@@ -162,7 +162,7 @@ static inline int slRangesOverlap(sl_range a, sl_range b) {
 }
 /// 1 when the range touches one of the sorted, merged ranges.
 int slRangesTouch(const sl_range* ranges, int32_t count, sl_range range);
-/// 0 unless the tensor is on that device; "cpu" is one, whatever its number.
+/// 0 unless the tensor is on that device; the index of "cpu" is ignored.
 int slOnDevice(const sl_tensor* tensor, int32_t device_type, int32_t device);
 /// "cpu", "cuda:1", "dlpack device 7": new reference.
 PyObject* slDeviceName(int32_t device_type, int32_t device_id);
@@ -181,7 +181,7 @@ typedef enum sl_kind {
   SL_KIND_DLPACK     ///< an object with __dlpack__
 } sl_kind;
 
-/// What is held beside the sl_tensor of a borrowed object until the call is over.
+/// What is held beside the sl_tensor of a borrowed object until the call ends.
 typedef struct sl_borrow {
   sl_kind kind;
   int read_only;
@@ -193,7 +193,7 @@ typedef struct sl_borrow {
   int64_t strides[SL_MAX_RANK];
 } sl_borrow;
 
-/// Grad mode of this call, asked for at most once: -1 not yet known.
+/// Grad mode of this call; looked up at most once. -1: not looked up yet.
 typedef struct sl_grad_mode {
   int enabled;
 } sl_grad_mode;
@@ -221,8 +221,8 @@ static inline void slBorrowEnd(sl_borrow* borrow) { Py_CLEAR(borrow->hold); }
 const sl_dl_exchange* slTorchExchange(void);
 /// torch.Tensor, borrowed; NULL before slTorchExchange has given a table.
 PyTypeObject* slTorchTensorType(void);
-/// Whether the elements of a plain torch.Tensor are still to be negated: 0 or 1, -1 with an
-/// exception. Precondition as of slTorchTensorType.
+/// Whether a plain torch.Tensor is a negated view: 0 or 1, -1 with an exception. Precondition as of
+/// slTorchTensorType.
 int slTorchIsNegated(PyObject* object);
 /// Address and strides of an ndarray that numpy just made. 0 or -1.
 int slNumpyData(PyObject* array, void** data);
@@ -374,8 +374,8 @@ typedef struct sl_weights_record {
 
 PyObject* slWeightsNew(PyObject* module, PyObject* args);
 PyObject* slWeightsParameters(PyObject* module, PyObject* args);
-/// 1 when every parameter of a live set is where it was, 0 when one has moved or changed its sizes,
-/// -1 with an exception.
+/// 1 when every parameter of a live set is at its old address, 0 when one has moved or has other
+/// sizes, -1 with an exception.
 int slWeightsStay(sl_weights_record* record);
 /// A new live set over the same objects, where they are now; UserError when one no longer fits.
 PyObject* slWeightsAgain(sl_weights_record* record);

@@ -75,14 +75,14 @@ static int parseOptions(Callable* self, PyObject* options) {
   }
   self->launch = launch && strcmp(launch, "graph") == 0 ? SL_LAUNCH_GRAPH : SL_LAUNCH_STREAM;
   self->fast_path = fast_path;
-  // A program whose results a device brings to the host waits for it, however little there is to
-  // compute. On a stream of the caller's nothing waits.
+  // A program that copies results from a device to the host waits for the device, however little it
+  // computes. On a stream of the caller's nothing waits.
   self->device_type = SL_DLPACK_CPU;
   for (int32_t i = 1; i < self->desc->queue_count; ++i) {
     self->device_type =
         strcmp(self->desc->queues[i], "cuda") == 0 ? SL_DLPACK_CUDA : self->device_type;
   }
-  // How often a `while` goes round is not known before; a short `for` ends by itself.
+  // The number of iterations of a `while` is unknown; a short `for` ends by itself.
   int unbounded = 0;
   for (int32_t i = 0; i < self->desc->statement_count; ++i) {
     unbounded |= self->desc->statements[i].kind == SL_STATEMENT_WHILE;
@@ -145,7 +145,7 @@ static PyObject* newCallable(PyTypeObject* type, PyObject* args, PyObject* keywo
   return (PyObject*)self;
 }
 
-/// Types are made on demand and may have subclasses: what they share is how they are called.
+/// Types are made on demand, and may have subclasses. All have the same call function.
 int slIsCallable(PyObject* object) {
   const int is = PyType_GetSlot(Py_TYPE(object), Py_tp_call) == (void*)callTuple;
   if (!is) {

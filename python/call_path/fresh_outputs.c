@@ -74,7 +74,7 @@ static int allocateNumpy(sl_fresh* fresh, sl_output_plan* plan, int64_t bytes, c
   return fresh->object ? slNumpyData(fresh->object, &fresh->data) : -1;
 }
 
-/// What an allocator says becomes the exception.
+/// Makes the allocator's message an exception.
 static void allocationFailed(void* user, const char* kind, const char* message) {
   (void)kind;
   if (!PyErr_Occurred()) {
@@ -82,8 +82,8 @@ static void allocationFailed(void* user, const char* kind, const char* message) 
   }
 }
 
-/// By another framework, so that its own pool, and its rules of streams, hold. It allocates a row
-/// of elements, which is then described anew: strides are ours.
+/// The framework allocates, so that its own pool and its rules for streams apply. It allocates a
+/// 1-d tensor, whose description then gets our sizes and strides.
 static int allocateOnDevice(sl_fresh* fresh, const sl_dl_exchange* exchange, sl_output_plan* plan,
                             int64_t bytes, const int64_t* shape, const int64_t* strides) {
   if (!exchange || !exchange->allocate) {

@@ -2,9 +2,9 @@
 // Ctrl-C while a program runs: the run ends at its next back edge, and Python's own handler raises
 // KeyboardInterrupt.
 //
-// Python's handler only makes a note for the interpreter, which a loop of a program never comes to.
-// So for such a run, on the main thread (where Python handles signals), another handler stands
-// before it that also sets the flag of the run's context.
+// Python's handler only sets a flag for the interpreter, and a loop of a program never returns to
+// the interpreter. During a run on the main thread, where Python handles signals, another handler
+// comes first, which also sets the cancel flag of the run's context.
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -21,8 +21,8 @@ static void onInterrupt(int number) {
   previous_.sa_handler(number);
 }
 
-/// Whether Ctrl-C is to raise KeyboardInterrupt: with a handler of the user's own, it is theirs to
-/// end the call or not.
+/// Whether Ctrl-C raises KeyboardInterrupt: with a handler of the user's own, that handler decides
+/// whether the call ends.
 static int raises(void) {
   PyObject* module = PyImport_ImportModule("signal");
   PyObject* standard = module ? PyObject_GetAttrString(module, "default_int_handler") : NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// reuse_outputs: tensors of earlier results that nobody holds any more become the next ones. The
-// GIL guards them.
+// reuse_outputs: the storage of an earlier result becomes an output again once no reference to that
+// result remains. Accessed with the GIL held.
 #include "call_path.h"
 
 /// Whether the tensor is still what was handed out (a user may have resized it, or asked for

@@ -207,7 +207,7 @@ static int runCall(const OpCall* self, const void* const* inputs, void* const* o
   return status;
 }
 
-/// What is raised is kept for the caller, and written as words.
+/// Keeps the exception for the caller, and writes its text.
 static void fail(const OpCall* self, char* message, int64_t bytes) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -249,7 +249,7 @@ static int32_t run(int64_t id, int32_t device, const void* const* inputs, void* 
   return status ? 1 : 0;
 }
 
-/// sl_aten_python.forget. A program may go while an exception is on its way.
+/// sl_aten_python.forget. A program may be released while an exception propagates.
 static void forget(int64_t id) {
   const PyGILState_STATE state = PyGILState_Ensure();
   PyObject *type, *value, *trace;

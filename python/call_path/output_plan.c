@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes of a fresh output, the check of a tensor given for it, and
-// what is said when there is no memory.
+// Computes the sizes of a fresh output, checks a tensor given for it, and raises the error for
+// missing memory.
 #include "call_path.h"
 
 int64_t slOutputShape(const sl_buffer* buffer, const int64_t* extents, int64_t* shape,

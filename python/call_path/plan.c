@@ -136,7 +136,7 @@ void slPlanReuse(Callable* self) {
       self->outputs[o].reused_name = slLeafName(&self->output, r);
     }
   }
-  // a result that is a view of another keeps memory that only the other would tell of
+  // a result that is a view holds no reference to the result whose memory it shows
   for (int32_t r = 0; r < count; ++r) {
     if (self->results[r].output < 0 && self->results[r].root_role == SL_ROLE_OUTPUT) {
       self->outputs[self->results[r].root_index].reused_name = NULL;

@@ -2,7 +2,7 @@
 // A call of a compiled function by emitted Python, in place of the straight line.
 #include "callable.h"
 
-/// The GIL guards the pool.
+/// Accessed with the GIL held.
 static Io* takeIo(Callable* self) {
   Io* io = self->ios;
   if (io) {
@@ -19,7 +19,7 @@ int slExecutePython(Callable* self, Scratch* scratch, sl_frame* frame) {
     sl_frame_return(frame);
     return -1;
   }
-  PyObject* function = self->python;  // may be replaced meanwhile
+  PyObject* function = self->python;  // another thread may replace it
   Py_INCREF(function);
   SlPythonCall python = {io, function, scratch->weights};
   const sl_executor executor = {sizeof(executor), slIoExecute, &python};
@@ -38,7 +38,7 @@ int slExecutePython(Callable* self, Scratch* scratch, sl_frame* frame) {
   } else {
     sl_frame_return(frame);
     if (io->weights != self->weights) {
-      // another set was published meanwhile: this one goes with its calls
+      // another set was published meanwhile: the pooled call drops the old one
       Py_CLEAR(io->weights);
     }
     io->next = self->ios;

@@ -94,7 +94,7 @@ static int32_t findSlot(const sl_signature* signature, PyObject* name) {
     }
   }
   if (name == outName()) {
-    return -1;  // interned as well, so it would have been found
+    return -1;  // interned as well, so the loop above would have found it
   }
   for (int32_t i = 0; i < signature->count; ++i) {
     if (signature->slots[i].kind != SL_SLOT_POSITIONAL &&

@@ -3,9 +3,9 @@
 #include "call_path.h"
 #include "straightline/abi/cuda_calls.h"
 
-/// Streams seen so far; frameworks take theirs from a small pool. A queue over a stream holds
-/// nothing but its handle, so one stays right when a stream goes and another comes at the same
-/// place.
+/// Queues of the streams seen so far; frameworks take streams from a small pool. A queue holds only
+/// the handle of its stream, so it stays valid when a stream is destroyed and another gets the same
+/// handle.
 typedef struct Known {
   struct Known* next;
   void* stream;

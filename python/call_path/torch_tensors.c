@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fresh results on a device as torch's own tensors. A tensor that torch imports by DLPack has a
-// storage that torch's allocator does not know as its own: `record_stream` on it does nothing, so
-// that what another stream still reads may be written again, and it cannot be resized.
+// Fresh results on a device as torch's own tensors. A tensor that torch imports by DLPack cannot be
+// resized, and `record_stream` has no effect on it: its memory may be written again while another
+// stream still reads it, because it does not belong to torch's allocator.
 #include <dlfcn.h>
 
 #include "call_path.h"
@@ -47,7 +47,7 @@ static int32_t scalarType(sl_dtype dtype) {
   return -1;
 }
 
-/// Half a microsecond is nothing for larger results, and where memory lacks, for them as a rule,
+/// For larger results half a microsecond does not matter. Memory runs out mostly for them, and then
 /// the shim of torch 2.11 writes a backtrace to the error stream.
 enum { kSmallBytes = 1 << 20 };
 

@@ -25,10 +25,10 @@ static int32_t sortAndMerge(sl_range* ranges, int32_t count) {
   return kept;
 }
 
-/// The runtime's last use of the parameters is over; may come from any thread.
+/// The runtime no longer uses the parameters; called from any thread.
 static void releaseBases(void* bases) {
   if (!Py_IsInitialized()) {
-    return;  // the process is going down with its interpreter; storage goes with it
+    return;  // the process ends with its interpreter, and the storage with the process
   }
   PyGILState_STATE state = PyGILState_Ensure();
   Py_DECREF((PyObject*)bases);

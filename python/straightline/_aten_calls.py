@@ -323,14 +323,14 @@ _installed: _Functions | None = None
 
 
 def take_error() -> BaseException | None:
-    """What Python code of an op raised last on this thread, once."""
+    """Returns what Python code of an op raised last on this thread, and forgets it."""
     error = getattr(_errors, "last", None)
     _errors.last = None
     return error
 
 
 def _guarded(work: Callable[[], None], message: int, message_bytes: int) -> int:
-    """Runs `work`; what it raises is kept, and written as words."""
+    """Runs `work`. Keeps an exception for `take_error`, and writes its text."""
     try:
         work()
     except BaseException as error:
@@ -341,7 +341,7 @@ def _guarded(work: Callable[[], None], message: int, message_bytes: int) -> int:
 
 
 def _keep(error: BaseException) -> bytes:
-    """Keeps what was raised for `take_error`; gives its words."""
+    """Keeps an exception for `take_error`; returns its text."""
     _errors.last = error
     words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return words.encode("utf-8", "replace")
@@ -373,7 +373,7 @@ def _forget(identity: int) -> None:
 
 
 def install() -> None:
-    """Gives the backend its functions; again is harmless. Without the backend there is nothing to do."""
+    """Registers these functions with the backend, if it is there. Repeating this is harmless."""
     global _installed
     address = _call.symbol("sl_aten_set_python")
     if _installed is not None or address == 0:

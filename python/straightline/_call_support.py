@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the call path does seldom: words for refusals, views, numpy dtypes. Called from C only."""
+"""The rare parts of the call path: texts of refusals, views, numpy dtypes. Called from C only."""
 
 from __future__ import annotations
 

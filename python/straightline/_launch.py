@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the kernels of a program for a CUDA device get there: one by one, or all of a call at once."""
+"""How a program for a CUDA device launches its kernels: one by one, or all kernels of a call as one graph."""
 
 from __future__ import annotations
 

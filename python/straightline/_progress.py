@@ -62,7 +62,7 @@ class CompileProgress:
             self._thread.join()
 
     def text(self) -> tuple[str, int, int]:
-        """What is being done, and how many units of how many are compiled or measured."""
+        """The current step, and how many of its units are compiled or measured."""
         if self.measuring is not None:
             return self.measuring
         now = self.compilation

@@ -91,7 +91,7 @@ def chosen(target: object, tensors: Iterable[Any], number: int) -> str:
 
 
 def stand_ins(model: Any) -> list[Any]:
-    """Tensors where a call without any computes: an exported program's example, else a model's own, else what torch makes."""
+    """The tensors that name the device of a call: an exported program's example, else the model's own, else torch's default."""
     import torch
 
     if isinstance(model, torch.export.ExportedProgram):
@@ -156,7 +156,7 @@ def open_compiler() -> None:
 
 
 def settle(tensors: Iterable[Any]) -> None:
-    """Waits until what the current stream writes into tensors on a CUDA device is there: calls read them on any stream."""
+    """Waits until the current stream has written tensors on a CUDA device: calls may read them on any stream."""
     devices = {tensor.device for tensor in tensors if _is_on_cuda(tensor)}
     if devices:
         import torch

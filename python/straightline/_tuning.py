@@ -28,12 +28,12 @@ from straightline.errors import CacheWarning, InternalError, UnsupportedError
 _FORMAT = 1
 _FILE = "tuning.json"
 _ABOUT = "what sl.compile(..., tune=True) measured; delete it, or an entry, to measure again"
-#: Visits of each candidate, and how long one takes.
+#: How often each candidate is measured, and how long a measurement takes.
 _ROUNDS = 7
 _VISIT_SECONDS = 0.004
-#: Parameters, as they are and as prepared, of all candidates that stand ready at once.
+#: Limit of the parameters, original and prepared, of all candidates that are in memory at once.
 _MOST_BYTES = 2**29
-#: Another candidate than the estimates' is taken when it needs at most this much of its time: less is noise.
+#: The estimates' choice is replaced by a candidate that takes at most this share of its time: less is noise.
 _CLEARLY_FASTER = 0.97
 
 
@@ -97,7 +97,7 @@ class Tuning:
         return {**plain, "threads": threads, "choices": choices}
 
     def explain(self, statements: list[dict[str, Any]]) -> None:
-        """Adds to the statements what was measured."""
+        """Adds the measurements to the statements."""
         for row in statements:
             measured = self.by_key.get(row.get("choice", ""))
             if measured is not None and row["phase"] == "run":
@@ -129,7 +129,7 @@ class Tuning:
         return compilation
 
     def _measured(self, row: Mapping[str, Any], compiled: list[_compiler.Compilation]) -> Measured | None:
-        """None: by itself it is another contraction than in its model (folding reached further), so the estimates stay."""
+        """None: compiled by itself it is another contraction than in its model (more was folded), so the estimates stay."""
         most = 0
         for candidate, compilation in zip(row["candidates"], compiled, strict=True):
             facts = json.loads(compilation.explain_json)
@@ -151,7 +151,7 @@ class Tuning:
 
 
 def _compile(row: Mapping[str, Any], candidate: str, options: Mapping[str, Any]) -> _compiler.Compilation:
-    """A candidate's program. Each has a module of its own, for one is compiled by one thread at a time."""
+    """Compiles a candidate, in a module of its own, because one thread at a time may compile a module."""
     module = _compiler.Module.parse(row["module"], "tuning")
     return _compiler.compile(module, **{**options, "profile": True, "choices": {row["key"]: candidate}})
 
@@ -206,7 +206,7 @@ def processor() -> str:
 
 
 def _read(path: str, machine: str, known: Mapping[str, Measured]) -> dict[str, Measured]:
-    """What the file has for this machine, over which goes what this compilation knows already."""
+    """The file's choices for this machine; those of this compilation replace them."""
     return {**{r["problem"]: _measured_of(r) for r in _records(path) if r["machine"] == machine}, **known}
 
 
@@ -285,7 +285,7 @@ def _write(path: str, machine: str, fresh: Mapping[str, Measured]) -> None:
 
 
 def _quiet_records(path: str) -> list[dict[str, Any]]:
-    """As they are now, another process may have added some; what is wrong with the file has been said."""
+    """Reads the records again, because another process may have added some. Problems of the file were reported before."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CacheWarning)
         return _records(path)

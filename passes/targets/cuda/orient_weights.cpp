@@ -22,13 +22,13 @@ namespace {
 /// equally well.
 constexpr int64_t kMostRows = 16;
 
-/// What makes the value where that turns a matrix; else null.
+/// The permute that makes the value, if it transposes a matrix; else null.
 op::PermuteOp turned(Value matrix) {
   auto permute = matrix.getDefiningOp<op::PermuteOp>();
   return permute && permute.getDims() == llvm::ArrayRef<int64_t>{1, 0} ? permute : op::PermuteOp();
 }
 
-/// The same value as prepare has it: a view that a run would make is made there.
+/// The value as an operand in prepare: a view that stands in run is made there again.
 Value inPrepare(mlir::OpBuilder& builder, Value value) {
   mlir::Operation* maker = value.getDefiningOp();
   if (op::isPrepared(maker) || llvm::isa<op::ParameterOp, op::ConstantOp>(maker)) {
@@ -87,7 +87,7 @@ struct OrientWeight : mlir::RewritePattern {
           product, "the weight is a view within a loop or a branch, where nothing is prepared");
     }
     Value copy;
-    {  // beside what prepare makes, also for a product in a loop
+    {  // in the function's block, where ops of prepare stand, also for a product in a loop
       const mlir::OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPoint(block.findAncestorOpInBlock(*product));
       const Value view = build.permute(inPrepare(rewriter, source), {1, 0});
@@ -101,10 +101,10 @@ struct OrientWeight : mlir::RewritePattern {
   }
 
  private:
-  bool takesMatmuls;  ///< nobody has said how they are done
+  bool takesMatmuls;  ///< no route decides about matmul
 };
 
-/// A route for matmul is one for linear only where that has the same, to a whole backend.
+/// Whether routes let matmuls become linears: none for matmul, or the same backend for both.
 bool mayBecomeLinears(mlir::ModuleOp module) {
   const std::optional<Route> matmul = module ? routeOf(module, "matmul") : std::nullopt;
   const std::optional<Route> linear = module ? routeOf(module, "linear") : std::nullopt;
@@ -119,7 +119,7 @@ struct OrientWeightsPass : impl::OrientWeightsBase<OrientWeightsPass> {
     mlir::RewritePatternSet patterns(&getContext());
     patterns.add<OrientWeight>(&getContext(),
                                mayBecomeLinears(getOperation()->getParentOfType<mlir::ModuleOp>()));
-    // Nothing is folded any more: what folds to a view of prepare could have readers in run.
+    // Folding is disabled: a folded view of a value of prepare could have readers in run.
     const mlir::GreedyRewriteConfig config =
         mlir::GreedyRewriteConfig().enableFolding(false).setRegionSimplificationLevel(
             mlir::GreedySimplifyRegionLevel::Disabled);

@@ -84,7 +84,7 @@ int64_t vectorFor(int64_t widestBytes, const Size& inner, bool onlyLoop, bool de
   constexpr int64_t kMostVector = 8;
   int64_t vector = std::min(kMostVector, kMostBytes / std::min(widestBytes, kMostBytes));
   while (vector > 1 && (!dense || !(onlyLoop || inner.isMultipleOf(vector)))) {
-    vector /= 2;  // a row that is no multiple would begin the next one between two pieces
+    vector /= 2;  // otherwise the next row would begin inside of a vector
   }
   return vector;
 }

@@ -105,7 +105,7 @@ class RowDivider {
       division = shareAmongBlocks(division.threads);
       setCluster(function_, division.splits);
     }
-    // Half as many threads with twice the registers, where what each would keep spills.
+    // Half as many threads have twice the registers, where the kept words would be spilled.
     const int64_t keptByMany = kept(division.sharers());
     if (rows_.runs.known() && division.threads > kMostThreads / 2 &&
         keptByMany > device_.keptByMany && keptByMany <= mostKept(division.threads)) {
@@ -136,14 +136,14 @@ class RowDivider {
     }
     auto threads = std::min<int64_t>(
         kMostThreads, static_cast<int64_t>(llvm::PowerOf2Ceil(std::max<int64_t>(1, *runs))));
-    // Rows enough for all processors: fewer threads a row have less to say to each other.
+    // With rows enough for all processors, fewer threads a row exchange fewer partial results.
     while (threads > kWarp && manyRows_ * threads > manyThreads &&
            kept(threads / 2) <= kMostKept / 2) {
       threads /= 2;
     }
     while (threads > kThreads && manyRows_ * threads > manyThreads / 4 &&
            kept(threads / 2) <= kMostKept / 4) {
-      threads /= 2;  // smaller blocks fit beside each other
+      threads /= 2;  // more of the smaller blocks fit on a processor
     }
     return threads;
   }
@@ -162,9 +162,9 @@ class RowDivider {
     return bytes;
   }
 
-  /// Nanoseconds of a row in that division, on an H200: a block reads 80 bytes a nanosecond while
-  /// all its loads are under way at once and 40 where each stage goes round, and computes 6
-  /// elements a nanosecond in each; blocks of a cluster wait for each other once a stage.
+  /// Estimated nanoseconds of a row in that division, on an H200. A block reads 80 bytes a
+  /// nanosecond if all its loads are issued at once, and 40 if each stage reads the row again. It
+  /// computes 6 elements a nanosecond in each stage. Blocks of a cluster synchronize once a stage.
   int64_t rowNs(const Division& division, int64_t runBytes) const {
     constexpr int64_t kSyncNs = 700;
     const int64_t stages = tuneOf(function_, "stages");
@@ -178,8 +178,8 @@ class RowDivider {
     return std::max(reading, computing) + (division.splits > 1 ? kSyncNs * stages : 0);
   }
 
-  /// Few long rows: a row for the blocks of a cluster, in as many rounds as the device needs (a
-  /// block of that many registers is a processor's).
+  /// Few long rows: the blocks of a cluster share a row. A block with that many registers fills a
+  /// processor, so the device may need several rounds.
   Division shareAmongBlocks(int64_t threadsOfOne) const {
     const int64_t runBytes = bytesOfARun();
     auto wholeNs = [&](const Division& division) {

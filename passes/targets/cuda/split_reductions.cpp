@@ -64,9 +64,9 @@ int64_t productOf(llvm::ArrayRef<int64_t> factors) {
 
 using Dims = llvm::SmallVector<int64_t>;
 
-/// How one reduction is cut. In memory its operand is [outer.., n.., inner..] with the dims n
-/// reduced, `count` elements a row; dim i of the operand itself, [outer.., inner.., n..], is dim
-/// order[i] of that.
+/// How one reduction is cut. In memory its operand is [outer.., n.., inner..]; the dims n are
+/// reduced, with `count` elements a row. Dim i of the operand itself, [outer.., inner.., n..], is
+/// dim order[i] in memory.
 struct Cut {
   Dims order;
   Dims outer, inner;            ///< extents
@@ -74,7 +74,7 @@ struct Cut {
   /// their extents in memory, or `count` alone where all may be one dim
   Dims reduced;
   int64_t count = 1;
-  size_t at = 0;  ///< of `reduced`, the one that is cut in two
+  size_t at = 0;  ///< index into `reduced` of the dim that is cut in two
   /// of `reduced`, those that are dims of the parts, `at` in part: the last of them (`acrossRows`,
   /// the first)
   size_t from = 0, to = 1;
@@ -86,7 +86,7 @@ struct Cut {
   size_t reducedDims() const { return last + 1 - first; }
   bool isOfParts(size_t dim) const { return from <= dim && dim < to; }
 
-  /// What the parts get of reduced[at].
+  /// Into how many pieces reduced[at] is cut.
   int64_t pieces() const {
     const llvm::ArrayRef<int64_t> dims = reduced;
     return parts /
@@ -107,7 +107,7 @@ struct Cut {
     return dims;
   }
 
-  /// Where the dims of the operand are that lie so in memory.
+  /// The dims of the operand in the order in which they lie in memory.
   Dims toMemory() const {
     Dims dims(order.size());
     for (auto [dim, place] : llvm::enumerate(order)) {
@@ -115,15 +115,15 @@ struct Cut {
     }
     return dims;
   }
-  /// Whether the reduced dims follow each other in the operand as in memory.
+  /// Whether the reduced dims have the same order in the operand as in memory.
   bool isInOrder() const {
     return llvm::is_sorted(llvm::ArrayRef<int64_t>(order).take_back(reducedDims()));
   }
 };
 
 /// Cuts one of the reduced dims so that there are near `wanted` parts (a third to five times).
-/// Those with elements in runs of a multiple of `unit` come first, then those that leave nothing of
-/// other dims between their elements. One part: there is no such divisor.
+/// Prefers parts whose elements form runs of a multiple of `unit`, then parts whose elements are
+/// not separated by other dims. Leaves one part if no divisor fits.
 void cutNear(Cut& cut, int64_t wanted, int64_t unit) {
   const llvm::ArrayRef<int64_t> reduced = cut.reduced;
   const int64_t fewest = std::max<int64_t>(2, wanted / 3),
@@ -228,8 +228,8 @@ class Splitter {
     return cut.parts > 1 ? std::optional<Cut>(cut) : std::nullopt;
   }
 
-  /// Whether the reduced dims of an operand of the reduction, or, `asInMemory`, of what a permute
-  /// makes one of, can be one dim with no copy of anything that it is made of.
+  /// Whether the reduced dims can be one dim without any copy: those of an operand of the reduction
+  /// or, if `asInMemory`, of the operand of a permute that makes one.
   static bool areOneDim(const Cut& cut, Value value, bool asInMemory) {
     Operation* maker = value.getDefiningOp();
     if (cut.reducedDims() == 1 || llvm::isa_and_present<op::FullOp>(maker)) {
@@ -256,15 +256,15 @@ class Splitter {
     if (!asInMemory && !cut.isInOrder()) {
       return false;
     }
-    // What is left out of outer dims, or at the ends of the first reduced one, does not come
-    // between elements of a row.
+    // A slice of an outer dim, or of the ends of the first reduced dim, leaves the elements of a
+    // row without gaps.
     auto slice = llvm::dyn_cast_if_present<op::SliceOp>(maker);
     const bool isOuter =
         slice && static_cast<int64_t>(slice.getDim()) < first + (slice.getStep() == 1 ? 1 : 0);
     return isRowMajor(isOuter ? slice.getX() : value);
   }
 
-  /// As far as is known: not a view that may have strides of its own, nor given with such.
+  /// As far as is known: neither a view, which may have other strides, nor an input with strides.
   static bool isRowMajor(Value value) {
     if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
       auto function = llvm::dyn_cast<mlir::func::FuncOp>(argument.getOwner()->getParentOp());
@@ -277,7 +277,7 @@ class Splitter {
     return !maker->hasTrait<op::View>() && !op::stridesOf(maker);
   }
 
-  /// Of what is repeated, with as many dims as it has then.
+  /// The extents of an expand's operand, with as many dims as its result.
   static Dims extentsBefore(op::ExpandOp expand) {
     const auto from = llvm::cast<RankedTensorType>(expand.getX().getType());
     Dims extents(llvm::cast<RankedTensorType>(expand.getType()).getRank() - from.getRank(), 1);
@@ -285,8 +285,8 @@ class Splitter {
     return extents;
   }
 
-  /// Parts of a few long rows, as long as there are many: a warp or a block goes along each. What
-  /// the parts before have is shifted, not subtracted, which would be NaN behind an infinity.
+  /// Cuts the rows if they are few and long; a warp or a block scans each part. The sums of the
+  /// parts before are shifted, not subtracted: a difference would be NaN after an infinity.
   static void splitScan(op::CumsumOp scan) {
     constexpr int64_t kLongRow = int64_t(1) << 14, kFewRows = 16;
     const RankedTensorType type = llvm::cast<RankedTensorType>(scan.getX().getType());
@@ -324,8 +324,8 @@ class Splitter {
     scan.erase();
   }
 
-  /// The permutation of what an elementwise chain reads: where the elements of its result lie, as
-  /// it were.
+  /// The permute that an elementwise chain reads, if there is one: its result then has the order in
+  /// memory of that permute's result.
   static op::PermuteOp permuteBehind(Value x) {
     Operation* maker = x.getDefiningOp();
     if (auto permute = llvm::dyn_cast_if_present<op::PermuteOp>(maker)) {
@@ -342,8 +342,8 @@ class Splitter {
     return {};
   }
 
-  /// Whether no other reduction reads the same rows with the result, or gave what these are
-  /// compared with: else one kernel with several stages does all of it in a cluster.
+  /// False if another reduction reads the same rows together with the result, or computed what the
+  /// rows are compared with: then one kernel with several stages does all of it in a cluster.
   static bool isAlone(op::ReductionOpInterface reduction) {
     if (reduction.keepsShape() || llvm::isa<op::VarOp>(*reduction)) {
       return false;
@@ -390,12 +390,12 @@ class Splitter {
     constexpr int64_t kFewRows = 16;
     constexpr int64_t kUnit = 8;  // a part is read 16 bytes at a time
     const int64_t threads = device_.allThreads() / 2;
-    // from here on each thread has a row of its own (schedule.cpp)
+    // with so many rows each thread reduces a row of its own (schedule_rows.cpp)
     const int64_t rowsForThreads = device_.allThreads() / 8;
     constexpr int64_t kFewElements = int64_t(1) << 19;
     constexpr int64_t kLongColumn = int64_t(1) << 15;
-    // What several stages read stays in the registers of a cluster up to here; without clusters a
-    // row is one block's.
+    // Up to this length the registers of a cluster hold a row for several stages; without clusters
+    // one block reduces a row.
     const int64_t longRow =
         device_.largestCluster > 1 && !isAlone ? int64_t(1) << 18 : int64_t(1) << 16;
     const int64_t rows = productOf(cut.outer) * productOf(cut.inner);
@@ -481,7 +481,7 @@ class Splitter {
     }
 
    private:
-    /// Whether nobody outside needs the op's result.
+    /// Whether only members read the op's result.
     bool isFor(Operation* maker) const {
       return own_.contains(maker) || llvm::all_of(maker->getUsers(), [&](Operation* user) {
                return inside_.contains(user);
@@ -534,7 +534,7 @@ class Splitter {
       return llvm::is_sorted(order) ? whole : build_.permute(whole, order);
     }
 
-    /// What is repeated is arranged before it is.
+    /// An expanded value is arranged before the expand.
     Value expanded(op::ExpandOp expand, bool asInMemory) {
       return build_.expand(arranged(expand.getX(), extentsBefore(expand), asInMemory),
                            finalExtents());
@@ -544,7 +544,7 @@ class Splitter {
     const Cut& cut_;
     const llvm::DenseSet<Operation*>& own_;
     llvm::DenseSet<Operation*> inside_;
-    /// a square operand may be read both ways
+    /// one map for each value of `asInMemory`: a square operand may be read in both orders
     std::array<llvm::DenseMap<Value, Value>, 2> done_;
   };
 
@@ -587,7 +587,7 @@ class Splitter {
                             build.builder().getBoolAttr(true));
   }
 
-  /// Whether an element is the best of its row, or a NaN: the best is one where any is.
+  /// Whether an element is the best of its row or a NaN (a NaN in a row is its best).
   template <class Best>
   static Value isBest(ValueBuilder& build, Value x, Value best) {
     const ValueBuilder::Extents extents = build.extents(x);
@@ -611,7 +611,7 @@ class Splitter {
     const Value inPart = build.make<op::ArgmaxOp>(build.type(index, rows), chosen,
                                                   build.builder().getI64IntegerAttr(rows.size()),
                                                   build.builder().getBoolAttr(false));
-    // Of another rank, so that what follows is not taken for work on the parts' own rows.
+    // Another rank keeps the passes from fusing what follows with the parts' own rows.
     auto apart = [&](Value x) {
       ValueBuilder::Extents extents = build.extents(x);
       extents.insert(extents.begin(), build.number(1));

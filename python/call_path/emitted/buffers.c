@@ -255,9 +255,9 @@ static size_t spanBytes(const Buffer* buffer) {
   return (size_t)(last + 1) * ((buffer->line->dtype.bits + 7u) / 8);
 }
 
-/// What a device's memory holds once all that was enqueued so far has run, for the caller to free.
-/// NULL with an exception. What a graph was to launch at the end of the call is launched by then,
-/// and the rest of the call comes one by one.
+/// Copies a device's memory to a new block, which the caller frees, after everything enqueued so
+/// far has run. NULL with an exception. Launches the graph gathered so far; the rest of the call is
+/// launched statement by statement.
 static void* copiedToHost(const Buffer* buffer) {
   const Io* io = buffer->io;
   const char* space = io->desc->spaces[buffer->line->space];
@@ -319,9 +319,9 @@ static PyObject* arrayOver(PyObject* self, void* data, int copy) {
   return array;
 }
 
-/// numpy(): the memory as an array. It stays what it is after the call: the call then keeps its
-/// frame and arguments. A copy for bfloat16 (as float32), in prepare, whose scratch memory goes,
-/// and of a device's memory, which is waited for.
+/// numpy(): the memory as an array. The array stays valid after the call, which then keeps its
+/// frame and arguments. It is a copy for bfloat16 (as float32), in prepare, whose scratch memory is
+/// released, and for a device's memory, after waiting for it.
 static PyObject* asNumpy(PyObject* self, PyObject* unused) {
   (void)unused;
   Buffer* buffer = (Buffer*)self;

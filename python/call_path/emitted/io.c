@@ -48,7 +48,7 @@ static int makeQueues(Io* io) {
   return 0;
 }
 
-/// Buffers whose address each call brings anew.
+/// Buffers whose address changes from call to call.
 static void findMoving(Io* io) {
   for (int32_t b = 0; b < io->desc->buffer_count; ++b) {
     int32_t root = b;
@@ -112,7 +112,7 @@ static void setAddress(Io* io, int32_t number, void* address) {
   ((Buffer*)PyTuple_GetItem(io->buffers, number))->data = address;
 }
 
-/// Whether frame and weights are those of the call before and no size can have changed.
+/// Whether frame and weights are those of the last call and no size can have changed.
 static int isBound(const Io* io, const SlPythonCall* call, const sl_bindings* bindings) {
   return io->weights && io->weights == call->weights && io->desc->extent_count == 0 &&
          memcmp(io->arenas, bindings->arenas, sizeof(void*) * (size_t)io->desc->space_count) == 0;

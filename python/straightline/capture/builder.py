@@ -87,7 +87,7 @@ class Dims:
 #: Extent -> `#op.dims<[b * 2]>`.
 Attr = bool | int | float | str | Sequence[int] | Dense | Dims | Extent
 
-#: A handle that only the builder that made it understands.
+#: A handle; only the builder that made it knows what it is.
 Value = Any
 
 

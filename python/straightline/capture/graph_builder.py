@@ -191,7 +191,7 @@ class GraphBuilder:
         return self.emit_one("permute", [x], type, {"dims": list(dims)})
 
     def slice(self, x: Tensor, dim: int, start: int, end: int, extent: Dim, step: int = 1) -> Tensor:
-        """A slice of one dimension whose result has `extent` there; nothing for a slice of everything."""
+        """A slice of one dimension, whose result has the size `extent` there; no op for a slice of everything."""
         if extent == x.extents[dim] and start == 0 and step == 1:
             return x
         extents = tuple(extent if d == dim else e for d, e in enumerate(x.extents))
@@ -199,7 +199,7 @@ class GraphBuilder:
         return self.emit_one("slice", [x], TensorType(x.dtype, extents), attributes)
 
     def select(self, x: Tensor, dim: int, index: int) -> Tensor:
-        """One place of a dimension, which the result does not have any more."""
+        """The entry at one index of a dimension, without that dimension."""
         extents = tuple(e for d, e in enumerate(x.extents) if d != dim)
         return self.emit_one("select", [x], TensorType(x.dtype, extents), {"dim": dim, "index": index})
 

@@ -17,8 +17,8 @@ std::atomic<const sl_aten_python*> python{nullptr};
 
 constexpr int64_t kMessageBytes = SL_FAILURE_TEXT_BYTES;
 
-/// One planned call: through the dispatcher, or (`dispatcher` is null) number `id` of the Python
-/// package's.
+/// One planned call: through torch's dispatcher or, if `dispatcher` is null, by function number
+/// `id` of the Python package.
 struct Plan {
   std::unique_ptr<DispatcherCall> dispatcher;
   int64_t id = 0;
@@ -58,8 +58,8 @@ int32_t accepts(const sl_problem* problem, char* reason, size_t bytes) {
   return fine ? 1 : 0;
 }
 
-/// What the way there costs (measured: boxing, allocation and copies of the results), and the
-/// memory that is touched. What the op itself computes is unknown.
+/// The cost of a call (measured: boxing, allocation and copies of the results) and of the memory
+/// that it touches. The cost of the op's own computation is unknown.
 double cost(const sl_problem* problem) {
   double elements = 0;
   for (int32_t i = 0; i < problem->inputs + problem->outputs; ++i) {
@@ -187,7 +187,7 @@ int32_t sl_aten_call_run(sl_ctx* ctx, sl_team team, void* handle, const void* co
                          void* const* outputs, void*) {
   using namespace straightline::aten;
   if (team.index != 0) {
-    return SL_OK;  // torch brings its own threads
+    return SL_OK;  // torch uses threads of its own
   }
   const auto* plan = static_cast<const Plan*>(handle);
   try {

@@ -164,8 +164,8 @@ std::string DispatcherCall::failure() const {
   return "torch " + text_.version + " writes its message to standard error only";
 }
 
-/// Tensors that are made before anything is boxed, so that nothing is half boxed when one cannot
-/// be: those that nobody took are given back.
+/// Tensors of a call. All are made before the first is boxed, so that a failure leaves nothing half
+/// boxed; those that no box has taken are released.
 class DispatcherCall::Views {
  public:
   explicit Views(const TorchFunctions& torch) : torch_(torch) {}
@@ -205,7 +205,7 @@ TensorHandle DispatcherCall::view(const Value& value, const Operands& operands) 
     strides[dim] = valueOf(layout.strides[dim], layout.strideSizes[dim], sizes) / (complex ? 2 : 1);
   }
   if (std::find(extents, extents + rank, 0) != extents + rank) {
-    // torch asks the driver whose any other address is, and nobody's need not be a device's
+    // torch asks the driver for the device of any other address, which may belong to none
     data = nullptr;
   }
   const int32_t dtype = value.text.empty() ? layout.dtype : static_cast<int32_t>(value.real);

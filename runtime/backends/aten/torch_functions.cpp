@@ -8,8 +8,8 @@
 namespace straightline::aten {
 namespace {
 
-/// Python opens libtorch with local visibility, so the global scope alone may not show it. The
-/// library is never closed by us: the handle counts as one more user.
+/// Python opens libtorch with local visibility, so the global scope alone may not show it. This
+/// handle is one more reference to the library; we never close it.
 void* torchLibrary() { return dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD); }
 
 void* find(void* library, const char* name) {
@@ -19,7 +19,7 @@ void* find(void* library, const char* name) {
   return library ? dlsym(library, name) : nullptr;
 }
 
-/// Fills the table; gives the first name that is missing, or null.
+/// Fills the table; returns the first name that is missing, or null.
 const char* load(void* library, TorchFunctions* functions) {
   const char* missing = nullptr;
 #define SL_TORCH_OPTIONAL(name) \

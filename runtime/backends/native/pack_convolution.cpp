@@ -10,7 +10,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return needsOperands(p, 1, reason, bytes) && acceptsFloats(p, 1, false, reason, bytes) ? 1 : 0;
 }
 
-// The pass sets them from the problem: they describe it and are no choice.
+// The pass computes these from the problem: they describe it and are not choices.
 constexpr sl_tunable kTunables[] = {
     {"nr", 16, 8, 64},
 };

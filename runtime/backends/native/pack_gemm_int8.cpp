@@ -16,7 +16,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
              : refuse(reason, bytes, "operand 0 is %s%d, needs int8", dtypeName(t), t.bits);
 }
 
-// The pass sets them from the problem: they describe it and are no choice.
+// The pass computes these from the problem: they describe it and are not choices.
 constexpr sl_tunable kTunables[] = {{"nr", 16, 4, 96}};
 
 }  // namespace

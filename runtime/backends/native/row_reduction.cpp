@@ -6,7 +6,7 @@
 namespace sl::native {
 namespace {
 
-// The pass sets them from the problem: they describe it and are no choice.
+// The pass computes these from the problem: they describe it and are not choices.
 constexpr sl_tunable kTunables[] = {
     {"outerRank", 0, 0, 8},  {"innerRank", 0, 0, 8},   {"inputs", 1, 0, 15},
     {"rowInputs", 0, 0, 15}, {"rowOutputs", 0, 0, 15}, {"elementOutputs", 0, 0, 15},

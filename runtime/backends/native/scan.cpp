@@ -6,7 +6,7 @@
 namespace sl::native {
 namespace {
 
-// The pass sets them from the problem: they describe it and are no choice.
+// The pass computes these from the problem: they describe it and are not choices.
 constexpr sl_tunable kTunables[] = {
     {"rank", 0, 0, 8},
 };

@@ -142,14 +142,14 @@ int32_t readProblem(const sl_problem& problem, Sizes* sizes, char* reason, size_
   return 1;
 }
 
-/// What one thread computes: rows from `row` on, or of a single row the results from `column` on.
+/// What one thread computes: rows from `row` on, or results of a single row from `column` on.
 struct Range {
   int64_t row, column;
   Sizes sizes;
 };
 
-/// One range a thread. Several rows are cut by rows, so that all read the same packed weights; a
-/// single row by results.
+/// One range a thread. Several rows are divided by rows, so that all threads read the same packed
+/// weights; a single row is divided by results.
 std::vector<Range> rangesOf(const Sizes& sizes, int32_t threads) {
   std::vector<Range> ranges;
   const auto each = [&](int64_t whole, int64_t unit, auto add) {
@@ -170,10 +170,10 @@ std::vector<Range> rangesOf(const Sizes& sizes, int32_t threads) {
   return ranges;
 }
 
-/// `weights`: the layout that they have already; null: what oneDNN likes best.
+/// `weights`: the layout that the weights already have; null: oneDNN chooses.
 inner_product_forward::primitive_desc makeDescription(const Sizes& sizes,
                                                       const memory::desc* weights = nullptr) {
-  const OnThisThread scope;  // the blocking depends on how many threads there will be
+  const OnThisThread scope;  // oneDNN chooses the blocking by the number of threads
   const auto f32 = memory::data_type::f32;
   const memory::desc x({sizes.m, sizes.k}, f32, memory::format_tag::ab);
   const memory::desc weight = weights != nullptr
@@ -199,8 +199,8 @@ bool isReference(const inner_product_forward::primitive_desc& description) {
   return isReferenceName(description.impl_info_str());
 }
 
-/// A description for each range. Those that can read the first one's weights do; a range for which
-/// oneDNN has only reference code with them gets weights of its own.
+/// A description for each range. Ranges share the packed weights of the first one where they can; a
+/// range that would get oneDNN's reference code with them gets weights of its own.
 std::vector<inner_product_forward::primitive_desc> describe(const std::vector<Range>& ranges) {
   std::vector<inner_product_forward::primitive_desc> descriptions;
   for (const Range& range : ranges) {
@@ -213,7 +213,7 @@ std::vector<inner_product_forward::primitive_desc> describe(const std::vector<Ra
         }
         descriptions.pop_back();
       } catch (const dnnl::error&) {
-        // It does not take that layout: below it has its choice.
+        // This layout is refused: below oneDNN chooses one.
       }
     }
     descriptions.push_back(makeDescription(range.sizes));
@@ -298,7 +298,7 @@ int64_t workspace(const sl_problem* problem) {
     }
     return total;
   } catch (const std::exception&) {
-    return 0;  // accepts says why
+    return 0;  // accepts gives the reason
   }
 }
 
@@ -375,7 +375,7 @@ std::unique_ptr<Plan> makePlan(const Sizes& sizes, int32_t threads, const float*
   int64_t scratchpadAt = 0;
   for (size_t i = 0; i < ranges.size(); ++i) {
     if (isReference(descriptions[i])) {
-      return nullptr;  // another CPU than the one compiled on
+      return nullptr;  // this CPU is not the one that the program was compiled on
     }
     auto part = std::make_unique<Part>(ranges[i], descriptions[i], scratchpadAt);
     scratchpadAt += scratchpadBytes(descriptions[i]);
@@ -504,7 +504,7 @@ int32_t sl_onednn_inner_product_run(sl_ctx* ctx, sl_team team, void* handle,
   const auto* plan = static_cast<const Plan*>(handle);
   dnnl_status_t status = dnnl_success;
   try {
-    // A part each; a team that is smaller than planned (another caller has it) takes several.
+    // One part for each thread; a team smaller than planned (others are busy) computes several.
     for (size_t i = team.index; i < plan->parts.size() && status == dnnl_success; i += team.size) {
       status = executeWithASet(*plan, plan->parts[i].get(), inputs, outputs, workspace);
     }

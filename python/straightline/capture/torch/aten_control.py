@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow, sizes, checks, and ops that mean nothing in inference."""
+"""Control flow, sizes, checks, and ops without an effect in inference."""
 
 from __future__ import annotations
 

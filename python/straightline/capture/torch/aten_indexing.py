@@ -64,7 +64,7 @@ class _Indices:
 
     @property
     def extents(self) -> tuple[Dim, ...]:
-        """The shape that all of them are broadcast to."""
+        """The shape to which all index tensors are broadcast."""
         extents: tuple[Dim, ...] = ()
         for tensor in self.tensors:
             extents = broadcast(extents, tensor.extents)
@@ -77,12 +77,12 @@ class _Indices:
         return (*beside[:first], *self.extents, *beside[first:])
 
     def operands(self, ctx: Importer) -> list[Tensor]:
-        """All of them in one shape and element type."""
+        """All index tensors, with one shape and element type."""
         dtype = "i32" if all(tensor.dtype == "i32" for tensor in self.tensors) else "i64"
         return [ctx.expand(ctx.cast(tensor, dtype), self.extents) for tensor in self.tensors]
 
     def flat(self, ctx: Importer, x: Tensor) -> Tensor | None:
-        """A single one of known size as a list of rows, negative places wrapped; None where that is not what it is."""
+        """The rows of a single index tensor of known size, negative indices wrapped; None for anything else."""
         dim, index = self.dims[0], self.tensors[0]
         size = x.extents[dim]
         if len(self.dims) > 1 or not isinstance(size, int) or not (index.type.is_static or index.rank == 1):
@@ -122,7 +122,7 @@ def _index(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 @converter("aten.masked_scatter.default")
 def _masked_scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
-    """Each place of the mask takes the element of the source whose number it has among them."""
+    """The i-th element of the mask that is true gets the i-th element of the source."""
     type = ctx.result_type(node)
     x, mask = ctx.expand(a.self, type.extents), ctx.expand(a.mask, type.extents)
     source = ctx.reshape(a.source, (product_of(a.source.extents),))
@@ -164,7 +164,7 @@ def _index_copy(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 
 def _masked_put(ctx: Importer, x: Tensor, dim: int, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
-    """One value for all that a mask has, or for each place beside its dims: a choice between two tensors."""
+    """Writes one value at all true elements of a mask, or one for each index of the other dims: a select."""
     rank = x.rank - mask.rank + 1  # of what the mask would pick: its dims become one
     padded = (*(1 for _ in range(rank - values.rank)), *values.extents)
     if len(padded) > rank or padded[dim] != 1:
@@ -182,7 +182,7 @@ def _masked_put(ctx: Importer, x: Tensor, dim: int, mask: Tensor, values: Tensor
 
 
 def _as_picked(ctx: Importer, x: Tensor, indices: _Indices, values: Tensor) -> Tensor:
-    """Values broadcast to what the indices pick from x."""
+    """Broadcasts values to the shape of the elements that the indices pick from x."""
     extents = indices.replaced(x)
     beyond = len(values.extents) > len(extents)
     if beyond or any(isinstance(e, int) and isinstance(to, int) and e not in (1, to)
@@ -192,7 +192,7 @@ def _as_picked(ctx: Importer, x: Tensor, indices: _Indices, values: Tensor) -> T
 
 
 def _put(ctx: Importer, x: Tensor, indices: _Indices, values: Tensor, accumulate: bool) -> Tensor:
-    """Gives x with values, broadcast to what the indices pick, at their places."""
+    """X with the picked elements replaced by values, which are broadcast to their shape."""
     values = _as_picked(ctx, x, indices, values)
     attributes = {"dims": indices.dims, "accumulate": accumulate}
     return ctx.emit_one("index_put", [x, *indices.operands(ctx), values], x.type, attributes)
@@ -228,7 +228,7 @@ _REDUCE = {
 
 
 def _identity(reduce: str, dtype: str) -> float | int:
-    """What leaves every element as it is."""
+    """The neutral element of a reduction."""
     if reduce in ("sum", "mean", "prod"):
         return 1 if reduce == "prod" else 0
     if dtype == "i1":
@@ -304,7 +304,7 @@ def _index_reduce(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 @converter("aten.put.default")
 def _put_flat(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
-    """Places count through all elements of x."""
+    """An index counts through all elements of x."""
     _needs_index(a.index)
     flat = ctx.reshape(a.self, (product_of(a.self.extents),))
     index = ctx.reshape(a.index, (product_of(a.index.extents),))

@@ -23,7 +23,7 @@ NEAREST.update(
 
 
 def needs_native_floats(what: str, x: Tensor) -> None:
-    """Rejects what no native kernel multiplies."""
+    """Rejects operands that no native kernel multiplies."""
     if x.dtype not in FLOATS:
         raise Reject(f"{what} of {x.dtype}, native kernels have floats", "float32")
 
@@ -159,7 +159,7 @@ def _baddbmm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 
 def _scaled_sum(ctx: Importer, a: Arguments, product: Tensor) -> Tensor:
-    """Returns beta * self + alpha * product."""
+    """Computes beta * self + alpha * product."""
     type = product.type
     if a.alpha != 1:
         product = ctx.emit_one("mul", [product, ctx.operand(a.alpha, type)], type)
@@ -274,7 +274,7 @@ def _of_rank_4(
 
 
 def _layers(ctx: Importer, a: Arguments, what: str, state: Tensor) -> dict[str, Any]:
-    """The attributes of lstm, gru and rnn, behind what all refuse."""
+    """The attributes of lstm, gru and rnn, after the checks that all of them need."""
     if a.train and a.dropout:
         raise training_error(f"{what.upper()} dropout of {a.dropout}", ctx.location)
     needs_native_floats(what, a.input)

@@ -13,13 +13,13 @@ from straightline.capture.graph_builder import FLOATS, Reject, Tensor, wrap
 from straightline.capture.torch.aten_reduction import reduce
 from straightline.capture.torch.importer import Arguments, Importer, converter
 
-#: Limits of a device (passes/lowering/topk.cpp): the longest row that is merged from sorted parts; in longer ones the largest k,
-#: and what a block selects from, elements of up to 32 bits and of 64.
+#: Limits of a device (passes/targets/cuda/plan_topk.cpp): the longest row that is merged from sorted parts; for longer
+#: rows the largest k, and how many elements a block selects from, of up to 32 bits and of 64.
 _MOST_MERGED, _MOST_WANTED, _MOST_HELD = 1 << 15, 1024, {False: 16384, True: 8192}
 
 
 def _check_device(ctx: Importer, what: str, x: Tensor, count: int, k: int) -> None:
-    """Rejects a row that two kernels of a device do not put in order."""
+    """Rejects a row that is too long for the two kernels of a device."""
     if ctx.device == "cpu":
         return
     most = _MOST_HELD[x.dtype in ("f64", "i64")]

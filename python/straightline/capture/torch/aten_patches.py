@@ -36,7 +36,7 @@ def _unfold(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     before, after = x.extents[:dim], x.extents[dim + 1 :]
     common = math.gcd(step, length)
     if step != length and common < _RUN and length <= _FEW:
-        # Place by place: element k of all windows is a slice.
+        # One slice for each element of the window: element k of all windows is a slice.
         span = (count - 1) * step + 1
         shifted = [
             ctx.reshape(ctx.slice(x, dim, k, k + span, count, step), (*before, 1, count, *after)) for k in range(length)

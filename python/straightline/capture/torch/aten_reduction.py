@@ -14,7 +14,7 @@ from straightline.capture.graph_builder import Reject, Tensor, wrap
 from straightline.capture.torch.importer import Arguments, Importer, converter, read_results, torch_dtype
 from straightline.errors import UserError
 
-#: Reductions whose result is one of the elements, so that there is none over nothing.
+#: Reductions whose result is one of the elements, so that a row without elements has no result.
 OF_SOME_ELEMENT = frozenset(
     f"aten.{extreme}"
     for extreme in (
@@ -44,7 +44,7 @@ def _reduced(x: Tensor, dims: Sequence[int], keepdim: bool) -> tuple[Dim, ...]:
 
 
 def reduce(ctx: Importer, op: str, x: Tensor, dims: Sequence[int], keepdim: bool, **attributes: Any) -> Tensor:
-    """Emits a reduction; refuses the largest or smallest element of none."""
+    """Emits a reduction; refuses the largest or smallest element of an empty row."""
     if op in ("amax", "amin"):
         _needs_elements(ctx, op, x, dims)
     return ctx.reduce(op, x, dims, keepdim, **attributes)
@@ -271,7 +271,7 @@ def _batch_norm_of_batch(ctx: Importer, a: Arguments, node: torch.fx.Node) -> li
 
 
 def _of_batch(ctx: Importer, a: Arguments) -> list[Tensor | None]:
-    """Statistics of this very batch: instance norm, and batch norm without running statistics."""
+    """Normalizes by the statistics of this batch: instance norm, and batch norm without running statistics."""
     x = a.input
     dims = [d for d in range(x.rank) if d != 1]
     mean = reduce(ctx, "mean", x, dims, False)

@@ -208,7 +208,7 @@ def _flip(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 @converter("aten.roll.default")
 def _roll(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
-    """Slices at the seams, joined the other way round: every piece is copied as it lies."""
+    """Rolls by slices that are joined in another order, so that every piece is one contiguous copy."""
     type = ctx.result_type(node)
     fake = node.args[0].meta["val"]
     x, dims, sizes = a.self, a.dims, fake.shape

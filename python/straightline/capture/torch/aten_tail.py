@@ -36,7 +36,7 @@ class _Encoder:
 
     operands: list[Tensor] = field(default_factory=list)
     sizes: list[Extent] = field(default_factory=list)
-    #: Why the call cannot go through the dispatcher's C function, once something was met.
+    #: Why the dispatcher's C function cannot make the call; set by the first argument that it cannot take.
     python: str = ""
     #: Argument name -> number of the result that it is updated in.
     updated: dict[str, int] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class _Encoder:
         return f"{declared.name}={self._value(declared.real_type, value)}"
 
     def operand(self, tensor: Tensor) -> int:
-        """Number of an operand; the same value is one operand."""
+        """The number of an operand; equal values share one operand."""
         for number, known in enumerate(self.operands):
             if known is tensor:
                 return number

@@ -85,7 +85,7 @@ def _along_depth(ctx: Importer, x: Tensor, weight: Tensor, how: dict[str, Any], 
 
 
 def _patches(ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, type: TensorType) -> Tensor:
-    """Windows that do not overlap are rows of a product."""
+    """Non-overlapping windows as the rows of a product."""
     (n, c), (o, _, *kernel), counts = x.extents[:2], weight.extents, type.extents[2:]
     for dim, (count, length) in enumerate(zip(counts, kernel), 2):
         x = ctx.slice(x, dim, 0, known(count * length), count * length)

@@ -42,13 +42,13 @@ _FRESH = frozenset(
 
 @dataclass
 class Call:
-    """One call of an op on fake tensors, with what it gave."""
+    """A call of an op on fake tensors, with its results."""
 
     op: Op
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     result: Any
-    #: The result as it was then, where an op changed its own shape later.
+    #: The result before a later op changed its shape in place.
     seen: Any
 
 
@@ -101,7 +101,7 @@ def _table() -> Mapping[Op, Callable[..., Any]]:
 
 
 def _parts(op: Op) -> Callable[..., Any] | None:
-    """The function that takes a call of the op apart; None where there is none."""
+    """The function that decomposes a call of the op; None if there is none."""
     table = _table()
     if op in table:
         return table[op]
@@ -129,7 +129,7 @@ class _Recorder(TorchDispatchMode):
         return result
 
     def _keep(self, tensor: torch.Tensor) -> None:
-        """Keeps the shape that a result has, whose own shape changes now."""
+        """Keeps a copy of a result's shape before an op changes it in place."""
         made = next((call for call in reversed(self.calls) if any(x is tensor for x in _tensors(call.result))), None)
         if made is not None:
             before = tensor.detach()
@@ -150,7 +150,7 @@ def _below_autograd(mode: FakeTensorMode) -> Iterator[None]:
 
 
 def run_fake(mode: FakeTensorMode, op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What one call of an op gives over fake tensors."""
+    """The results of one call of an op on fake tensors."""
     with _below_autograd(mode):
         return op(*args, **kwargs)
 
@@ -162,7 +162,7 @@ def recorded(
     kwargs: Mapping[str, Any],
     around: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> tuple[list[Call], Any]:
-    """The calls that one call consists of, and its result.
+    """The calls into which one call is decomposed, and its result.
 
     Args:
         mode: that of the fake tensors.

@@ -79,7 +79,7 @@ class ValueGraph:
     updates: dict[str, Node] = field(default_factory=dict)
 
     def attribute(self, target: str) -> Any:
-        """What a `get_attr` node names."""
+        """The object that a `get_attr` node names."""
         return self.attributes[target]
 
     def graphs(self) -> Iterator[Graph]:
@@ -122,7 +122,7 @@ def is_write(node: Node) -> bool:
 
 
 def has_effect(node: Node) -> bool:
-    """Whether a node does more than give results: it draws random numbers, checks something, or gives nothing at all."""
+    """Whether a node has an effect: it draws random numbers, checks something, or has no results."""
     op = node.target
     return node.is_impure() or (isinstance(op, torch._ops.OpOverload) and not op._schema.returns)
 
@@ -146,7 +146,7 @@ def value_graph(module: GraphModule, same: Mapping[str, str] | None = None) -> V
 
 
 def _needs_work(node: Node) -> bool:
-    """Whether a node is a write, an op to be taken apart, or without readers and effect."""
+    """Whether a node is a write, a composite op, or without readers and effect."""
     if node.op != "call_function":
         return False
     if not isinstance(node.target, torch._ops.OpOverload):
@@ -159,7 +159,7 @@ def _is_dropout_in_eval_mode(op: Op, args: Sequence[Any], kwargs: Mapping[str, A
 
 
 def storage_key(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Equal for tensors that are the same view of the same storage."""
+    """A key that is equal for tensors that are the same view of the same storage."""
     place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset())
     return (*place, tensor.dtype, tuple(tensor.shape), tensor.stride()) if tensor.numel() else (id(tensor),)
 
@@ -321,7 +321,7 @@ class _Rewriter:
         return [self._view(args[0], node, part, call) for node, part, call in zip(nodes, fake, calls)]
 
     def _parts(self, op: Op, args: Any, kwargs: Any) -> Any:
-        """A call as what it consists of."""
+        """Inserts the calls into which a call is decomposed."""
         fakes = self._fakes((tuple(args), kwargs))
         calls, result = recorded(self._mode, op, *fakes, self._around or nullcontext)
         known: dict[int, Any] = {}
@@ -397,7 +397,7 @@ class _Rewriter:
         return View(parent.memory, node, fake, parent.memory.version, parent, op, tuple(rest), dict(kwargs))
 
     def _read_all(self, tree: Any) -> Any:
-        """Arguments as nodes: of each tensor the value that it has now."""
+        """Arguments as nodes: each tensor as the node of its current value."""
         if isinstance(tree, View):
             return self._read(tree)
         if isinstance(tree, (list, tuple)):
@@ -464,7 +464,7 @@ class _Rewriter:
         return written if isinstance(fake, (list, tuple)) else written[0]
 
     def _valued(self, op: Op, args: Any, kwargs: Any) -> Any:
-        """The results of a form without writing."""
+        """The results of the op's functional form."""
         if not is_whole(op):
             return self._parts(op, args, kwargs)
         fake = run_fake(self._mode, op, self._fakes(args), self._fakes(kwargs))
@@ -489,7 +489,7 @@ class _Rewriter:
         return results if isinstance(fake, (list, tuple)) else results[0] if results else None
 
     def _overwrite(self, view: View, new: View) -> None:
-        """Gives a view, and all that it is a view of, a new value."""
+        """Gives a view, and every tensor that it is a view of, a new value."""
         if not same_sizes(view.fake.shape, new.fake.shape):
             raise Reject(f"a write of {list(new.fake.shape)} to {list(view.fake.shape)}, which changes the size")
         node = self._read(new)

@@ -72,7 +72,7 @@ _TIES = {
 }
 
 
-#: What an argument of the graph that is overwritten is, to its caller.
+#: How the caller knows an argument that the graph overwrites.
 _MUTATIONS = {
     InputKind.BUFFER: OutputKind.BUFFER_MUTATION,
     InputKind.PARAMETER: OutputKind.PARAMETER_MUTATION,

@@ -234,7 +234,7 @@ class Importer(GraphBuilder):
 
     @contextmanager
     def _routes_hold(self, hold: bool) -> Iterator[None]:
-        """For a node, which may be one of a branch of another."""
+        """Sets whether routes hold while one node is converted; nodes of a branch are converted inside another node."""
         before, self.converts = self.converts, hold
         try:
             yield
@@ -242,7 +242,7 @@ class Importer(GraphBuilder):
             self.converts = before
 
     def _run_through_framework(self, node: torch.fx.Node, name: str, refusal: Reject | UnsupportedError) -> None:
-        """Last resort for a node that its converter refused; if that does not go either, it is recorded."""
+        """Tries a call of torch for a node that its converter refused; records the refusal if that fails too."""
         from straightline.capture.torch.aten_tail import convert_tail
 
         reason, nearest = str(refusal), getattr(refusal, "nearest", "")
@@ -269,7 +269,7 @@ class Importer(GraphBuilder):
         self.unsupported.append(UnsupportedNode(name, reason, operands, self.location, nearest))
 
     def _stand_in(self, fake: Any) -> Any:
-        """Values for the results of a refused node; the function is thrown away at the end."""
+        """Placeholder results of a refused node; the function is discarded at the end."""
         if isinstance(fake, (list, tuple)):
             return [self._stand_in(item) for item in fake]
         if not isinstance(fake, torch.Tensor):

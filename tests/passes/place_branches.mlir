@@ -5,10 +5,10 @@
 // Two branches of 24 us: the second begins beside the first, and what the one may have of the other's memory in the order of the text
 // (here a slot of the first, which is dead by then) it does not get.
 // CHECK-LABEL: kernel.program @two_long
-// CHECK: kernel.launch @f(%{{.*}}) outs(%[[P:.*]]) on @stream {kernel.after = array<i64>, {{.*}}kernel.branch = 0 : i64, kernel.step = 0 : i64}
-// CHECK-NEXT: kernel.launch @f(%[[P]]) outs(%[[Q:.*]]) on @stream {kernel.cost_us = 1.200000e+01 : f64, kernel.branch = 0 : i64}
-// CHECK-NEXT: kernel.launch @f(%{{.*}}) outs(%[[R:.*]]) on @stream {kernel.after = array<i64>, {{.*}}kernel.branch = 1 : i64, kernel.step = 1 : i64}
-// CHECK-NEXT: kernel.launch @f(%[[R]]) outs(%[[S:.*]]) on @stream {kernel.cost_us = 1.200000e+01 : f64, kernel.branch = 1 : i64}
+// CHECK: kernel.launch @f(%{{.*}}) outs(%[[P:.*]]) on @stream {kernel.after = array<i64>, kernel.branch = 0 : i64, {{.*}}kernel.step = 0 : i64}
+// CHECK-NEXT: kernel.launch @f(%[[P]]) outs(%[[Q:.*]]) on @stream {kernel.branch = 0 : i64, kernel.cost_us = 1.200000e+01 : f64}
+// CHECK-NEXT: kernel.launch @f(%{{.*}}) outs(%[[R:.*]]) on @stream {kernel.after = array<i64>, kernel.branch = 1 : i64, {{.*}}kernel.step = 1 : i64}
+// CHECK-NEXT: kernel.launch @f(%[[R]]) outs(%[[S:.*]]) on @stream {kernel.branch = 1 : i64, kernel.cost_us = 1.200000e+01 : f64}
 // CHECK-NEXT: kernel.launch @g(%[[Q]], %[[S]]) outs(%{{.*}}) on @stream {kernel.after = array<i64: 0, 1>, {{.*}}kernel.step = 2 : i64}
 !v = !kernel.buffer<1024xf32, space "cuda">
 kernel.program @two_long target(<"cuda", "sm_90">) {
@@ -211,8 +211,8 @@ kernel.func @g(!v, !v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) t
 // Two small kernels between the same two, all of which may start early: the two may run at once.
 // CHECK-LABEL: kernel.program @siblings
 // CHECK: kernel.launch @p(%{{.*}}) outs(%[[A:.*]]) on @stream {kernel.after = array<i64>,
-// CHECK: kernel.launch @p(%[[A]]) {{.*}} {kernel.after = array<i64: 0>, {{.*}}kernel.branch = 0 : i64, kernel.step = 1 : i64}
-// CHECK-NEXT: kernel.launch @p(%[[A]]) {{.*}} {kernel.after = array<i64: 0>, {{.*}}kernel.branch = 1 : i64, kernel.step = 2 : i64}
+// CHECK: kernel.launch @p(%[[A]]) {{.*}} {kernel.after = array<i64: 0>, kernel.branch = 0 : i64, {{.*}}kernel.step = 1 : i64}
+// CHECK-NEXT: kernel.launch @p(%[[A]]) {{.*}} {kernel.after = array<i64: 0>, kernel.branch = 1 : i64, {{.*}}kernel.step = 2 : i64}
 // CHECK-NEXT: kernel.launch @q({{.*}} {kernel.after = array<i64: 1, 2>, {{.*}}kernel.step = 3 : i64}
 !v = !kernel.buffer<1024xf32, space "cuda">
 kernel.program @siblings target(<"cuda", "sm_90">) {

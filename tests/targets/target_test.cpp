@@ -213,6 +213,7 @@ TEST_F(TargetTest, OptionsAreCheckedAgainstTheTarget) {
                 "allow has the backend 'onednn'; valid on cuda are cuda, cublaslt, cudnn", 0),
             0U);
   options.target = "";
+  options.launch = "";
   EXPECT_EQ(checkTarget(options).message.rfind(
                 "allow has the backend 'cuda'; valid on cpu are native, onednn", 0),
             0U);

@@ -33,6 +33,23 @@ def Op_MatmulOp : Op_PlainOp<"matmul", [Op_Contraction]> {
   let results = (outs Op_Tensor:$result);
   let hasVerifier = 1;
 }
+def Op_GroupedMatmulOp : Op_PureOp<"grouped_matmul"> {
+  let summary = "rows of a [m, k] times the matrix of their group; b [g, k, n], ends [g]";
+  let description = [{
+    Rows ends[i - 1] to ends[i] (from 0 on for the first group) are multiplied by b[i]; an end outside of [0, m] is taken as the
+    nearest one inside. Rows behind the last group are 0.
+
+    - (grouped_matmul_c1) a has rank 2, b rank 3 and ends rank 1
+    - (grouped_matmul_c2) a's k is b's k
+    - (grouped_matmul_c3) ends has extent g
+    - (grouped_matmul_c4) the result is [m, n]
+    - (grouped_matmul_c5) a, b and the result have equal element types
+  }];
+  let arguments = (ins Op_FloatTensor:$a, Op_FloatTensor:$b, Op_IndexTensor:$ends);
+  let results = (outs Op_Tensor:$result);
+  let assemblyFormat = "$a `,` $b `,` $ends attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
 def Op_ScaledDotProductAttentionOp : Op_PureOp<"scaled_dot_product_attention"> {
   let summary = "softmax(q k^T * scale + mask) v; without `scale`: 1 / sqrt(e)";
   let description = [{

@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import straightline as sl
+from straightline.testing.groups import grouped
 
 #: All that passes/targets/cuda/schedule.cpp knows but fill, whose work elementwise kernels do.
 _FAMILIES = {
-    "pointwise", "row_reduction", "iota", "gemv", "gemv_group", "matmul", "attention", "convolution_direct", "gather_rows",
+    "pointwise", "row_reduction", "iota", "gemv", "gemv_group", "matmul", "grouped_matmul", "attention", "convolution_direct", "gather_rows",
     "gather_elements", "gather_nd", "scatter_rows", "scatter_nd", "scan", "pool", "topk", "transpose",
     "recurrent_sequence",
 }  # fmt: skip
@@ -69,6 +70,10 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         "gated": (_Of(lambda s, x: F.silu(s.a(x)) * s.b(x), a=nn.Linear(64, 40), b=nn.Linear(64, 40)), (_r(1, 64),)),
         "tiles": (_Of(lambda s, a, b: (a @ b).relu()), (_r(2, 65, 33), _r(2, 33, 70))),
         "tiles, a long sum": (_Of(lambda s, x: s.a(x), a=nn.Linear(2050, 48)), (_r(33, 2050),)),
+        "groups": (
+            _Of(lambda s, x, w, ends: grouped(x, w.transpose(1, 2), ends)),
+            (_r(75, 36), _r(5, 68, 36), torch.tensor([20, 20, 53, 54, 71])),
+        ),
         "attention": (_Of(lambda s, q, k, v, m: attend(q, k, v, m)), (_r(1, 2, 5, 40), _r(1, 2, 77, 40), _r(1, 2, 77, 40), keep)),
         "attention of a token": (
             _Of(lambda s, q, k, v: attend(q, k, v, enable_gqa=True)), (_r(1, 4, 1, 64), _r(1, 2, 300, 64), _r(1, 2, 300, 64)),

@@ -367,6 +367,14 @@ def _linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = N
     return F.linear(x, weight, bias)
 
 
+def _grouped_matmul(a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    y, first = a.new_zeros(a.shape[0], b.shape[2]), 0
+    for matrix, end in zip(b, ends.tolist(), strict=True):
+        y[first:end] = a[first:end] @ matrix
+        first = end
+    return y
+
+
 def _convolution(x, w, b=None, **k):
     names = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
     return torch.convolution(x, w, b, *(k[name] for name in names))
@@ -422,6 +430,7 @@ _OPS |= {
     "group_norm": lambda x, w, b, groups, eps: F.group_norm(x, groups, w, b, eps),
     "batch_norm": lambda x, w, b, m, v, eps: F.batch_norm(x, m, v, w, b, False, 0.0, eps),
     "linear": _linear,
+    "grouped_matmul": _grouped_matmul,
     "scaled_dot_product_attention": _attention,
     "convolution": _convolution,
     "max_pool2d": F.max_pool2d,

@@ -33,6 +33,7 @@ class Size {
   kernel::ExtentAttr attr() const { return attr_; }
   Size times(const Size& other) const;
   Size times(int64_t factor) const { return times(Size(attr_.getContext(), factor)); }
+  Size plus(int64_t value) const { return Size(attr_.getNames(), attr_.getExpr() + value); }
   Size dividedUp(int64_t divisor) const;
 
  private:

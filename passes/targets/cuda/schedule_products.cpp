@@ -42,6 +42,16 @@ void scheduleMatmul(kernel::FuncOp function, const CudaArchitecture& device) {
   setGrid(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
 }
 
+/// The most tiles that the groups can have: each has at most one that is not full, as have the rows
+/// behind the last.
+void scheduleGroupedMatmul(kernel::FuncOp function, const CudaArchitecture&) {
+  const int64_t rows = tuneOf(function, "rows");
+  const int64_t groups = *shapeOf(function, "groups").known();
+  const Size tiles = shapeOf(function, "m").plus(groups * (rows - 1)).dividedUp(rows);
+  setGrid(function, {}, tiles.times(shapeOf(function, "n").dividedUp(tuneOf(function, "columns"))),
+          tuneOf(function, "threads"));
+}
+
 void scheduleConvolution(kernel::FuncOp function, const CudaArchitecture& device) {
   if (tuneOf(function, "taps") > 0) {
     const Size parts = shapeOf(function, "wo").dividedUp(tuneOf(function, "pixels"));
@@ -95,6 +105,7 @@ llvm::ArrayRef<FamilySchedule> productSchedules() {
       {"gemv", scheduleGemv, kGemvNeeds, true},
       {"gemv_group", scheduleGemvGroup, kGroupNeeds, true},
       {"matmul", scheduleMatmul, kMatmulNeeds},
+      {"grouped_matmul", scheduleGroupedMatmul, kMatmulNeeds},
       {"convolution_direct", scheduleConvolution, {}},
       {"recurrent_sequence", scheduleRecurrentSequence, {}},
   };

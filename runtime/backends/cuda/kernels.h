@@ -13,6 +13,7 @@ extern const sl_kernel_desc attentionKernel;
 extern const sl_kernel_desc convolutionKernel;
 extern const sl_kernel_desc gemvKernel;
 extern const sl_kernel_desc gemvGroupKernel;
+extern const sl_kernel_desc groupedMatmulKernel;
 extern const sl_kernel_desc linearKernel;
 extern const sl_kernel_desc matmulKernel;
 extern const sl_kernel_desc transposeKernel;

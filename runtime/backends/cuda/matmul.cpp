@@ -66,8 +66,52 @@ constexpr sl_tunable kTunables[] = {{"mr", 4, 1, 64},           {"nr", 4, 1, 64}
                                     {"threads", 128, 32, 1024}, {"splits", 1, 1, kMostSplits},
                                     {"tf32", 0, 0, 1}};
 
+// ---- rows of several groups ("batch" of them), each of about "m" rows
+
+/// As many tiles as the groups have of themselves, each summed by one block: nobody knows before
+/// the launch which tiles there are.
+TileChoice groupedChoice(const sl_problem* p) {
+  Target alone = targetOf(p);
+  alone.mostSplits = 1;
+  return tileChoice(attribute(p, "batch", 1), attribute(p, "m", kUnknown),
+                    attribute(p, "n", kUnknown), attribute(p, "k", kUnknown), tileBytesOf(p),
+                    alone);
+}
+
+int32_t acceptsGroups(const sl_problem* p, char* reason, size_t bytes) {
+  return sl::native::needsOperands(p, 3, reason, bytes) && acceptsFloats(p, 2, reason, bytes) ? 1
+                                                                                              : 0;
+}
+
+void tuneGroups(const sl_problem* p, int64_t* values) {
+  const TileChoice c = groupedChoice(p);
+  values[0] = c.mr;
+  values[1] = c.nr;
+  values[2] = c.rows;
+  values[3] = c.columns;
+  values[4] = c.threads;
+  values[5] = hasTf32(p) ? 1 : 0;
+}
+
+constexpr sl_tunable kGroupedTunables[] = {{"mr", 4, 1, 64},           {"nr", 4, 1, 64},
+                                           {"rows", 32, 16, 128},      {"columns", 64, 16, 128},
+                                           {"threads", 128, 32, 1024}, {"tf32", 0, 0, 1}};
+
 }  // namespace
 
+extern constinit const sl_kernel_desc groupedMatmulKernel = sl::EmittedKernel{
+    .name = "cuda.grouped_matmul",
+    .backend = "cuda",
+    .op = "grouped_matmul",
+    .family = "grouped_matmul",
+    .summary = "rows of each group times its matrix, by tiles whose group is found on the device",
+    .accepts = acceptsGroups,
+    .cost = cost,
+    .tunables = kGroupedTunables,
+    .tune = tuneGroups,
+    .whole_team = false,
+    .note = note,
+};
 extern constinit const sl_kernel_desc linearKernel = sl::EmittedKernel{
     .name = "cuda.linear",
     .backend = "cuda",

@@ -16,6 +16,13 @@ func.func @linear(%x: tensor<?x8xf32, #op.dims<[b, 8]>>, %w: tensor<3x8xf32>, %b
   return
 }
 
+// CHECK-LABEL: func.func @groups
+func.func @groups(%a: tensor<?x8xf32, #op.dims<[b, 8]>>, %w: tensor<3x8x5xf32>, %e: tensor<3xi64>) -> tensor<?x5xf32, #op.dims<[b, 5]>> {
+  // CHECK: op.grouped_matmul{{.*}} : (tensor<?x8xf32, #op.dims<[b, 8]>>, tensor<3x8x5xf32>, tensor<3xi64>) -> tensor<?x5xf32, #op.dims<[b, 5]>>
+  %y = op.grouped_matmul %a, %w, %e : (tensor<?x8xf32, #op.dims<[b, 8]>>, tensor<3x8x5xf32>, tensor<3xi64>) -> tensor<?x5xf32, #op.dims<[b, 5]>>
+  return %y : tensor<?x5xf32, #op.dims<[b, 5]>>
+}
+
 // CHECK-LABEL: func.func @bytes
 func.func @bytes(%x: tensor<?x8xi8, #op.dims<[b, 8]>>, %w: tensor<3x8xi8>) -> tensor<?x3xi32, #op.dims<[b, 3]>> {
   // CHECK: op.linear{{.*}} : (tensor<?x8xi8, #op.dims<[b, 8]>>, tensor<3x8xi8>) -> tensor<?x3xi32, #op.dims<[b, 3]>>

@@ -1,5 +1,45 @@
 // RUN: straightline-opt %s --split-input-file --verify-diagnostics
 
+func.func @grouped_matmul_c1(%a: tensor<9x8xf32>, %b: tensor<8x5xf32>, %e: tensor<3xi32>) {
+  // expected-error @+1 {{grouped_matmul: a has rank 2, b 2 and ends 1 but 2, 3 and 1 are needed (grouped_matmul_c1)}}
+  %y = op.grouped_matmul %a, %b, %e : (tensor<9x8xf32>, tensor<8x5xf32>, tensor<3xi32>) -> tensor<9x5xf32>
+  return
+}
+
+// -----
+
+func.func @grouped_matmul_c2(%a: tensor<9x8xf32>, %b: tensor<3x7x5xf32>, %e: tensor<3xi32>) {
+  // expected-error @+1 {{grouped_matmul: a has k = 8 but b has k = 7 (grouped_matmul_c2)}}
+  %y = op.grouped_matmul %a, %b, %e : (tensor<9x8xf32>, tensor<3x7x5xf32>, tensor<3xi32>) -> tensor<9x5xf32>
+  return
+}
+
+// -----
+
+func.func @grouped_matmul_c3(%a: tensor<9x8xf32>, %b: tensor<3x8x5xf32>, %e: tensor<4xi32>) {
+  // expected-error @+1 {{grouped_matmul: ends has extents [4] but [3] are needed (grouped_matmul_c3)}}
+  %y = op.grouped_matmul %a, %b, %e : (tensor<9x8xf32>, tensor<3x8x5xf32>, tensor<4xi32>) -> tensor<9x5xf32>
+  return
+}
+
+// -----
+
+func.func @grouped_matmul_c4(%a: tensor<9x8xf32>, %b: tensor<3x8x5xf32>, %e: tensor<3xi32>) {
+  // expected-error @+1 {{grouped_matmul: the result has extents [9, 8] but [9, 5] are needed (grouped_matmul_c4)}}
+  %y = op.grouped_matmul %a, %b, %e : (tensor<9x8xf32>, tensor<3x8x5xf32>, tensor<3xi32>) -> tensor<9x8xf32>
+  return
+}
+
+// -----
+
+func.func @grouped_matmul_c5(%a: tensor<9x8xf32>, %b: tensor<3x8x5xbf16>, %e: tensor<3xi32>) {
+  // expected-error @+1 {{grouped_matmul: b has elements 'bf16' but 'f32' are needed (grouped_matmul_c5)}}
+  %y = op.grouped_matmul %a, %b, %e : (tensor<9x8xf32>, tensor<3x8x5xbf16>, tensor<3xi32>) -> tensor<9x5xf32>
+  return
+}
+
+// -----
+
 func.func @linear_c1(%x: tensor<1x64xf32>, %w: tensor<10x32xf32>) {
   // expected-error @+1 {{linear: x has 64 features but weight has 32 (linear_c1)}}
   %y = op.linear %x, %w : (tensor<1x64xf32>, tensor<10x32xf32>) -> tensor<1x10xf32>

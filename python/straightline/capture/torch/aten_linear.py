@@ -98,6 +98,39 @@ def _mm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return _matmul(ctx, a.self, a.get("mat2"))
 
 
+@converter("aten._grouped_mm.default")
+def _grouped_mm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    if a.bias is not None:  # torch refuses it, too
+        raise Reject("_grouped_mm with a bias", "a bias that is added to the result")
+    x, y, type = a.self, a.get("mat2"), ctx.result_type(node)
+    if type.dtype != x.dtype:
+        raise Reject(f"_grouped_mm of {x.dtype} with a result of {type.dtype}", "a result of the operands' type")
+    return _grouped(ctx, x, y, a.offs)
+
+
+@converter("transformers.grouped_mm_fallback.default")
+def _grouped_mm_of_transformers(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    """What `transformers` has where torch lacks `_grouped_mm`, or has it for bfloat16 only."""
+    return _grouped(ctx, a.input, a.weight, a.offs)
+
+
+def _grouped(ctx: Importer, x: Tensor, y: Tensor, ends: Tensor | None) -> Tensor:
+    """Products of groups: of rows of x, of columns of y, or of the matrices of both."""
+    if ends is None:
+        return _matmul(ctx, x, y)
+    if x.dtype not in FLOATS or x.dtype == "f64":
+        raise Reject(f"grouped_mm of {x.dtype}", "float32 or 16-bit floats")
+    if x.rank == 3 and y.rank == 2:  # the columns are rows of what both are turned into
+        turned = _grouped(ctx, ctx.permute(y, [1, 0]), ctx.permute(x, [0, 2, 1]), ends)
+        return ctx.permute(turned, [1, 0])
+    if x.rank != 2 or y.rank != 3:
+        raise Reject(f"grouped_mm of rank {x.rank} and {y.rank}, whose sums have sizes that data says", "rank 2 and 3")
+    if not all(isinstance(extent, int) for extent in y.extents):
+        raise Reject(f"grouped_mm by {list(y.extents)}", "matrices of static sizes")
+    type = TensorType(x.dtype, (x.extents[0], y.extents[2]))
+    return ctx.emit_one("grouped_matmul", [x, y, ends], type)
+
+
 @converter("aten.mv.default", "aten.dot.default")
 def _mv(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return matmul(ctx, a.self, a.get("vec", a.get("tensor")))

@@ -43,12 +43,12 @@ def test_grid_sample(dtype: torch.dtype, rng: random.Random) -> None:  # noqa: F
     assert not aten_ops(check(Sampled("nearest"), inputs))
     on_cpu = torch.get_default_device().type == "cpu"
     assert len(aten_ops(check(Sampled("bilinear"), inputs))) == (len(_GRIDS) if on_cpu else 0)
-    for mode in ("nearest", "bilinear"):
+    assert len(aten_ops(check(Sampled("bicubic"), inputs))) == (len(_GRIDS) if on_cpu else 0)
+    for mode in ("nearest", "bilinear", "bicubic"):
         assert not aten_ops(sl.compile(Sampled(mode), inputs, target="cuda:sm_90"))
-    assert aten_ops(sl.compile(Sampled("bicubic"), inputs, target="cuda:sm_90"))
 
 
-@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 def test_grid_sample_for_a_device(mode: str, tmp_path: Any, rng: random.Random) -> None:  # noqa: F811
     compare(Sampled(mode), sampled(rng, torch.float32), tmp_path, {})
 

@@ -138,11 +138,33 @@ def test_convolutions_of_halves() -> None:
 
 
 def test_convolutions_that_stay_torchs() -> None:
-    for layer, x in (
-        (nn.Conv3d(3, 4, (3, 7, 7)), torch.randn(1, 3, 4, 9, 9)),
-        (nn.ConvTranspose3d(4, 3, 3, 2, 1), torch.randn(1, 4, 3, 3, 3)),
-    ):
-        assert len(aten_ops(check(layer.eval(), (x,)))) == 1
+    layer, x = nn.Conv3d(3, 4, (3, 7, 7)).eval(), torch.randn(1, 3, 4, 9, 9)
+    assert len(aten_ops(check(layer, (x,)))) == 1
+
+
+def test_convolutions_by_numbers() -> None:
+    """A weight that is no tensor of the model."""
+    x = torch.randn(1, 2, 3, 6, 7)
+    native(
+        [
+            lambda x: F.conv3d(x, x.new_ones(4, 2, 2, 2, 2)),
+            lambda x: F.conv_transpose3d(x, x.new_ones(2, 3, 2, 2, 2) * 2),
+        ],
+        x,
+    )
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, BF16])
+def test_transposed_convolutions_that_overlap(dtype: torch.dtype, rng: random.Random) -> None:  # noqa: F811
+    for _ in range(3):
+        kernel, stride = ([rng.randint(1, 4) for _ in range(3)] for _ in range(2))
+        padding, dilation = [rng.randint(0, 2) for _ in range(3)], [rng.randint(1, 2) for _ in range(3)]
+        more = [rng.randint(0, max(s, d) - 1) for s, d in zip(stride, dilation)]
+        groups = rng.choice([1, 2, 4])
+        layer = nn.ConvTranspose3d(8, 12, kernel, stride, padding, more, groups, rng.random() < 0.5, dilation)
+        print(layer)
+        x = tensor(rng, dtype, [rng.randint(1, 2), 8, *(rng.randint(3, 6) for _ in range(3))])
+        native(layer.to(dtype).eval().requires_grad_(False), x)
 
 
 @pytest.mark.parametrize("dtype", [F32, F64])
@@ -163,7 +185,7 @@ def test_pools(dtype: torch.dtype, rng: random.Random) -> None:  # noqa: F811
 def test_named_batch() -> None:
     b = torch.export.Dim("b", min=1, max=9)
     functions = [
-        nn.Conv3d(4, 6, 3, padding=1).eval(), nn.Conv3d(4, 6, 2, 2).eval(), lambda x: F.max_pool3d(x, 2), lambda x: F.avg_pool3d(x, 2),
+        nn.Conv3d(4, 6, 3, padding=1).eval(), nn.Conv3d(4, 6, 2, 2).eval(), nn.ConvTranspose3d(4, 6, 3, 2, 1, 1).eval(), lambda x: F.max_pool3d(x, 2), lambda x: F.avg_pool3d(x, 2),
         lambda x: x.unfold(2, 2, 1), lambda x: F.unfold(x[:, :, 0], 3), lambda x: attend(x, x, x), lambda x: attend(x, x, x[..., :3]),
     ]  # fmt: skip
     native(functions, torch.randn(2, 4, 4, 5, 6), calls=[(torch.randn(5, 4, 4, 5, 6),)], dynamic_shapes=({0: b},))

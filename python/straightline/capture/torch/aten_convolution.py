@@ -11,6 +11,7 @@ import torch
 from straightline.capture.builder import Extent, TensorType
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.torch.aten_linear import needs_native_floats
+from straightline.capture.torch.aten_pools import largest_and_places
 from straightline.capture.torch.aten_resize import adaptive_average
 from straightline.capture.torch.aten_volumes import convolution3d
 from straightline.capture.torch.importer import Arguments, Importer, converter, read_results
@@ -51,20 +52,8 @@ def _convolution(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         "groups": a.groups,
     }
     if rank == 3:
-        if _is_made_of_numbers(node.args[1]):
-            raise Reject(
-                "a convolution over 3 dims by a weight that is no tensor of the model", "a parameter or buffer"
-            )
         return ctx.reshape(convolution3d(ctx, x, a.weight, a.bias, attributes, inner), type.extents)
     return ctx.reshape(ctx.emit_one("convolution", [x, a.weight, a.bias], inner, attributes), type.extents)
-
-
-def _is_made_of_numbers(node: torch.fx.Node) -> bool:
-    """Whether nothing but factories is behind a node: prepare does not pack such weights yet."""
-    name = str(node.target)
-    if name.startswith("aten.new_") or "_like." in name:
-        return True
-    return node.op == "call_function" and all(_is_made_of_numbers(source) for source in node.all_input_nodes)
 
 
 def _pool(ctx: Importer, op: str, x: Tensor, type: TensorType, attributes: dict[str, Any]) -> Tensor:
@@ -93,7 +82,7 @@ def _max_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     if str(node.target) == "aten.max_pool2d.default":
         return _pool(ctx, "max_pool2d", a.self, ctx.result_type(node), attributes)
     if 1 in read_results(node):
-        raise Reject("the indices of max_pool2d are used", "max_pool2d without return_indices")
+        return largest_and_places(ctx, a.self, attributes, ctx.result_type(node, 0))
     return [_pool(ctx, "max_pool2d", a.self, ctx.result_type(node, 0), attributes), None]
 
 

@@ -14,6 +14,7 @@ import torch
 
 from straightline.capture.builder import Dim
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.torch.aten_pools import largest_and_adaptive_places
 from straightline.capture.torch.importer import Arguments, Importer, converter, read_results, torch_dtype
 from straightline.capture.torch.literals import evaluated
 from straightline.capture.torch.resampling import Resampling, resampled, resampling_of, whole_factor
@@ -195,9 +196,9 @@ def _adaptive_avg_pool(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tens
 def _adaptive_max_pool(*overloads: str, rank: int) -> None:
     @converter(*overloads)
     def convert(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
-        if 1 in read_results(node):
-            raise Reject(f"the indices of adaptive_max_pool{rank}d are used", "a pool without return_indices")
         sizes = _targets(ctx, f"adaptive_max_pool{rank}d", a.self, ctx.result_type(node, 0).extents, rank)
+        if 1 in read_results(node):
+            return largest_and_adaptive_places(ctx, a.self, sizes)
         dims = range(a.self.rank - rank, a.self.rank)
         most = _in_windows(ctx, a.self, sizes, "amax")
         if most is None:

@@ -12,7 +12,7 @@ from straightline.capture.builder import Dim, TensorType
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.torch.importer import Arguments, Importer, converter
 
-_BILINEAR, _NEAREST = 0, 1
+_BILINEAR, _NEAREST, _BICUBIC = 0, 1, 2
 _ZEROS, _BORDER, _REFLECTION = 0, 1, 2
 #: More comparisons than this take longer than torch's one pass over the elements.
 _MAX_COMPARISONS = 1 << 17
@@ -85,10 +85,11 @@ def _read(ctx: Importer, x: Tensor, y: Tensor, columns: Tensor, sizes: tuple[int
 @converter("aten.grid_sampler_2d.default")
 def _grid_sampler(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     type = ctx.result_type(node)
-    if a.interpolation_mode not in (_BILINEAR, _NEAREST) or type.dtype not in FLOATS:
-        raise Reject(f"grid_sampler_2d of {type.dtype}, mode {a.interpolation_mode}", "bilinear or nearest of floats")
-    if ctx.device == "cpu" and a.interpolation_mode == _BILINEAR:
-        raise Reject("bilinear grid_sampler_2d, which torch does in one pass and native kernels in four", "nearest")
+    if type.dtype not in FLOATS:
+        raise Reject(f"grid_sampler_2d of {type.dtype}", "floats")
+    if ctx.device == "cpu" and a.interpolation_mode != _NEAREST:
+        name, passes = ("bilinear", 4) if a.interpolation_mode == _BILINEAR else ("bicubic", 16)
+        raise Reject(f"{name} grid_sampler_2d, which torch does in one pass and native kernels in {passes}", "nearest")
     return _sampled(ctx, a.input, a.grid, type, a.interpolation_mode, a.padding_mode, bool(a.align_corners))
 
 
@@ -103,9 +104,14 @@ def _sampled(ctx: Importer, x: Tensor, grid: Tensor, type: TensorType, mode: int
     h, w = _image(image)
     compute = "f64" if x.dtype == "f64" else "f32"
     grid = ctx.cast(grid, compute)
-    across, down = (_coordinates(ctx, grid, axis, size, padding, align) for axis, size in ((0, w), (1, h)))
+    # Cubic ones are bounded one by one, beside the place between them.
+    bounded = _ZEROS if mode == _BICUBIC else padding
+    across, down = (_coordinates(ctx, grid, axis, size, bounded, align) for axis, size in ((0, w), (1, h)))
     flat = ctx.reshape(x, (n, c, h * w))
     zeros = padding == _ZEROS
+    if mode == _BICUBIC:
+        total = _cubic(ctx, flat, (across, down), (h, w), padding, align)
+        return ctx.reshape(ctx.cast(total, type.dtype), type.extents)
     if mode == _NEAREST:
         values = _read(ctx, flat, _apply(ctx, "round", down), _apply(ctx, "round", across), (h, w), zeros)
         return ctx.reshape(values, type.extents)
@@ -122,6 +128,49 @@ def _sampled(ctx: Importer, x: Tensor, grid: Tensor, type: TensorType, mode: int
             total = term if total is None else _of(ctx, "add", total, term)
     assert total is not None
     return ctx.reshape(ctx.cast(total, type.dtype), type.extents)
+
+
+def _cubic_weights(ctx: Importer, beyond: Tensor) -> list[Tensor]:
+    """Of the four neighbours of a place that lies so far behind the second one."""
+    a = -0.75
+    before = _of(ctx, "sub", ctx.operand(1.0, beyond.type), beyond)
+
+    def polynomial(x: Tensor, *factors: float) -> Tensor:
+        total = _of(ctx, "mul", x, factors[0])
+        for factor in factors[1:-1]:
+            total = _of(ctx, "mul", _of(ctx, "add", total, factor), x)
+        return _of(ctx, "add", total, factors[-1])
+
+    near, far = (a + 2, -(a + 3), 0.0, 1.0), (a, -5 * a, 8 * a, -4 * a)
+    return [
+        polynomial(_of(ctx, "add", beyond, 1.0), *far), polynomial(beyond, *near), polynomial(before, *near),
+        polynomial(_of(ctx, "add", before, 1.0), *far),
+    ]  # fmt: skip
+
+
+def _cubic(
+    ctx: Importer, x: Tensor, at: tuple[Tensor, Tensor], sizes: tuple[int, int], padding: int, align: bool
+) -> Tensor:
+    """Weighted sums of 4 x 4 neighbours of x [n, c, h * w] at (across, down)."""
+    (h, w), compute = sizes, at[0].dtype
+    neighbours, weights = [], []
+    for place, size in zip(at, (w, h), strict=True):
+        first = _apply(ctx, "floor", place)
+        beside = [_of(ctx, "add", first, float(step)) for step in (-1, 0, 1, 2)]
+        if padding == _REFLECTION:
+            beside = [_reflected(ctx, one, size, align) for one in beside]
+        neighbours.append(beside if padding == _ZEROS else [_clamped(ctx, one, size - 1) for one in beside])
+        weights.append(_cubic_weights(ctx, _of(ctx, "sub", place, first)))
+    total = None
+    for row, below in zip(neighbours[1], weights[1], strict=True):
+        for column, beside_it in zip(neighbours[0], weights[0], strict=True):
+            values = ctx.cast(_read(ctx, x, row, column, (h, w), padding == _ZEROS), compute)
+            weight = _of(ctx, "mul", below, beside_it)
+            weight = ctx.expand(ctx.reshape(weight, (weight.extents[0], 1, weight.extents[1])), values.extents)
+            term = _of(ctx, "mul", values, weight)
+            total = term if total is None else _of(ctx, "add", total, term)
+    assert total is not None
+    return total
 
 
 def _share(ctx: Importer, at: Tensor, first: Tensor, which: int) -> Tensor:

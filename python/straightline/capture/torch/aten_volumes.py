@@ -10,6 +10,7 @@ import torch
 
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.torch.aten_pools import largest_and_places
 from straightline.capture.torch.importer import Arguments, Importer, converter, read_results
 
 #: Up to this many channels all places of the depth are channels of one convolution; above, the sum of one each is faster.
@@ -100,14 +101,11 @@ def _patches(ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, type
 def _transposed(
     ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, how: dict[str, Any], type: TensorType
 ) -> Tensor:
-    """A transposed convolution whose windows do not overlap along the depth: each place of it is one over two dims."""
+    """A transposed convolution; where windows do not overlap along the depth each place of it is one over two dims."""
     depth = known(weight.extents[2])
     first = [how[name][0] for name in ("stride", "padding", "dilation", "output_padding")]
     if first != [depth, 0, 1, 0]:
-        raise Reject(
-            f"a transposed convolution of depth {depth} with stride, padding, dilation, output_padding {first} along it",
-            "a stride equal to the depth, without padding",
-        )
+        return _overlapping(ctx, x, weight, bias, how, type)
     n, c, d, h, w = x.extents
     images = ctx.reshape(ctx.permute(x, [0, 2, 1, 3, 4]), (n * d, c, h, w))
     flat = {name: value[1:] if isinstance(value, list) else value for name, value in how.items()}
@@ -119,6 +117,63 @@ def _transposed(
         planes.append(ctx.reshape(plane, (n, d, 1, o, *sizes)))
     stacked = ctx.cat(planes, 2, TensorType(x.dtype, (n, d, depth, o, *sizes)))
     return ctx.permute(ctx.reshape(stacked, (n, d * depth, o, *sizes)), [0, 2, 1, 3, 4])
+
+
+def _overlapping(
+    ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, how: dict[str, Any], type: TensorType
+) -> Tensor:
+    """Planes of the result whose depths have one remainder by the stride meet the same places of the kernel.
+
+    These places are channels of one transposed convolution over two dims, of images that are shifted along the depth.
+    """
+    (stride, padding, dilation), (n, c, d, h, w) = (
+        (how[name][0] for name in ("stride", "padding", "dilation")),
+        x.extents,
+    )
+    o, depth, *sizes = type.extents[1:]
+    groups, each = how["groups"], known(c) // how["groups"]
+    count = -(-known(depth) // stride)  # planes of a remainder; the last one of some is dropped
+    met = [
+        [(k, (rest + padding - k * dilation) // stride) for k in range(known(weight.extents[2]))
+         if (rest + padding - k * dilation) % stride == 0]
+        for rest in range(stride)
+    ]  # fmt: skip
+    shifts = [shift for pairs in met for _, shift in pairs]
+    before, after = max(0, -min(shifts)), max(0, max(shifts) + count - known(d))
+    if before or after:
+        pads = {"pad": [0, 0, 0, 0, before, after], "value": 0.0}
+        x = ctx.emit_one("constant_pad_nd", [x], TensorType(x.dtype, (n, c, known(d) + before + after, h, w)), pads)
+    images = ctx.permute(x, [0, 2, 1, 3, 4])
+    flat = {name: value[1:] if isinstance(value, list) else value for name, value in how.items()}
+    kernel = weight.extents[3:]
+    inner = TensorType(x.dtype, (n * count, o, *sizes))
+    planes = []
+    for pairs in met:
+        if not pairs:
+            empty = ctx.full(0.0, x.dtype, (1, 1, 1, 1)) if bias is None else ctx.reshape(bias, (1, o, 1, 1))
+            planes.append(ctx.reshape(ctx.expand(empty, inner.extents), (n, count, 1, o, *sizes)))
+            continue
+        parts, weights = [], []
+        for k, shift in pairs:
+            part = ctx.slice(images, 1, before + shift, before + shift + count, count)
+            parts.append(ctx.reshape(part, (n * count, groups, each, h, w)))
+            weights.append(ctx.reshape(ctx.select(weight, 2, k), (groups, each, weight.extents[1], *kernel)))
+        width = groups * each * len(pairs)
+        joined = ctx.reshape(_joined(ctx, parts, 2), (n * count, width, h, w))
+        taps = ctx.reshape(_joined(ctx, weights, 1), (width, weight.extents[1], *kernel))
+        plane = ctx.emit_one("convolution", [joined, taps, bias], inner, flat)
+        planes.append(ctx.reshape(plane, (n, count, 1, o, *sizes)))
+    whole = ctx.reshape(_joined(ctx, planes, 2), (n, count * stride, o, *sizes))
+    return ctx.permute(ctx.slice(whole, 1, 0, depth, depth), [0, 2, 1, 3, 4])
+
+
+def _joined(ctx: Importer, parts: list[Tensor], dim: int) -> Tensor:
+    """A concatenation of tensors of one type."""
+    if len(parts) == 1:
+        return parts[0]
+    extents = parts[0].extents
+    length = sum(known(part.extents[dim]) for part in parts)
+    return ctx.cat(parts, dim, TensorType(parts[0].dtype, (*extents[:dim], length, *extents[dim + 1 :])))
 
 
 # Pools ----------------------------------------------------------------------------------------------------------------
@@ -154,7 +209,10 @@ def _max_pool3d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     if str(node.target) == "aten.max_pool3d.default":
         return _pooled(ctx, "max_pool2d", a.self, a, ctx.result_type(node).extents[-3:], {})
     if 1 in read_results(node):
-        raise Reject("the indices of max_pool3d are used", "max_pool3d without return_indices")
+        kernel = _triple(a.kernel_size)
+        windows = {"kernel_size": kernel, "stride": _triple(a.stride) if a.stride else kernel}
+        windows |= {"padding": _triple(a.padding), "dilation": _triple(a.dilation)}
+        return largest_and_places(ctx, a.self, windows, ctx.result_type(node, 0))
     return [_pooled(ctx, "max_pool2d", a.self, a, ctx.result_type(node, 0).extents[-3:], {}), None]
 
 

@@ -44,6 +44,7 @@ from straightline.capture.torch import (  # noqa: F401  (the families register t
     aten_linear,
     aten_order,
     aten_patches,
+    aten_pools,
     aten_quantized,
     aten_reduction,
     aten_resize,

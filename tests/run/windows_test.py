@@ -158,7 +158,9 @@ def test_convolutions_by_numbers() -> None:
 def test_transposed_convolutions_that_overlap(dtype: torch.dtype, rng: random.Random) -> None:  # noqa: F811
     for _ in range(3):
         kernel, stride = ([rng.randint(1, 4) for _ in range(3)] for _ in range(2))
-        padding, dilation = [rng.randint(0, 2) for _ in range(3)], [rng.randint(1, 2) for _ in range(3)]
+        dilation = [rng.randint(1, 2) for _ in range(3)]
+        # Of images of 3 and more at least one element is left.
+        padding = [rng.randint(0, min(2, 1 + d * (k - 1) // 2)) for k, d in zip(kernel, dilation)]
         more = [rng.randint(0, max(s, d) - 1) for s, d in zip(stride, dilation)]
         groups = rng.choice([1, 2, 4])
         layer = nn.ConvTranspose3d(8, 12, kernel, stride, padding, more, groups, rng.random() < 0.5, dilation)

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from straightline.capture.torch import torch_export
 from straightline.capture.torch.functional import ValueGraph, is_write
 from straightline.capture.torch.graph_import import Source, source_of
+from straightline.errors import UnsupportedError
 from torch import Tensor, nn
 from torch.export.graph_signature import InputKind, OutputKind
 
@@ -152,7 +153,12 @@ def test_programs() -> None:
         except RuntimeError:  # what is read and overwritten overlaps in part
             continue
         exported = torch_export._export(model, copy.deepcopy(inputs), {}, None)
-        source = source_of(exported, torch_export._values(exported))
+        try:
+            source = source_of(exported, torch_export._values(exported))
+        except UnsupportedError as error:
+            # Eager writes to one row of an expanded tensor; capture says that it cannot.
+            assert "elements share memory (expand)" in str(error), error
+            continue
         assert not any(is_write(node) for graph in source.values.graphs() for node in graph.nodes)
         got = _seen(_run(source, *mine), *mine)
         run += 1

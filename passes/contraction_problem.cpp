@@ -171,16 +171,6 @@ int64_t productOf(llvm::ArrayRef<int64_t> sizes) {
   return product;
 }
 
-/// Attribute tf32 = 1 where the module says that such products may be rounded, so that a kernel can
-/// do it.
-void addTf32(Problem& problem, op::FusionOp fusion, llvm::StringRef kind) {
-  auto module = fusion->getParentOfType<mlir::ModuleOp>();
-  const mlir::StringAttr kinds = module ? op::optionsOf(module).getTf32() : mlir::StringAttr();
-  if (kinds && kinds.getValue().contains(kind)) {
-    problem.addAttribute("tf32", 1);
-  }
-}
-
 /// Attribute resident: bytes of weights that a call reads, where the module says so.
 void addResident(Problem& problem, op::FusionOp fusion) {
   auto module = fusion->getParentOfType<mlir::ModuleOp>();
@@ -192,6 +182,13 @@ void addResident(Problem& problem, op::FusionOp fusion) {
 }
 
 }  // namespace
+
+void addTf32(Problem& problem, mlir::ModuleOp module, llvm::StringRef kind) {
+  const mlir::StringAttr kinds = module ? op::optionsOf(module).getTf32() : mlir::StringAttr();
+  if (kinds && kinds.getValue().contains(kind)) {
+    problem.addAttribute("tf32", 1);
+  }
+}
 
 void recordResidentBytes(mlir::ModuleOp module) {
   if (op::residentBytesOf(module)) {
@@ -383,7 +380,8 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
       (llvm::any_of(root->getOperands(),
                     [&](Value argument) { return isAtGraphEdge(fusionInput(fusion, argument)); }) ||
        llvm::any_of(fusion.getResults(), isAtGraphEdge)));
-  addTf32(problem, fusion, isConvolution ? "convolution" : "matmul");
+  addTf32(problem, fusion->getParentOfType<mlir::ModuleOp>(),
+          isConvolution ? "convolution" : "matmul");
   addResident(problem, fusion);
   if (auto convolution = llvm::dyn_cast<op::ConvolutionOp>(root)) {
     addGeometry(problem, convolution);

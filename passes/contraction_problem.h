@@ -70,6 +70,10 @@ const sl_kernel_desc* chosenKernel(op::FusionOp fusion);
 /// Records the bytes of weights that a call reads, where the module does not say it yet.
 void recordResidentBytes(mlir::ModuleOp module);
 
+/// Attribute tf32 = 1 where the module says that products of a kind ("matmul", "convolution") may
+/// be rounded, so that a kernel can do it. A null module says nothing.
+void addTf32(Problem& problem, mlir::ModuleOp module, llvm::StringRef kind);
+
 /// The problem, with the variant that the fusion's choice names. A linear's weight counts as of the
 /// type that it is computed with; what it is stored as is the attribute stored_bits.
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target);

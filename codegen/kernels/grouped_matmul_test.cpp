@@ -11,23 +11,6 @@
 namespace sl::testing {
 namespace {
 
-double numberOf(float x) { return x; }
-double numberOf(bfloat16 x) { return double(__builtin_bit_cast(float, uint32_t(x.bits) << 16)); }
-
-template <class T>
-std::vector<T> randomNumbers(int64_t count) {
-  const std::vector<float> numbers = randomVector<float>(count);
-  std::vector<T> result(numbers.size());
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    if constexpr (kSame<T, bfloat16>) {
-      result[i] = bfloat16{uint16_t(__builtin_bit_cast(uint32_t, numbers[i]) >> 16)};
-    } else {
-      result[i] = numbers[i];
-    }
-  }
-  return result;
-}
-
 template <GroupedMatmulTune Tune, class T>
 void check(const std::vector<int32_t>& ends, int64_t m, int64_t n, int64_t k, bool alongDepth,
            int threads) {
@@ -44,8 +27,8 @@ void check(const std::vector<int32_t>& ends, int64_t m, int64_t n, int64_t k, bo
                                  .bCol = bCol,
                                  .cRow = n + gap,
                                  .endStride = 1};
-  const std::vector<T> a = randomNumbers<T>(m * shape.aRow + 1);
-  const std::vector<T> b = randomNumbers<T>(groups * shape.bGroup + 1);
+  const std::vector<T> a = randomMatrix<T, float>(m * shape.aRow + 1);
+  const std::vector<T> b = randomMatrix<T, float>(groups * shape.bGroup + 1);
   std::vector<float> c(size_t(m * shape.cRow) + 1, 77);
   Workspace workspace(groupedMatmulWorkspace<T>(shape, Tune, threads));
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {

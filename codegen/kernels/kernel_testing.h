@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "straightline/kernels/team_for_tests.h"
+#include "straightline/kernels/vector.h"
 
 namespace sl::testing {
 
@@ -47,6 +48,29 @@ std::vector<T> randomVector(int64_t count, T low = T(-1), T high = T(1)) {
     x = distribution(generator());
   }
   return v;
+}
+
+template <class M>
+double numberOf(M x) {
+  return double(x);
+}
+inline double numberOf(bfloat16 x) {
+  return double(__builtin_bit_cast(float, uint32_t(x.bits) << 16));
+}
+
+/// Elements of M, which are random numbers of T, of bfloat16 without their last bits.
+template <class M, class T>
+std::vector<M> randomMatrix(int64_t count) {
+  const std::vector<T> numbers = randomVector<T>(count);
+  std::vector<M> matrix(numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if constexpr (kSame<M, bfloat16>) {
+      matrix[i] = bfloat16{uint16_t(__builtin_bit_cast(uint32_t, numbers[i]) >> 16)};
+    } else {
+      matrix[i] = numbers[i];
+    }
+  }
+  return matrix;
 }
 
 /// Runs f(ctx, team) on every thread of a team of `size`; it must succeed.

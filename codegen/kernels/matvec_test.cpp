@@ -11,26 +11,6 @@
 namespace sl::testing {
 namespace {
 
-template <class M>
-double numberOf(M x) {
-  return double(x);
-}
-double numberOf(bfloat16 x) { return double(__builtin_bit_cast(float, uint32_t(x.bits) << 16)); }
-
-template <class M, class T>
-std::vector<M> randomMatrix(int64_t count) {
-  const std::vector<T> numbers = randomVector<T>(count);
-  std::vector<M> matrix(numbers.size());
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    if constexpr (kSame<M, bfloat16>) {
-      matrix[i] = bfloat16{uint16_t(__builtin_bit_cast(uint32_t, numbers[i]) >> 16)};
-    } else {
-      matrix[i] = numbers[i];
-    }
-  }
-  return matrix;
-}
-
 template <MatvecTune Tune, class M, class T>
 void check(int64_t b0, int64_t b1, int64_t rows, int64_t k, bool alongColumns, int threads) {
   const int64_t gap = pick(0, 3), outStep = pick(1, 2);

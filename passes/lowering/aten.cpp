@@ -37,10 +37,6 @@ std::string callText(op::AtenOp aten) {
   return text;
 }
 
-int64_t staticOrDynamic(AffineExpr expr) {
-  return symbolic::constantValue(expr).value_or(SL_DYNAMIC);
-}
-
 Operands bindOperands(op::AtenOp aten, LoweringContext& context) {
   const mlir::Location loc = aten.getLoc();
   Operands operands;
@@ -71,9 +67,8 @@ Problem describe(op::AtenOp aten, Operands& operands, LoweringContext& context) 
   for (Value operand : operands.all()) {
     const Exprs extents = context.extentsOf(typeOf(operand));
     const Exprs strides = context.stridesOf(typeOf(operand));
-    problem.addOperand(typeOf(operand).getElementType(),
-                       llvm::map_to_vector(extents, staticOrDynamic),
-                       llvm::map_to_vector(strides, staticOrDynamic), false);
+    problem.addOperand(typeOf(operand).getElementType(), staticOrDynamic(extents),
+                       staticOrDynamic(strides), false);
     for (AffineExpr expr : llvm::concat<const AffineExpr>(extents, strides)) {
       if (!symbolic::constantValue(expr)) {
         operands.sizes.push_back(context.number(expr));

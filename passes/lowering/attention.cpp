@@ -172,13 +172,9 @@ class AttentionLowering {
   // --- the choice of a kernel
 
   void describeProblem() {
-    auto sizes = [](llvm::ArrayRef<AffineExpr> exprs) {
-      return llvm::map_to_vector(exprs, [](AffineExpr expr) -> int64_t {
-        return symbolic::constantValue(expr).value_or(SL_DYNAMIC);
-      });
-    };
     auto add = [&](Value buffer, const Exprs& extents, const Exprs& strides) {
-      problem_.addOperand(typeOf(buffer).getElementType(), sizes(extents), sizes(strides), false);
+      problem_.addOperand(typeOf(buffer).getElementType(), staticOrDynamic(extents),
+                          staticOrDynamic(strides), false);
     };
     add(inputs_[0], q_, qStrides_);
     add(inputs_[1], k_, stridesInFour(inputs_[1]));
@@ -280,28 +276,13 @@ class AttentionLowering {
     put("epilogueStride", context_.builder().getArrayAttr({}));
   }
 
-  /// Rounds the sums to the result's type.
-  void addBody() {
-    const mlir::Type element = typeOf(to_).getElementType();
-    const mlir::Type sum =
-        element.getIntOrFloatBitWidth() < 32 ? context_.builder().getF32Type() : element;
-    spec_.bodies.push_back(
-        {"epilogue", {sum}, [=, loc = loc_](mlir::OpBuilder& builder, mlir::ValueRange given) {
-           Value result = given[0];
-           if (sum != element) {
-             result = mlir::arith::TruncFOp::create(builder, loc, element, result);
-           }
-           return llvm::SmallVector<Value>{result};
-         }});
-  }
-
   void launch(const sl_kernel_desc& kernel) {
     setTune(kernel);
     setShape();
     spec_.inputs = inputs_;
     spec_.outputs = {to_};
     spec_.name = "attention" + sizeName({q_[0], q_[1], q_[2], k_[2], q_[3]});
-    addBody();
+    spec_.bodies.push_back(roundedSums(loc_, typeOf(to_).getElementType()));
     const sl_problem asked = problem_.view();
     if (const int64_t bytes = kernel.workspace ? kernel.workspace(&asked) : 0; bytes > 0) {
       spec_.workspace.push_back(context_.slot(

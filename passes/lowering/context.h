@@ -173,6 +173,10 @@ class LoweringContext : public Sizes {
   llvm::StringSet<> takenNames_;  ///< of kernels
 };
 
+/// A size or stride as a Problem takes it: SL_DYNAMIC where it is not static.
+int64_t staticOrDynamic(mlir::AffineExpr expr);
+llvm::SmallVector<int64_t> staticOrDynamic(llvm::ArrayRef<mlir::AffineExpr> exprs);
+
 }  // namespace straightline::lowering
 
 #endif  // STRAIGHTLINE_PASSES_LOWERING_CONTEXT_H

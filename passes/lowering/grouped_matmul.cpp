@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // grouped_matmul: rows of several groups, each group with a matrix of its own.
-#include "dialect/op/recorded.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "passes/kernel_choice.h"
+#include "passes/contraction_problem.h"
 #include "passes/lowering/context.h"
 #include "passes/lowering/loops.h"
 
@@ -17,15 +15,11 @@ namespace {
 
 Problem problemOf(op::GroupedMatmulOp product, llvm::ArrayRef<Value> buffers,
                   LoweringContext& context) {
-  auto sizes = [](const Exprs& exprs) {
-    return llvm::map_to_vector(exprs, [](mlir::AffineExpr expr) -> int64_t {
-      return symbolic::constantValue(expr).value_or(SL_DYNAMIC);
-    });
-  };
   Problem problem("grouped_matmul", context.target());
   for (Value buffer : buffers) {
-    problem.addOperand(typeOf(buffer).getElementType(), sizes(context.extentsOf(typeOf(buffer))),
-                       sizes(context.stridesOf(typeOf(buffer))), false);
+    problem.addOperand(typeOf(buffer).getElementType(),
+                       staticOrDynamic(context.extentsOf(typeOf(buffer))),
+                       staticOrDynamic(context.stridesOf(typeOf(buffer))), false);
   }
   problem.setInputs(3);
   const Exprs a = context.extentsOf(product.getA()), b = context.extentsOf(product.getB());
@@ -35,26 +29,10 @@ Problem problemOf(op::GroupedMatmulOp product, llvm::ArrayRef<Value> buffers,
   problem.addAttribute("batch", groups.value_or(SL_DYNAMIC));
   problem.addAttribute(
       "m", m && groups ? llvm::divideCeil(*m, std::max<int64_t>(*groups, 1)) : SL_DYNAMIC);
-  problem.addAttribute("k", sizes(b)[1]);
-  problem.addAttribute("n", sizes(b)[2]);
-  const mlir::StringAttr tf32 = op::optionsOf(context.module()).getTf32();
-  if (tf32 && tf32.getValue().contains("matmul")) {
-    problem.addAttribute("tf32", 1);
-  }
+  problem.addAttribute("k", staticOrDynamic(b[1]));
+  problem.addAttribute("n", staticOrDynamic(b[2]));
+  addTf32(problem, context.module(), "matmul");
   return problem;
-}
-
-/// Rounds the sums to the result's type.
-Body roundedSums(mlir::Location loc, mlir::Type element) {
-  mlir::Type sum =
-      element.getIntOrFloatBitWidth() < 32 ? mlir::Float32Type::get(element.getContext()) : element;
-  return {"epilogue", {sum}, [=](mlir::OpBuilder& builder, mlir::ValueRange given) {
-            Value result = given[0];
-            if (sum != element) {
-              result = mlir::arith::TruncFOp::create(builder, loc, element, result);
-            }
-            return llvm::SmallVector<Value>{result};
-          }};
 }
 
 LogicalResult lowerGroupedMatmul(op::GroupedMatmulOp product, LoweringContext& context) {

@@ -19,6 +19,9 @@ struct Body {
   std::function<llvm::SmallVector<mlir::Value>(mlir::OpBuilder&, mlir::ValueRange)> build;
 };
 
+/// Rounds the sums of a product, which has no other epilogue, to the result's type.
+Body roundedSums(mlir::Location loc, mlir::Type element);
+
 /// A kernel to be launched: family, schedule, buffers, scalar regions.
 struct KernelSpec {
   std::string name;  ///< wished symbol; made unique

@@ -18,6 +18,26 @@ using mlir::Value;
 /// core's cache (measured with two cores: sharing kernels of 0.6 us and more never lost).
 static double sharingUs(double threads) { return 0.25 + 0.025 * threads; }
 
+int64_t staticOrDynamic(mlir::AffineExpr expr) {
+  return symbolic::constantValue(expr).value_or(SL_DYNAMIC);
+}
+
+llvm::SmallVector<int64_t> staticOrDynamic(llvm::ArrayRef<mlir::AffineExpr> exprs) {
+  return llvm::map_to_vector(exprs, [](mlir::AffineExpr expr) { return staticOrDynamic(expr); });
+}
+
+Body roundedSums(Location loc, mlir::Type element) {
+  mlir::Type sum =
+      element.getIntOrFloatBitWidth() < 32 ? mlir::Float32Type::get(element.getContext()) : element;
+  return {"epilogue", {sum}, [=](mlir::OpBuilder& builder, mlir::ValueRange given) {
+            Value result = given[0];
+            if (sum != element) {
+              result = mlir::arith::TruncFOp::create(builder, loc, element, result);
+            }
+            return llvm::SmallVector<Value>{result};
+          }};
+}
+
 /// The kernel of a launch: a new one, or one of equal text that was made before.
 kernel::FuncOp LoweringContext::kernelOf(const KernelSpec& spec) {
   auto types = [](llvm::ArrayRef<Value> values) {
@@ -122,19 +142,16 @@ static bool launchTranspose(LoweringContext& context, Location loc, Value from, 
   const Loop cols = *found;
   loops.erase(found);
   const Loop batch = loops.empty() ? Loop{one, {zero, zero}} : loops[0];
-  auto size = [](mlir::AffineExpr expr) {
-    return symbolic::constantValue(expr).value_or(SL_DYNAMIC);
-  };
   Problem problem("transpose", context.target());
   for (size_t operand = 0; operand < 2; ++operand) {
     problem.addOperand(
-        in.getElementType(), {size(batch.extent), size(rows.extent), size(cols.extent)},
-        {size(batch.strides[operand]), size(rows.strides[operand]), size(cols.strides[operand])},
+        in.getElementType(), staticOrDynamic({batch.extent, rows.extent, cols.extent}),
+        staticOrDynamic({batch.strides[operand], rows.strides[operand], cols.strides[operand]}),
         false);
   }
   problem.setInputs(1);
-  problem.addAttribute("rows", size(rows.extent));
-  problem.addAttribute("cols", size(cols.extent));
+  problem.addAttribute("rows", staticOrDynamic(rows.extent));
+  problem.addAttribute("cols", staticOrDynamic(cols.extent));
   const KernelChoice choice = chooseKernel(problem);
   if (!choice.kernel) {
     return false;

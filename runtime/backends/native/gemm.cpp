@@ -44,10 +44,7 @@ double cost(const sl_problem* p) {
 void tune(const sl_problem* p, int64_t* values) {
   const Sizes s = sizesOf(p);
   const GemmChoice c = gemmVariant(p->variant, s.m, s.n, s.k, s.elementBytes, machineOf(p));
-  values[0] = c.mr;
-  values[1] = c.nr;
-  values[2] = c.kc;
-  values[3] = c.mc;
+  putBlocks(c, values);
   values[4] = c.prefetch.lines;
   values[5] = c.prefetch.streams;
 }

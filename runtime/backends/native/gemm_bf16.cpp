@@ -49,10 +49,7 @@ void tune(const sl_problem* p, int64_t* values) {
   const bool few = s.m != kUnknown && s.m <= 4;
   const int32_t variant = !few && p->variant < 2 ? 1 - p->variant : p->variant;
   const GemmChoice c = gemmVariant(variant, s.m, s.n, s.steps, kStepBytes, machineOf(p));
-  values[0] = c.mr;
-  values[1] = c.nr;
-  values[2] = c.kc;
-  values[3] = c.mc;
+  putBlocks(c, values);
   values[4] = c.prefetch.lines;
   values[5] = c.prefetch.streams;
   values[6] = 2;

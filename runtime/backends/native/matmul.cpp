@@ -56,13 +56,7 @@ int64_t workspace(const sl_problem* p) {
   return machineOf(p).threads * roundUpTo(k * choice(p).nr * elementBytes, 128);
 }
 
-void tune(const sl_problem* p, int64_t* values) {
-  const GemmChoice c = choice(p);
-  values[0] = c.mr;
-  values[1] = c.nr;
-  values[2] = c.kc;
-  values[3] = c.mc;
-}
+void tune(const sl_problem* p, int64_t* values) { putBlocks(choice(p), values); }
 
 constexpr sl_tunable kTunables[] = {
     {"mr", 6, 1, 14}, {"nr", 16, 4, 96}, {"kc", 0, 0, 4096}, {"mc", 96, 1, 480}};

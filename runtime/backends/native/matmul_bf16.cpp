@@ -70,10 +70,7 @@ int64_t workspace(const sl_problem* p) {
 
 void tune(const sl_problem* p, int64_t* values) {
   const GemmChoice c = choice(p);
-  values[0] = c.mr;
-  values[1] = c.nr;
-  values[2] = c.kc;
-  values[3] = c.mc;
+  putBlocks(c, values);
   values[4] = 2;
 }
 

@@ -76,6 +76,14 @@ struct GemmChoice {
   Prefetch prefetch;
 };
 
+/// Writes the first tunables of the families on gemm's micro-kernel: mr, nr, kc, mc.
+inline void putBlocks(const GemmChoice& c, int64_t* values) {
+  values[0] = c.mr;
+  values[1] = c.nr;
+  values[2] = c.kc;
+  values[3] = c.mc;
+}
+
 /// Blocks for the tile that `c` has.
 inline GemmChoice withGemmBlocks(GemmChoice c, int64_t m, int64_t n, int64_t k,
                                  int64_t elementBytes, const Machine& machine) {

@@ -163,15 +163,37 @@ def test_a_tensor_that_is_no_buffer_is_overwritten() -> None:
 @pytest.mark.parametrize(
     "model,text",
     [
-        (lambda x: x.exp()[:1].expand(3).index_copy_(0, torch.tensor([1]), x[:1]), "elements share memory"),
+        (lambda x: x.exp().expand(2, 3).index_put_((torch.tensor([0, 1]),), torch.stack((x, x + 1))), "several values for elements that share"),
+        (lambda x: x.exp().expand(2, 3).index_put_((torch.tensor([0, 1]),), x[0], accumulate=True), "several values for elements that share"),
+        (lambda x: x.exp().expand(2, 3)[1].as_strided((2,), (1,)).zero_(), "as_strided.*whose elements share"),
         (lambda x: x.exp().as_strided((2, 2), (1, 1)).zero_(), "as_strided"),
         (lambda x: (y := x.exp(), y.resize_(6), y.add_(1))[0], "own shape or storage"),
     ],
-    ids=["expanded", "as_strided", "resized"],
+    ids=["several values", "sums", "as_strided of expanded", "as_strided", "resized"],
 )  # fmt: skip
 def test_writes_that_are_no_values(model: Any, text: str) -> None:
     with pytest.raises(UnsupportedError, match=text):
         capture(model, (torch.randn(3),))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda v, x: v.add_(1), lambda v, x: v[1:3].mul_(2), lambda v, x: v[:, 1].relu_(), lambda v, x: v.diagonal()[:1].expand(2).neg_(),
+        lambda v, x: v.fill_(x[0]), lambda v, x: v.copy_(x), lambda v, x: v.__setitem__(slice(None), 9.0),
+        lambda v, x: v.index_copy_(0, torch.tensor([1]), x[None]), lambda v, x: v.index_add_(0, torch.tensor([1]), x[None]),
+        lambda v, x: v.scatter_(0, torch.zeros(1, 3, dtype=torch.int64), x[None]), lambda v, x: v.masked_scatter_(v > 0, v.clone()),
+        lambda v, x: v.put_(torch.tensor([0]), x[:1]), lambda v, x: v.bernoulli_(0.5),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("of", [lambda x: x * 2, lambda x: x], ids=["own", "input"])
+def test_a_write_to_elements_that_share_memory(write: Any, of: Any) -> None:
+    """Eager refuses it, and so does capture."""
+    model = lambda x: (write(of(x).expand(4, 3), x), x + 1)[1]  # noqa: E731
+    with pytest.raises(RuntimeError, match="single memory location"):
+        model(torch.rand(3))
+    with pytest.raises(UserError, match=r"share memory \(expand\), which eager refuses too|single memory location"):
+        capture(model, (torch.rand(3),))
 
 
 def test_python_control_flow_on_data() -> None:

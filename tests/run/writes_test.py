@@ -182,6 +182,103 @@ _MODELS: dict[str, tuple[Any, Callable[[], Tensor]]] = {
 }  # fmt: skip
 
 
+#: Writes to a view [4, 3] whose rows are the same memory, beside a mask [4, 3] and values [4, 3]: of one row, or of one value.
+_TO_EXPANDED: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
+    "a row": lambda v, m, x: v[1].add_(1),
+    "a row of others": lambda v, m, x: v[-1].copy_(x[0]),
+    "a row by assignment": lambda v, m, x: v.__setitem__(1, 9.0),
+    "rows, of which there is one": lambda v, m, x: v[1:2].mul_(2),
+    "no rows": lambda v, m, x: v[1:1].mul_(2),
+    "a cell": lambda v, m, x: v[2, 1].mul_(5),
+    "a part of a row": lambda v, m, x: v[2:3, 1:].mul_(5),
+    "every second of a row": lambda v, m, x: v[2, ::2].mul_(5),
+    "the diagonal": lambda v, m, x: v.diagonal().mul_(2),
+    "the diagonal below": lambda v, m, x: v.diagonal(-1).mul_(2),
+    "the diagonal above": lambda v, m, x: v.diagonal(1).add_(3),
+    "a diagonal of the transpose": lambda v, m, x: v.t().diagonal(1).add_(3),
+    "a permutation": lambda v, m, x: v.permute(1, 0)[1:, 2].mul_(3),
+    "one of several views": lambda v, m, x: v.unbind(1)[2][1].mul_(3),
+    "one part": lambda v, m, x: v.split(1)[2].mul_(3),
+    "a shape of a row": lambda v, m, x: v[1].view(3, 1)[1].mul_(3),
+    "a shape of the rows": lambda v, m, x: v.unflatten(0, (2, 2))[1, 0].mul_(3),
+    "expanded twice": lambda v, m, x: v.unsqueeze(0).expand(2, 4, 3).view(2, 2, 2, 3)[1, 0, 1].mul_(2),
+    "a part that is expanded": lambda v, m, x: v[1, 1:2].expand(5)[2].mul_(3),
+    "bits": lambda v, m, x: v[1].view(torch.int32).add_(1),
+    "two writes": lambda v, m, x: (v[0].mul_(2), v[3].add_(v[1])),
+    "one value": lambda v, m, x: v.fill_(2),
+    "zero": lambda v, m, x: v.zero_(),
+    "one value in two rows": lambda v, m, x: v[1:3].fill_(2),
+    "one value in a column": lambda v, m, x: v[:, 1].fill_(2),
+    "under a mask": lambda v, m, x: v.masked_fill_(m, 9.0),
+    "under a mask by assignment": lambda v, m, x: v.__setitem__(m, 9.0),
+    "places of shared elements": lambda v, m, x: v.index_fill_(0, torch.tensor([1]), 9.0),
+    "places of own elements": lambda v, m, x: v.index_fill_(1, torch.tensor([1]), 9.0),
+    "a value without dims at places": lambda v, m, x: v.index_fill_(1, torch.tensor([1]), x[0, 0]),
+    "places in both dims": lambda v, m, x: v.__setitem__((torch.tensor([1, 2]), torch.tensor([0, 2])), 9.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _TO_EXPANDED)
+@pytest.mark.parametrize("of", [lambda x: x * 2, lambda x: x, lambda x: x[1]], ids=["own", "input", "part of an input"])
+@pytest.mark.filterwarnings("ignore:Use of .* on expanded tensors is deprecated")
+def test_a_write_to_an_expanded_tensor(name: str, of: Callable[[Tensor], Tensor]) -> None:
+    """The element that all rows share is overwritten: seen in every row, in what is expanded, and in views from before."""
+
+    def model(x: Tensor, mask: Tensor, values: Tensor) -> tuple[Tensor, ...]:
+        whole = of(x)
+        view = whole[:1].expand(4, 3) if whole.dim() == 2 else whole.expand(4, 3)
+        copied, part = view * 1, view[2]
+        _TO_EXPANDED[name](view, mask, values)
+        return view + 1, copied, part * 2, whole * 1
+
+    check(model, (torch.rand(2, 3), torch.rand(4, 3) > 0.5, torch.rand(4, 3)))
+
+
+def _rows(x: Tensor) -> Tensor:
+    """Three rows that are the same memory."""
+    return x.expand(3, 5)
+
+
+class _Repeated(nn.Module):
+    """A buffer whose rows are the same memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("n", _rows(torch.zeros(5)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.n[1].add_(x[0])
+        return self.n * 2
+
+
+def test_a_buffer_with_strides_of_0() -> None:
+    check(_Repeated(), (_square(),), calls=[(_square(),), (_square(),)])
+
+
+@pytest.mark.parametrize(
+    "write", [lambda x: x[1].add_(1), lambda x: x.fill_(2), lambda x: x.view(3, 5, 1)[2, 1:].mul_(3)]
+)
+def test_an_input_with_strides_of_0(write: Callable[[Tensor], Any]) -> None:
+    model = lambda x: (write(x), x * 2)[1]  # noqa: E731
+    eager, mine = torch.arange(5.0), torch.arange(5.0)
+    compiled = sl.compile(model, (_rows(torch.arange(5.0)),))
+    assert torch.equal(compiled(_rows(mine)), model(_rows(eager))) and torch.equal(mine, eager)
+
+
+def test_an_expanded_tensor_of_named_sizes() -> None:
+    rows = torch.export.Dim("rows", min=2, max=9)
+
+    def model(x: Tensor) -> Tensor:
+        v = x[0].expand(x.shape)
+        v[1].add_(1)
+        w = x.unsqueeze(0).expand(4, *x.shape)
+        w[2].mul_(3)
+        w[1].view(-1)[2:].add_(1)
+        return v + w.sum(0)
+
+    check(model, (_square(),), calls=[(torch.randn(2, 5),), (torch.randn(9, 5),)], dynamic_shapes=({0: rows},))
+
+
 @pytest.mark.parametrize("name", _MODELS)
 def test_as_values(name: str) -> None:
     model, draw = _MODELS[name]

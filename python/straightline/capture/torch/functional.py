@@ -20,6 +20,7 @@ import torch
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils import _pytree as pytree
 
 from straightline.capture.graph_builder import Reject
@@ -40,8 +41,14 @@ from straightline.capture.torch.importer import (
     nested_attribute,
     raise_if_unsupported,
 )
+from straightline.capture.torch.shared_elements import (
+    ONE_VALUE,
+    DistinctView,
+    has_shared_elements,
+    is_refused_by_eager,
+)
 from straightline.capture.torch.views import named_arguments, op_name, parts_of_view, same_sizes, written_through
-from straightline.errors import InternalError
+from straightline.errors import InternalError, UserError
 
 _aten = torch.ops.aten
 _DROPOUTS = frozenset(
@@ -192,7 +199,7 @@ class _Rewriter:
                 self._values[node] = self._placeholder(node)
             else:
                 self._values[node] = self._run_node(node)
-        updates = {memory.name: self._memories[memory.name].node for memory in self._written if memory.name}
+        updates = {memory.name: self._read(self._memories[memory.name]) for memory in self._written if memory.name}
         self._graph.output((*updates.values(), *results))
         for node in reversed(self._graph.nodes):
             if not (node.users or has_effect(node)):
@@ -210,8 +217,20 @@ class _Rewriter:
             return made
         name = self._same.get(node.name, node.name)
         if name not in self._memories:
-            self._memories[name] = View(Memory(name), made, node.meta["val"])
+            self._memories[name] = self._memory(name, node, made, node.meta["val"])
         return self._memories[name]
+
+    def _memory(self, name: str, node: Node, made: Node, fake: torch.Tensor) -> View:
+        """What the caller gives: `made` stands for `node`. A tensor with strides of 0 that may be written is one expanded."""
+        whole = View(Memory(name), made, fake)
+        if not has_shared_elements(fake) or not (self._exact is None or node in self._exact):
+            return whole
+        for dim, stride in enumerate(fake.stride()):
+            if isinstance(stride, int) and stride == 0:
+                part = self._valued(_aten.slice.Tensor, (whole, dim, 0, 1), {})
+                whole = View(whole.memory, part.node, part.fake)
+        sizes = list(fake.shape)
+        return self._view(whole, made, fake, (_aten.expand.default, (sizes,), {}))
 
     def _run_node(self, node: Node) -> Any:
         if node.op == "get_attr":
@@ -247,7 +266,9 @@ class _Rewriter:
         made.meta = dict(node.meta)
         if not isinstance(value, torch.Tensor):
             return made
-        return self._memories.setdefault(name, View(Memory(name), made, node.meta.get("val", value)))
+        if name not in self._memories:
+            self._memories[name] = self._memory(name, node, made, node.meta.get("val", value))
+        return self._memories[name]
 
     def _inlined(self, node: Node) -> Any:
         """A higher-order op whose graph stands in place."""
@@ -452,6 +473,9 @@ class _Rewriter:
         form = _without_writing(op)
         if form is None and is_composite(op):
             return self._parts(op, args, kwargs)
+        shared = next((view for view in targets.values() if has_shared_elements(view.fake)), None)
+        if shared is not None:
+            return self._write_shared(op, form, given, shared)
         if form is None:
             return self._updated(op, args, kwargs, fake, targets)
         taken = {a.name for a in form._schema.arguments}
@@ -469,6 +493,54 @@ class _Rewriter:
             return self._parts(op, args, kwargs)
         fake = run_fake(self._mode, op, self._fakes(args), self._fakes(kwargs))
         return self._recorded_call(op, args, kwargs, fake)
+
+    def _write_shared(self, op: Op, form: Op | None, given: Mapping[str, Any], view: View) -> View:
+        """A write to a view some elements of which share memory: eager lets few ops do so."""
+        value = next((given[name] for name in ("value", "values") if name in given), 0)
+        is_one = not isinstance(value, View) or statically_known_true(value.fake.numel() == 1)
+        if form is None or op not in ONE_VALUE or not is_one or given.get("accumulate"):
+            if is_refused_by_eager(op, view.fake):
+                raise UserError(
+                    f"{op}({described(view.node)}) at {location_of(self._template)} writes to elements that share memory "
+                    "(expand), which eager refuses too: write to a clone, or before expand"
+                )
+            raise Reject("several values for elements that share memory (expand)", "a write to its clone")
+        distinct = self._distinct(view)
+        if "mask" in given or "index" in given or "indices" in given:
+            new = self._where_written(form, given, view, distinct, value)
+        else:
+            new = distinct.values(self._valued(form, tuple(given.values()), {}))
+        self._overwrite(distinct.base, new)
+        return view
+
+    def _where_written(
+        self, form: Op, given: Mapping[str, Any], view: View, distinct: DistinctView, value: View | float
+    ) -> View:
+        """What the op makes of the elements without repetitions: `value` where it overwrites any that is the same element.
+
+        The op itself says which it overwrites: it writes True to flags.
+        """
+        flags = self._valued(_aten.zeros_like.default, (view,), {"dtype": torch.bool})
+        true: Any = True
+        if form is _aten.index_put.default:
+            true = self._valued(_aten.ones.default, ([],), {"dtype": torch.bool, "device": view.fake.device})
+        elif isinstance(value, View):
+            form = form._overloadpacket.int_Scalar if "index" in given else form._overloadpacket.Scalar
+        taken = {**given, "self": flags, "value": true, "values": true}
+        written = self._valued(form, tuple(taken[a.name] for a in form._schema.arguments), {})
+        fill = _aten.masked_fill.Scalar
+        if isinstance(value, View):
+            fill = _aten.masked_fill.Tensor
+            value = self._valued(_aten.reshape.default, (value, []), {})
+        return self._valued(fill, (distinct.base, distinct.any(written), value), {})
+
+    def _distinct(self, view: View) -> DistinctView:
+        """The view of the same memory that has each element once."""
+        chain = [view, *_wholes(view)]
+        distinct = DistinctView(chain[-1], lambda op, *args: self._valued(op, args, {}))
+        for whole, part in itertools.pairwise(reversed(chain)):
+            distinct.follow(part.op, part.rest, part.kwargs, whole.fake, part.fake)
+        return distinct
 
     def _updated(self, op: Op, args: Any, kwargs: Any, fake: Any, targets: Mapping[str, View]) -> Any:
         """An op that has no form without writing: a node that gives its results, then the new values of what it overwrites."""
@@ -492,6 +564,11 @@ class _Rewriter:
         """Gives a view, and every tensor that it is a view of, a new value."""
         if not same_sizes(view.fake.shape, new.fake.shape):
             raise Reject(f"a write of {list(new.fake.shape)} to {list(view.fake.shape)}, which changes the size")
+        if any(map(_is_expanded, (view, *_wholes(view)))):
+            if statically_known_true(view.fake.numel() == 0):
+                return
+            distinct = self._distinct(view)
+            view, new = distinct.base, distinct.values(new)
         node = self._read(new)
         if new.fake.dtype != view.fake.dtype:
             node = self._emit(_aten._to_copy.default, (node,), {"dtype": view.fake.dtype}, view.fake)
@@ -519,6 +596,19 @@ class _Rewriter:
             else self._read_all(value)
             for value in values
         )
+
+
+def _wholes(view: View) -> Iterator[View]:
+    """What a view is of, what that is a view of, and so on."""
+    while view.parent is not None:
+        view = view.parent
+        yield view
+
+
+def _is_expanded(view: View) -> bool:
+    """Whether a view repeats elements of its parent."""
+    is_expand = view.op is not None and op_name(view.op) == "expand"
+    return is_expand and not same_sizes(view.fake.shape, view.parent.fake.shape)
 
 
 def _is_call_of(node: Node | None, op: Op) -> bool:

@@ -16,8 +16,9 @@ Op = torch._ops.OpOverload
 OpCall = tuple[Op, tuple[Any, ...], dict[str, Any]]
 
 _aten = torch.ops.aten
-_SAME = frozenset(("alias", "detach", "lift", "lift_fresh"))
-_SHAPES = frozenset(("view", "_reshape_alias", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten"))
+#: Ops whose view has the elements of the whole in their order, with the same sizes and with others.
+SAME = frozenset(("alias", "detach", "lift", "lift_fresh"))
+SHAPES = frozenset(("view", "_reshape_alias", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten"))
 
 
 def op_name(op: Op) -> str:
@@ -61,11 +62,11 @@ def written_through(
         Reject: the op has no such form.
     """
     name, a = op_name(op), named_arguments(op, (None, *rest), kwargs)
-    if name in _SAME:
+    if name in SAME:
         return None
     if name == "view" and "dtype" in a:
         return lambda _, new: (_aten.view.dtype, (new, whole.dtype), {})
-    if name in _SHAPES or (name == "expand" and same_sizes(whole.shape, view.shape)):
+    if name in SHAPES or (name == "expand" and same_sizes(whole.shape, view.shape)):
         return lambda _, new: (_aten.reshape.default, (new, list(whole.shape)), {})
     if name == "permute":
         dims = [dim % whole.dim() for dim in a["dims"]]
@@ -85,8 +86,6 @@ def written_through(
         return lambda _, new: (_aten.view_as_complex.default, (new,), {})
     if name == "view_as_complex":
         return lambda _, new: (_aten.view_as_real.default, (new,), {})
-    if name == "expand":
-        raise Reject("a write to a tensor whose elements share memory (expand)", "a write to its clone")
     raise Reject(f"a write to a view that {op} made", "a write to a slice, a selection, a reshape or a permutation")
 
 

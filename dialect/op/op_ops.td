@@ -13,5 +13,6 @@ include "dialect/op/op_indexing.td"
 include "dialect/op/op_recurrent.td"
 include "dialect/op/op_control.td"
 include "dialect/op/op_aten.td"
+include "dialect/op/op_external.td"
 
 #endif  // STRAIGHTLINE_OP_OPS_TD

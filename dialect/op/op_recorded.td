@@ -8,10 +8,10 @@ include "dialect/op/op_dialect_base.td"
 
 def Op_KernelChoiceAttr : AttrDef<Op_Dialect, "KernelChoice"> {
   let mnemonic = "kernel_choice";
-  let summary = "the kernel chosen for a fusion";
+  let summary = "the kernel chosen for a fusion or an external op";
   let description = [{
-    `op.kernel = #op.kernel_choice<kernel = "native.gemm", why = "native.gemm: estimated 2.10 us">` on an op.fusion. select-kernels
-    and group-products record it; the lowering reads it.
+    `op.kernel = #op.kernel_choice<kernel = "native.gemm", why = "native.gemm: estimated 2.10 us">` on an op.fusion or op.external.
+    select-kernels, group-products and select-external-kernels record it; the lowering reads it.
 
     - `key`: the problem of a contraction of fixed sizes, by which measured choices are looked up
     - `estimated`: the kernel that the estimates choose, where a measured choice replaced it

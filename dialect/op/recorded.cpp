@@ -20,7 +20,8 @@ namespace {
 constexpr llvm::StringLiteral kKernel = "op.kernel", kLayout = "op.layout", kStrides = "op.strides",
                               kLiveParameters = "op.live_parameters", kName = "op.name",
                               kTie = "op.tie", kAlias = "op.alias", kTarget = "op.target",
-                              kOptions = "op.options", kResidentBytes = "op.resident_bytes";
+                              kOptions = "op.options", kResidentBytes = "op.resident_bytes",
+                              kRefusals = "op.refusals";
 
 constexpr llvm::StringLiteral kState = "state:", kInput = "input:";
 
@@ -32,10 +33,23 @@ bool isPrepared(Operation* op) { return op->hasAttr(kPrepare); }
 void setPrepared(Operation* op) { op->setAttr(kPrepare, UnitAttr::get(op->getContext())); }
 void clearPrepared(Operation* op) { op->removeAttr(kPrepare); }
 
-KernelChoiceAttr kernelChoiceOf(FusionOp fusion) {
-  return fusion->getAttrOfType<KernelChoiceAttr>(kKernel);
+KernelChoiceAttr kernelChoiceOf(Operation* op) {
+  return op->getAttrOfType<KernelChoiceAttr>(kKernel);
 }
-void setKernelChoice(FusionOp fusion, KernelChoiceAttr choice) { fusion->setAttr(kKernel, choice); }
+void setKernelChoice(Operation* op, KernelChoiceAttr choice) { op->setAttr(kKernel, choice); }
+
+llvm::StringRef refusalsOf(Operation* op) {
+  auto refusals = op->getAttrOfType<StringAttr>(kRefusals);
+  return refusals ? refusals.getValue() : llvm::StringRef();
+}
+void addRefusals(Operation* op, llvm::StringRef refusals) {
+  const llvm::StringRef before = refusalsOf(op);
+  if (before.contains(refusals)) {
+    return;  // of a pass that has run before
+  }
+  const std::string all = before.empty() ? refusals.str() : (before + "; " + refusals).str();
+  op->setAttr(kRefusals, StringAttr::get(op->getContext(), all));
+}
 
 LayoutAttr layoutOf(Operation* op) { return op->getAttrOfType<LayoutAttr>(kLayout); }
 void setLayout(Operation* op, llvm::ArrayRef<int64_t> order, llvm::ArrayRef<int64_t> border) {
@@ -266,7 +280,8 @@ llvm::StringRef writtenNow(llvm::StringRef name) {
 llvm::StringRef expectedOf(llvm::StringRef name) {
   return llvm::StringSwitch<llvm::StringRef>(name)
       .Case(kPrepare, "a unit attribute")
-      .Case(kKernel, "#op.kernel_choice on an op.fusion")
+      .Case(kKernel, "#op.kernel_choice on an op.fusion or op.external")
+      .Case(kRefusals, "a string on an op of this dialect")
       .Case(kLayout, "#op.layout with an entry a dim on an op with one result")
       .Case(kStrides, "#op.dims on an op.parameter or op.state")
       .Case(kLiveParameters, "a unit attribute of a function")
@@ -290,7 +305,10 @@ bool isAsExpected(Operation* op, llvm::StringRef name, Attribute value) {
     return llvm::isa<UnitAttr>(value);
   }
   if (name == kKernel) {
-    return llvm::isa<FusionOp>(op) && llvm::isa<KernelChoiceAttr>(value);
+    return llvm::isa<FusionOp, ExternalOp>(op) && llvm::isa<KernelChoiceAttr>(value);
+  }
+  if (name == kRefusals) {
+    return llvm::isa<OpDialect>(op->getDialect()) && llvm::isa<StringAttr>(value);
   }
   if (name == kLayout) {
     return isLayoutOf(op, value);
@@ -332,7 +350,8 @@ llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation,
     return operation->emitError()
            << "attribute '" << name
            << "' is not one of an operation's: op.prepare, op.kernel, op.layout, op.strides, "
-              "op.live_parameters, op.target, op.options, op.resident_bytes and op.candidates are "
+              "op.refusals, op.live_parameters, op.target, op.options, op.resident_bytes and "
+              "op.candidates are "
               "(op_c1)";
   }
   if (!isAsExpected(operation, name, attribute.getValue())) {

@@ -28,9 +28,14 @@ bool isPrepared(mlir::Operation* op);
 void setPrepared(mlir::Operation* op);
 void clearPrepared(mlir::Operation* op);
 
-/// op.kernel: the kernel chosen for a fusion; null: none.
-KernelChoiceAttr kernelChoiceOf(FusionOp fusion);
-void setKernelChoice(FusionOp fusion, KernelChoiceAttr choice);
+/// op.kernel: the kernel chosen for an op.fusion or op.external; null: none.
+KernelChoiceAttr kernelChoiceOf(mlir::Operation* op);
+void setKernelChoice(mlir::Operation* op, KernelChoiceAttr choice);
+
+/// op.refusals: why external kernels did not get the op, for `explain`; empty: none was asked.
+llvm::StringRef refusalsOf(mlir::Operation* op);
+/// Behind those that the op has; none is written twice.
+void addRefusals(mlir::Operation* op, llvm::StringRef refusals);
 
 /// op.layout: the memory layout of the op's result; null: the lowering decides.
 LayoutAttr layoutOf(mlir::Operation* op);

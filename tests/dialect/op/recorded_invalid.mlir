@@ -10,7 +10,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error @+1 {{attribute 'op.kernel' of 'op.relu' is #op.kernel_choice<kernel = "a", why = "b">, expected #op.kernel_choice on an op.fusion (op_c4)}}
+  // expected-error @+1 {{attribute 'op.kernel' of 'op.relu' is #op.kernel_choice<kernel = "a", why = "b">, expected #op.kernel_choice on an op.fusion or op.external (op_c4)}}
   %0 = op.relu %x {op.kernel = #op.kernel_choice<kernel = "a", why = "b">} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -18,7 +18,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error @+1 {{attribute 'op.kernel' of 'op.fusion' is "a.one", expected #op.kernel_choice on an op.fusion (op_c4)}}
+  // expected-error @+1 {{attribute 'op.kernel' of 'op.fusion' is "a.one", expected #op.kernel_choice on an op.fusion or op.external (op_c4)}}
   %0 = op.fusion(%x) {family = "pointwise", op.kernel = "a.one"} : (tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%a: tensor<4xf32>):
     op.yield %a : tensor<4xf32>

@@ -8,6 +8,7 @@
 #include "passes/decompose_recurrent.h"
 #include "passes/decompose_transposed_convolution.h"
 #include "passes/passes.h"
+#include "passes/refusals.h"
 #include "passes/value_builder.h"
 #include "passes/widen_half.h"
 
@@ -349,7 +350,9 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     patterns.add<DecomposeAttention>(
         &getContext(),
         [this](op::ScaledDotProductAttentionOp attention) { return staysWhole(attention); });
-    if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns)))) {
+    RefusalKeeper keeper;
+    if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns),
+                                           mlir::GreedyRewriteConfig().setListener(&keeper)))) {
       getOperation().emitError() << "decompose-ops: the rewriting does not come to an end";
       return signalPassFailure();
     }

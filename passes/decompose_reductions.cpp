@@ -14,6 +14,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/PatternMatch.h"
 #include "passes/passes.h"
+#include "passes/refusals.h"
 
 namespace straightline::passes {
 
@@ -165,6 +166,7 @@ struct DecomposeReductionsPass : impl::DecomposeReductionsBase<DecomposeReductio
         mlir::FailureOr<Value> replacement = writeReduction(&operation, builder);
         failedHere |= failed(replacement);
         if (succeeded(replacement) && *replacement) {
+          keepRefusals(&operation, *replacement);
           operation.getResult(0).replaceAllUsesWith(*replacement);
           operation.erase();
         }

@@ -2,6 +2,7 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/passes.h"
 #include "passes/phase.h"
+#include "passes/refusals.h"
 #include "passes/value_builder.h"
 
 namespace straightline::passes {
@@ -142,7 +143,9 @@ struct FoldBatchNormPass : impl::FoldBatchNormBase<FoldBatchNormPass> {
     mlir::RewritePatternSet patterns(&getContext());
     patterns.add<FoldIntoConvolution, FoldIntoLinear>(&getContext(), /*benefit=*/2);
     patterns.add<UnfoldedBatchNorm>(&getContext(), /*benefit=*/1);
-    if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns)))) {
+    RefusalKeeper keeper;
+    if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns),
+                                           mlir::GreedyRewriteConfig().setListener(&keeper)))) {
       getOperation().emitError() << "fold-batch-norm: the rewriting does not come to an end";
       signalPassFailure();
     }

@@ -109,7 +109,7 @@ class KernelSelector {
         constraints_(constraints) {}
 
   void ask(const sl_kernel_desc& kernel) {
-    if (llvm::StringRef(kernel.op) != asked_.op) {
+    if (llvm::StringRef(kernel.op) != asked_.op || (constraints_.whyNot && !isExternal(kernel))) {
       return;
     }
     const bool isAllowed = !constraints_.route || allows(*constraints_.route, kernel);
@@ -133,6 +133,11 @@ class KernelSelector {
     const bool isPreferred =
         !constraints_.preferred.empty() && constraints_.preferred == kernel.backend;
     preferredWasAsked_ |= isPreferred;
+    if (const std::string why = constraints_.whyNot ? constraints_.whyNot(kernel) : "";
+        !why.empty()) {
+      refuse(kernel, why, isAllowed);
+      return;
+    }
     char reason[256] = "";
     if (const int32_t taken = kernel.accepts(&asked_, reason, sizeof reason); taken != 1) {
       if (taken == 0) {
@@ -171,6 +176,7 @@ class KernelSelector {
                                                         constraints_.route->kernel + " (" +
                                                         constraints_.route->origin + ")"
                                                   : "";
+    choice_.others = others_;
     if (!choice_.kernel && constraints_.route) {
       choice_.why = routed + " cannot be honoured: " +
                     (refusals_.empty() ? "there is no such kernel for it" : refusals_);

@@ -4,6 +4,7 @@
 #ifndef STRAIGHTLINE_PASSES_KERNEL_CHOICE_H
 #define STRAIGHTLINE_PASSES_KERNEL_CHOICE_H
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -72,6 +73,8 @@ struct KernelChoice {
   double costUs = 0;
   /// the winner and its rivals with their costs, the refusals with their reasons
   std::string why;
+  /// what was said of those that were not taken; empty: nothing worth telling
+  std::string others;
 };
 
 /// What overrides the cost of kernels.
@@ -81,6 +84,9 @@ struct SelectionConstraints {
   std::optional<Route> route;  ///< only kernels that it allows may be taken
   uint32_t avoided = 0;        ///< sl_kernel_properties: kernels with one of them are not taken
   llvm::StringRef allowed;     ///< backends that may be taken ("native+onednn"); empty: all
+  /// Only external kernels are asked, and this comes before their `accepts`: why one does not fit,
+  /// or "". Null: all kernels are asked.
+  std::function<std::string(const sl_kernel_desc&)> whyNot = nullptr;
 };
 
 /// What a kernel of a library costs more at the edge of a graph. A capture of its part for an

@@ -48,6 +48,14 @@ llvm::StringRef emittingBackend(llvm::StringRef device) {
   return device;
 }
 
+bool emitsKernels(llvm::StringRef backend) {
+  bool found = false;
+  forEachKernel([&](const sl_kernel_desc& kernel) {
+    found |= backend == kernel.backend && !isExternal(kernel) && kernel.family[0] != '\0';
+  });
+  return found;
+}
+
 namespace {
 
 llvm::StringRef deviceOfBackend(const sl_backend_desc& backend) {

@@ -25,6 +25,9 @@ const sl_kernel_desc* findKernelOfRun(llvm::StringRef symbol);
 /// backend with a device of its own.
 llvm::StringRef emittingBackend(llvm::StringRef device);
 
+/// Whether the backend has kernels of its own that are emitted, not called.
+bool emitsKernels(llvm::StringRef backend);
+
 /// Where the kernels of a backend run: kernel::kHostBackend where it has no device and names none.
 llvm::StringRef deviceOf(llvm::StringRef backend);
 /// The backends whose kernels programs on `device` may use: first the one whose kernels are

@@ -125,6 +125,21 @@ def DecomposeReductions : OpLevelPass<"decompose-reductions", "::mlir::ModuleOp"
   }];
 }
 
+def SelectExternalKernels : KernelPass<"select-external-kernels"> {
+  let summary = "give ops of any kind to external kernels";
+  let description = [{
+    op -> op.external with #op.kernel_choice, where the registry has an external kernel with a calling rule for the op's name whose
+    description fits (types, layouts, operands that are present, attributes) and that accepts it. It is taken where it is estimated to cost
+    less than an emitted kernel for the op by itself, where a route of the module's #op.options names it, and where `prefer` does. A
+    route that leaves none is the user's error. Why kernels did not get an op becomes op.refusals. Left alone: contractions,
+    attention, views, storage, index arithmetic of loops.
+  }];
+  let options = [Option<"freeze", "freeze", "bool", "true", "parameters are constant between two calls of prepare, so that a plan may read them">,
+                 Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">,
+                 Option<"avoid", "avoid", "std::string", "\"\"", "properties of kernels that are never taken, as a+b (kernel_facts.h); empty: none">,
+                 Option<"allow", "allow", "std::string", "\"\"", "backends that kernels may come from, as a+b; empty: all">];
+}
+
 def SelectKernels : KernelPass<"select-kernels"> {
   let summary = "choose a kernel for every contraction";
   let description = [{

@@ -47,13 +47,16 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   // 2. Identities and dead ops first: decompositions below then see each value once.
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
-  // 3. Before any kernel asks for a border: a padded copy of an activation would only be copied
+  // 3. External kernels take whole ops: before anything merges them or takes them apart.
+  manager.addPass(passes::createSelectExternalKernels(
+      {options.freeze, options.prefer, options.avoid, options.allow}));
+  // 4. Before any kernel asks for a border: a padded copy of an activation would only be copied
   //    into a bordered one.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFoldPad());
-  // 4. Before decomposing, because it wants to see batch norms whole; what it cannot fold it writes
+  // 5. Before decomposing, because it wants to see batch norms whole; what it cannot fold it writes
   //    as a multiply-add.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFoldBatchNorm());
-  // 5. Everything without a kernel of its own becomes ops that have one.
+  // 6. Everything without a kernel of its own becomes ops that have one.
   const TargetFacts facts = factsOf(options.target);
   passes::DecomposeOpsOptions decompose;
   decompose.keepAttention = facts.keepAttention;
@@ -62,7 +65,7 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   manager.addNestedPass<mlir::func::FuncOp>(passes::createDecomposeOps(decompose));
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
-  // 6. Behind the widening of 16-bit floats, so that there is one form of a linear.
+  // 7. Behind the widening of 16-bit floats, so that there is one form of a linear.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createQuantizedLinears());
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());

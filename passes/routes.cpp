@@ -7,6 +7,8 @@
 #include "llvm/ADT/StringSet.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OperationSupport.h"
+#include "passes/external_ops.h"
+#include "passes/kernel_facts.h"
 #include "straightline/abi/straightline.h"
 
 namespace straightline {
@@ -62,15 +64,22 @@ std::string whyNoRoute(const Route& route, mlir::MLIRContext* context) {
       mlir::RegisteredOperationName::lookup("op." + route.op, context)) {
     return "";
   }
-  if (op == std::end(kRoutedOps)) {
+  // Emitted kernels and external ones compete for it.
+  const bool isExternal =
+      op == std::end(kRoutedOps) && mayBeExternal(route.op, context) && hasExternalKernel(route.op);
+  if (op == std::end(kRoutedOps) && !isExternal) {
     return whyNoSuchOp(route, context);
   }
+  const llvm::StringRef problem = isExternal ? llvm::StringRef(route.op) : op->problem;
   Names backends, capable, kernels;
   for (int32_t i = 0; i < sl_backend_count(); ++i) {
     const sl_backend_desc* backend = sl_backend_at(i);
     backends.add(backend->name);
+    if (isExternal && emitsKernels(backend->name)) {
+      capable.add(backend->name);
+    }
     for (int32_t k = 0; k < backend->kernel_count; ++k) {
-      if (llvm::StringRef(backend->kernels[k].op) == op->problem) {
+      if (llvm::StringRef(backend->kernels[k].op) == problem) {
         capable.add(backend->kernels[k].backend);
         kernels.add(backend->kernels[k].name);
       }

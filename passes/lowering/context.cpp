@@ -44,7 +44,8 @@ LogicalResult LoweringContext::lowerOp(Operation* op) {
   }
   // Nothing is computed for results without elements; kernels and their costs are made for at
   // least one.
-  if (llvm::isa<op::FusionOp>(op) && llvm::all_of(op->getResults(), [&](Value result) {
+  if (llvm::isa<op::FusionOp, op::ExternalOp>(op) &&
+      llvm::all_of(op->getResults(), [&](Value result) {
         return llvm::is_contained(extentsOf(result), constant(0));
       })) {
     for (Value result : op->getResults()) {
@@ -53,7 +54,14 @@ LogicalResult LoweringContext::lowerOp(Operation* op) {
     return success();
   }
   if (const Rule* rule = rules_.find(op)) {
-    return rule->lower ? rule->lower(op, *this) : success();
+    mlir::Block* block = builder_.getInsertionBlock();
+    const auto end = builder_.getInsertionPoint();
+    Operation* before = end == block->begin() ? nullptr : &*std::prev(end);
+    if (rule->lower && failed(rule->lower(op, *this))) {
+      return failure();
+    }
+    tellRefusals(op, before);
+    return success();
   }
   if (llvm::isa<op::ElementwiseOpInterface>(op)) {
     if (!extentsOf(op->getResult(0)).empty()) {
@@ -68,6 +76,32 @@ LogicalResult LoweringContext::lowerOp(Operation* op) {
                              << " has no lowering to kernels; decompose_ops or a fusion pass "
                                 "probably lacks a case; no rule is registered for "
                              << name;
+}
+
+/// Why external kernels did not get the op, or ops of the fusion, stands with the last kernel that
+/// does its work. `before` is the statement before its own; null: there was none.
+void LoweringContext::tellRefusals(Operation* op, Operation* before) {
+  std::string refusals;
+  op->walk([&](Operation* part) {
+    if (const llvm::StringRef said = op::refusalsOf(part); !said.empty()) {
+      refusals += "; " + said.str();
+    }
+  });
+  if (refusals.empty()) {
+    return;
+  }
+  const auto end = builder_.getInsertionPoint();
+  const auto begin =
+      before ? std::next(before->getIterator()) : builder_.getInsertionBlock()->begin();
+  kernel::LaunchOp last;
+  for (auto statement = begin; statement != end; ++statement) {
+    if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(*statement)) {
+      last = launch;
+    }
+  }
+  if (last) {
+    last.setWhyAttr(builder_.getStringAttr(last.getWhy().value_or("") + refusals));
+  }
 }
 
 LogicalResult LoweringContext::lowerBlock(mlir::Block& block) {

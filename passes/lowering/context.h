@@ -113,13 +113,22 @@ class LoweringContext : public Sizes {
   void fill(mlir::Location loc, mlir::Value buffer, mlir::TypedAttr value, llvm::StringRef op,
             llvm::StringRef why);
   void zeroBorder(mlir::Location loc, mlir::Value buffer);
-  /// A library's kernel as it was chosen: its declaration, its plan in prepare, and the call. The
-  /// last inputs are `constants`, which the plan reads; `attributes` is what it is told.
+  /// A library's kernel as it was chosen: its declaration, its plan in prepare, and the call.
+  /// `attributes` is what it is told.
   struct LibraryKernel {
     const sl_kernel_desc& kernel;
     const Problem& problem;
     const KernelSpec& spec;
   };
+  /// Buffers in the order of the kernel's problem.
+  struct LibraryOperands {
+    llvm::ArrayRef<mlir::Value> inputs;
+    llvm::ArrayRef<bool> isPlanned;  ///< of each input: whether the plan reads it, too
+    llvm::ArrayRef<mlir::Value> outputs;
+  };
+  void callLibrary(mlir::Location loc, const LibraryKernel& chosen, const LibraryOperands& operands,
+                   llvm::ArrayRef<mlir::NamedAttribute> attributes);
+  /// The same with one output, where the last inputs are `constants`, which the plan reads.
   void callLibrary(mlir::Location loc, const LibraryKernel& chosen,
                    llvm::ArrayRef<mlir::Value> inputs, llvm::ArrayRef<mlir::Value> constants,
                    mlir::Value out, llvm::ArrayRef<mlir::NamedAttribute> attributes);
@@ -150,6 +159,7 @@ class LoweringContext : public Sizes {
   bool isSafeInPlace(mlir::Value tensor, mlir::Value storage);
   mlir::Value allocate(mlir::Value tensor);
   kernel::FuncOp kernelOf(const KernelSpec& spec);
+  void tellRefusals(mlir::Operation* op, mlir::Operation* before);
   void yieldInto(mlir::Operation* terminator, llvm::ArrayRef<mlir::Value> places);
   mlir::FailureOr<mlir::Value> scalarIndex(mlir::Location loc, mlir::Value tensor);
 

@@ -13,6 +13,14 @@ using mlir::Value;
 void LoweringContext::callLibrary(mlir::Location loc, const LibraryKernel& chosen,
                                   llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> constants,
                                   Value out, llvm::ArrayRef<mlir::NamedAttribute> attributes) {
+  llvm::SmallVector<bool> isPlanned(inputs.size(), true);
+  std::fill(isPlanned.begin(), isPlanned.end() - constants.size(), false);
+  callLibrary(loc, chosen, {inputs, isPlanned, out}, attributes);
+}
+
+void LoweringContext::callLibrary(mlir::Location loc, const LibraryKernel& chosen,
+                                  const LibraryOperands& operands,
+                                  llvm::ArrayRef<mlir::NamedAttribute> attributes) {
   const sl_kernel_desc& kernel = chosen.kernel;
   mlir::OpBuilder builder(context());
   const mlir::StringAttr plan =
@@ -24,8 +32,6 @@ void LoweringContext::callLibrary(mlir::Location loc, const LibraryKernel& chose
     return builder.getTypeArrayAttr(
         llvm::map_to_vector(values, [](Value value) { return value.getType(); }));
   };
-  llvm::SmallVector<bool> isConstant(inputs.size(), true);
-  std::fill(isConstant.begin(), isConstant.end() - constants.size(), false);
   const sl_problem asked = chosen.problem.view();
   llvm::SmallVector<Value> workspace;
   if (const int64_t bytes = kernel.workspace ? kernel.workspace(&asked) : 0; bytes > 0) {
@@ -39,10 +45,11 @@ void LoweringContext::callLibrary(mlir::Location loc, const LibraryKernel& chose
     described.set("variant", builder.getI64IntegerAttr(asked.variant));
   }
   auto decl = kernel::DeclOp::create(
-      builder, loc, builder.getStringAttr(name), types(inputs),
-      mlir::DenseBoolArrayAttr::get(context(), isConstant), types({out}),
-      builder.getStrArrayAttr({"write"}), types(workspace), builder.getStringAttr(kernel.op),
-      described.getDictionary(context()), builder.getStringAttr(kernel.run_symbol), plan, destroy,
+      builder, loc, builder.getStringAttr(name), types(operands.inputs),
+      mlir::DenseBoolArrayAttr::get(context(), operands.isPlanned), types(operands.outputs),
+      builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(operands.outputs.size(), "write")),
+      types(workspace), builder.getStringAttr(kernel.op), described.getDictionary(context()),
+      builder.getStringAttr(kernel.run_symbol), plan, destroy,
       kernel.can_fail ? builder.getUnitAttr() : mlir::UnitAttr());
   if (targetNamedBy(target_).hasQueue() && chosen.spec.family.empty()) {
     decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(target_.getBackend()));
@@ -54,13 +61,17 @@ void LoweringContext::callLibrary(mlir::Location loc, const LibraryKernel& chose
     builder.setInsertionPoint(parts_.prepare);
     handle = kernel::HandleOp::create(builder, loc, kernel::HandleType::get(context()),
                                       builder.getStringAttr(name), destroy);
-    llvm::SmallVector<Value> early =
-        llvm::map_to_vector(constants, [&](Value constant) { return viewInPrepare(constant); });
+    llvm::SmallVector<Value> early;
+    for (auto [input, isPlanned] : llvm::zip(operands.inputs, operands.isPlanned)) {
+      if (isPlanned) {
+        early.push_back(viewInPrepare(input));
+      }
+    }
     builder.setInsertionPointToEnd(&parts_.prepare.getBody().front());
     kernel::PlanOp::create(builder, loc, callee, early, handle, queue);
   }
   auto call = kernel::CallOp::create(
-      builder_, loc, callee, inputs, mlir::ValueRange{out}, handle, workspace, queue,
+      builder_, loc, callee, operands.inputs, operands.outputs, handle, workspace, queue,
       kernel.whole_team ? mlir::IntegerAttr() : builder.getI64IntegerAttr(1),
       builder.getStringAttr(chosen.spec.op), builder.getStringAttr(chosen.spec.why));
   kernel::setCostUs(call, chosen.spec.costUs);

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gives ops of any kind to external kernels of the registry: an op that one accepts becomes an
+// op.external with the choice (#op.kernel_choice) on it. Runs on ops as they were captured, before
+// anything takes them apart, so that a library sees a group norm, or a softmax of float16, whole.
+// Emitted kernels compete by an estimate of what the op costs as a kernel of its own; a route, or
+// `prefer`, comes before it. Why kernels did not get an op is recorded on the op (op.refusals).
+//
+// Left alone: contractions and attention, for which emitted and external kernels compete in
+// select-kernels and in the lowering; views, which cost nothing; index arithmetic of loops.
+#include <cstdio>
+
+#include "dialect/error_kind.h"
+#include "dialect/op/recorded.h"
+#include "llvm/ADT/StringSet.h"
+#include "passes/contraction_problem.h"
+#include "passes/external_call.h"
+#include "passes/external_ops.h"
+#include "passes/lowering/context.h"
+#include "passes/passes.h"
+
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_SELECTEXTERNALKERNELS
+#include "passes/passes.h.inc"
+
+namespace {
+
+using mlir::Operation;
+using mlir::Value;
+
+/// Parameters that may not change between calls, literals, and views of these: what a plan may
+/// read, whatever later passes do.
+bool isKnownBeforePrepare(Value value, bool freeze) {
+  Operation* maker = value.getDefiningOp();
+  while (maker && maker->hasTrait<op::View>()) {
+    maker = maker->getOperand(0).getDefiningOp();
+  }
+  return maker &&
+         (llvm::isa<op::ConstantOp>(maker) || (freeze && llvm::isa<op::ParameterOp>(maker)));
+}
+
+/// Microseconds that one thread takes for an element that an emitted kernel reads or writes; as the
+/// lowering estimates elementwise kernels, reductions (of two steps) and all others.
+double emittedUsPerElement(Operation* operation) {
+  return llvm::isa<op::ElementwiseOpInterface>(operation) ? 0.0002
+         : llvm::isa<op::ReductionOpInterface>(operation) ? 0.0009
+                                                          : 0.0006;
+}
+
+struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExternalKernelsPass> {
+  using SelectExternalKernelsBase::SelectExternalKernelsBase;
+
+  void runOnOperation() override {
+    const std::optional<uint32_t> avoided = propertiesNamed(avoid);
+    if (!avoided) {
+      emitUserError(getOperation()) << "select-external-kernels: avoid is '" << avoid.getValue()
+                                    << "', valid are " << propertyNames();
+      return signalPassFailure();
+    }
+    llvm::StringSet<> named;
+    forEachKernel([&](const sl_kernel_desc& kernel) {
+      if (isExternal(kernel)) {
+        named.insert(kernel.op);
+      }
+    });
+    llvm::SmallVector<Operation*> asked;
+    getOperation().walk([&](Operation* operation) {
+      if (named.contains(operation->getName().stripDialect()) && mayBeExternal(operation)) {
+        asked.push_back(operation);
+      }
+    });
+    bool isSound = true;
+    for (Operation* operation : asked) {
+      isSound &= succeeded(consider(operation, *avoided));
+    }
+    if (!isSound) {
+      signalPassFailure();
+    }
+  }
+
+ private:
+  /// Where a route names the emitted kernels, no external one is asked.
+  mlir::FailureOr<bool> isRoutedToEmitted(Operation* operation, const Route& route) {
+    if (route.kernel == kFrameworkRoute) {
+      return true;  // capture has done it where the front end knows such ops
+    }
+    if (!emitsKernels(route.kernel)) {
+      return false;
+    }
+    const llvm::StringRef own = emittingBackend(targetOf(getOperation()).getBackend());
+    if (own != route.kernel) {
+      emitUserError(operation) << operation->getName().stripDialect() << ": route " << route.op
+                               << " = " << route.kernel << " (" << route.origin
+                               << ") cannot be honoured: the kernels that are emitted for this "
+                                  "program are of "
+                               << own;
+      return mlir::failure();
+    }
+    return true;
+  }
+
+  Problem problemOf(Operation* operation, const ExternalCall& call) {
+    const lowering::Sizes sizes(getOperation());
+    Problem problem(call.name, targetOf(getOperation()));
+    int32_t dynamic = 0;
+    const auto add = [&](Value value, bool isConstant) {
+      const auto extents = lowering::staticOrDynamic(sizes.extentsOf(value));
+      const auto strides = lowering::staticOrDynamic(sizes.rowMajor(sizes.extentsOf(value)));
+      problem.addOperand(lowering::elementType(value), extents, strides, isConstant);
+      dynamic +=
+          static_cast<int32_t>(llvm::count(extents, SL_DYNAMIC) + llvm::count(strides, SL_DYNAMIC));
+    };
+    for (Value operand : operation->getOperands()) {
+      add(operand, isKnownBeforePrepare(operand, freeze));
+    }
+    for (Value result : operation->getResults()) {
+      add(result, false);
+    }
+    problem.setInputs(static_cast<int32_t>(operation->getNumOperands()));
+    problem.setText("", dynamic);
+    problem.setAtEdge(llvm::any_of(operation->getOperands(), isAtGraphEdge) ||
+                      llvm::any_of(operation->getResults(), isAtGraphEdge));
+    addTold(problem, call.told);
+    return problem;
+  }
+
+  /// What the op is estimated to cost as an emitted kernel of its own; nullopt: devices have no
+  /// such estimate before kernels have grids.
+  std::optional<double> emittedUs(Operation* operation) {
+    const kernel::TargetAttr target = targetOf(getOperation());
+    if (targetNamedBy(target).hasQueue()) {
+      return std::nullopt;
+    }
+    const lowering::Sizes sizes(getOperation());
+    double elements = 0;
+    for (Value value : llvm::concat<Value>(llvm::to_vector(operation->getOperands()),
+                                           llvm::to_vector(operation->getResults()))) {
+      elements += static_cast<double>(sizes.upperBound(sizes.product(sizes.extentsOf(value))));
+    }
+    return elements * emittedUsPerElement(operation) / static_cast<double>(target.getThreads());
+  }
+
+  mlir::LogicalResult consider(Operation* operation, uint32_t avoided) {
+    SelectionConstraints constraints{
+        prefer, routeOf(getOperation(), operation->getName().stripDialect()), avoided, allow};
+    if (constraints.route) {
+      const mlir::FailureOr<bool> isEmitted = isRoutedToEmitted(operation, *constraints.route);
+      if (failed(isEmitted) || *isEmitted) {
+        return isEmitted;
+      }
+    }
+    const ExternalCall call = describeCall(operation);
+    constraints.whyNot = [&](const sl_kernel_desc& kernel) {
+      return whyNotCalled(kernel, operation, call,
+                          [&](Value value) { return isKnownBeforePrepare(value, freeze); });
+    };
+    const Problem problem = problemOf(operation, call);
+    KernelChoice choice = chooseKernel(problem, constraints);
+    if (!choice.kernel && constraints.route) {
+      emitNoKernel(operation, choice, constraints);
+      return mlir::failure();
+    }
+    if (!choice.kernel) {
+      if (!choice.others.empty()) {
+        op::addRefusals(operation, choice.others);
+      }
+      return mlir::success();
+    }
+    const bool isWanted = constraints.route || constraints.preferred == choice.kernel->backend;
+    if (const std::optional<double> emitted = emittedUs(operation)) {
+      char text[64];
+      std::snprintf(text, sizeof text, "; emitted kernels: estimated %.2f us", *emitted);
+      choice.why += text;
+      if (!isWanted && *emitted <= choice.costUs) {
+        op::addRefusals(operation, choice.why);
+        return mlir::success();
+      }
+    }
+    replace(operation, call, choice);
+    return mlir::success();
+  }
+
+  static void replace(Operation* operation, const ExternalCall& call, const KernelChoice& choice) {
+    mlir::OpBuilder builder(operation);
+    auto external =
+        op::ExternalOp::create(builder, operation->getLoc(), operation->getResultTypes(), call.name,
+                               operation->getOperands(), call.told, call.roles);
+    op::setKernelChoice(
+        external, op::KernelChoiceAttr::get(builder.getContext(), choice.kernel->name, choice.why));
+    operation->replaceAllUsesWith(external);
+    operation->erase();
+  }
+};
+
+}  // namespace
+
+}  // namespace straightline::passes

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialect/kernel/recorded.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/Builders.h"
 
 namespace straightline::kernel {
@@ -39,6 +40,106 @@ void setOutsideGraph(DeclOp declaration) {
 bool placesEveryBranch(mlir::ModuleOp module) { return module->hasAttr(kEveryBranch); }
 void setPlacesEveryBranch(mlir::ModuleOp module) {
   module->setAttr(kEveryBranch, mlir::UnitAttr::get(module.getContext()));
+}
+
+//===- where they may stand -------------------------------------------------------------------===//
+
+namespace {
+
+using mlir::Attribute;
+using mlir::NamedAttribute;
+
+bool isStatement(Operation* op) {
+  return op->getParentOfType<RunOp>() || op->getParentOfType<PrepareOp>();
+}
+bool isCall(Operation* op) { return llvm::isa<LaunchOp, CallOp>(op); }
+bool isKernel(Operation* op) { return llvm::isa<FuncOp>(op); }
+bool isDeclaration(Operation* op) { return llvm::isa<DeclOp>(op); }
+bool isModule(Operation* op) { return llvm::isa<mlir::ModuleOp>(op); }
+
+bool isWhole(Attribute value) {
+  auto number = llvm::dyn_cast<mlir::IntegerAttr>(value);
+  return number && number.getType().isInteger(64) && number.getInt() >= 0;
+}
+bool isTime(Attribute value) {
+  auto number = llvm::dyn_cast<mlir::FloatAttr>(value);
+  return number && number.getType().isF64();
+}
+
+template <typename Kind>
+bool isA(Attribute value) {
+  return llvm::isa<Kind>(value);
+}
+
+/// An attribute that passes record: what it is, and on which ops it may stand.
+struct Recorded {
+  llvm::StringLiteral name, place;
+  bool (*mayStandOn)(Operation*);
+  llvm::StringLiteral kind;
+  bool (*isOfKind)(Attribute);
+};
+
+constexpr Recorded kRecorded[] = {
+    {kCostUs, "a statement", isStatement, "an f64", isTime},
+    {kChoice, "a launch or a call", isCall, "a string", isA<mlir::StringAttr>},
+    {kOutsideGraph, "a kernel.decl", isDeclaration, "a unit attribute", isA<mlir::UnitAttr>},
+    {kEveryBranch, "the module", isModule, "a unit attribute", isA<mlir::UnitAttr>},
+    {kRunsOnAttr, "a kernel.decl", isDeclaration, "a string", isA<mlir::StringAttr>},
+    {kBlocksAttr, "a kernel.func", isKernel, "a #kernel.extent", isA<ExtentAttr>},
+    {kThreadsAttr, "a kernel.func", isKernel, "an i64 of at least 0", isWhole},
+    {kClusterAttr, "a kernel.func", isKernel, "an i64 of at least 0", isWhole},
+    {kResidentAttr, "a kernel.func", isKernel, "an i64 of at least 0", isWhole},
+    {kStepAttr, "a statement", isStatement, "an i64 of at least 0", isWhole},
+    {kAfterAttr, "a statement", isStatement, "an array<i64>", isA<mlir::DenseI64ArrayAttr>},
+    {kBranchAttr, "a statement", isStatement, "an i64 of at least 0", isWhole},
+};
+
+/// The known name that differs from `name` in the fewest letters.
+llvm::StringRef nearestTo(llvm::StringRef name) {
+  return llvm::min_element(kRecorded,
+                           [&](const Recorded& a, const Recorded& b) {
+                             return name.edit_distance(a.name) < name.edit_distance(b.name);
+                           })
+      ->name;
+}
+
+}  // namespace
+
+llvm::LogicalResult KernelDialect::verifyOperationAttribute(Operation* op,
+                                                            NamedAttribute attribute) {
+  const llvm::StringRef name = attribute.getName().getValue();
+  const auto* known =
+      llvm::find_if(kRecorded, [&](const Recorded& recorded) { return recorded.name == name; });
+  if (known == std::end(kRecorded)) {
+    return op->emitError() << "attribute '" << name << "' of '" << op->getName()
+                           << "' is not one that passes record; the nearest is '" << nearestTo(name)
+                           << "' (recorded_c1)";
+  }
+  if (!known->mayStandOn(op)) {
+    return op->emitError() << "attribute '" << name << "' stands on '" << op->getName()
+                           << "', expected on " << known->place << " (recorded_c2)";
+  }
+  if (!known->isOfKind(attribute.getValue())) {
+    return op->emitError() << "attribute '" << name << "' of '" << op->getName() << "' is "
+                           << attribute.getValue() << ", expected " << known->kind
+                           << " (recorded_c3)";
+  }
+  return llvm::success();
+}
+
+llvm::LogicalResult KernelDialect::verifyRegionArgAttribute(Operation* op, unsigned, unsigned index,
+                                                            NamedAttribute attribute) {
+  return op->emitError() << "attribute '" << attribute.getName().getValue()
+                         << "' stands on argument #" << index << " of '" << op->getName()
+                         << "', expected on no argument (recorded_c4)";
+}
+
+llvm::LogicalResult KernelDialect::verifyRegionResultAttribute(Operation* op, unsigned,
+                                                               unsigned index,
+                                                               NamedAttribute attribute) {
+  return op->emitError() << "attribute '" << attribute.getName().getValue()
+                         << "' stands on result #" << index << " of '" << op->getName()
+                         << "', expected on no result (recorded_c4)";
 }
 
 }  // namespace straightline::kernel

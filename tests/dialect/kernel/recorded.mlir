@@ -1,0 +1,25 @@
+// RUN: straightline-opt %s | straightline-opt | FileCheck %s
+// Every attribute that passes record, where it may stand.
+!x = !kernel.buffer<4xf32>
+
+// CHECK: module attributes {kernel.every_branch}
+module attributes {kernel.every_branch} {
+  kernel.program @p target(<"cpu", "x86-64-v3", threads = 1>) {
+    kernel.queue @team backend("cpu")
+    kernel.run (%x "x": !x) outs(%y "y": !x) {
+      // CHECK: kernel.launch {{.*}} {kernel.after = array<i64>, kernel.branch = 1 : i64, kernel.choice = "key", kernel.cost_us = 1.500000e+00 : f64, kernel.step = 0 : i64}
+      kernel.launch @k(%x) outs(%y) on @team {kernel.step = 0, kernel.after = array<i64>, kernel.branch = 1, kernel.choice = "key", kernel.cost_us = 1.5 : f64} : (!x) -> !x
+      kernel.return %y : !x
+    }
+  }
+  // CHECK: kernel.func @k
+  // CHECK: attributes {kernel.blocks = #kernel.extent<4>, kernel.cluster = 2 : i64, kernel.resident = 1 : i64, kernel.threads = 128 : i64
+  kernel.func @k(!x) outs(!x) schedule(<"pointwise", shape = {extent = [4], stride = [[1], [1]]}, tune = {rank = 1, inputs = 1}>) ties([])
+      attributes {kernel.blocks = #kernel.extent<4>, kernel.threads = 128, kernel.cluster = 2, kernel.resident = 1}
+      lambda body(%a: f32) {
+    kernel.yield %a : f32
+  }
+  // CHECK: kernel.decl @d
+  // CHECK: run("v_run") attributes {kernel.outside_graph, kernel.runs_on = "cuda"}
+  kernel.decl @d(!x) outs(!x) problem("relu", {}) run("v_run") attributes {kernel.outside_graph, kernel.runs_on = "cuda"}
+}

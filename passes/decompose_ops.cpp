@@ -5,6 +5,7 @@
 #include "dialect/op/recorded.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/decompose_averages.h"
+#include "passes/decompose_patch_convolution.h"
 #include "passes/decompose_recurrent.h"
 #include "passes/decompose_transposed_convolution.h"
 #include "passes/passes.h"
@@ -340,6 +341,7 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
       return targetNamedBy(target).hasKernelFor(problem, target);
     });
     addTransposedConvolutionPatterns(patterns);
+    addPatchConvolutionPatterns(patterns, largestPatchChannels);
     addWidenHalfPatterns(patterns, [this](mlir::Operation* operation) {
       auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(operation);
       return keepHalfProducts &&
@@ -384,7 +386,7 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
         !isOneSize) {
       return false;
     }
-    if (!element.isF32()) {
+    if (!element.isF32() || q.getDimSize(rank - 1) <= largestTf32Head) {
       return true;
     }
     if (!q.isDynamicDim(rank - 2) && rank > 2 && !q.isDynamicDim(rank - 3) &&

@@ -25,7 +25,8 @@ def DecomposeOps : OpLevelPass<"decompose-ops", "::mlir::func::FuncOp"> {
     itself), or lstm_sequence, gru_sequence or rnn_sequence (where the target has a kernel for all steps); group_norm -> reshape and layer_norm;
     adaptive_avg_pool2d -> mean or avg_pool2d; mean, var and layer_norm over named extents -> sums over a number made of these;
     a transposed convolution of static sizes, one group and no dilation -> an ordinary one
-    whose channels are the phases of the stride, interleaved; select -> slice and reshape; select_scatter -> reshape and slice_scatter;
+    whose channels are the phases of the stride, interleaved; a convolution of few channels whose patches do not overlap -> one of
+    1 x 1 (largest-patch-channels); select -> slice and reshape; select_scatter -> reshape and slice_scatter;
     scaled_dot_product_attention -> matmul, softmax, matmul (unless keep-attention); a reduction over other than the trailing
     dims -> the same over a permuted view; products and attention of fixed sizes without elements, or that sum none -> a constant or
     the bias; arithmetic on f16 and bf16 -> the same in f32, rounded once, as PyTorch does it on a
@@ -35,7 +36,11 @@ def DecomposeOps : OpLevelPass<"decompose-ops", "::mlir::func::FuncOp"> {
                  Option<"largestAttention", "largest-attention", "int64_t", "-1",
                         "with keep-attention: above so many multiply-adds attention of many queries in f32 becomes products; -1: never">,
                  Option<"keepHalfProducts", "keep-half-products", "bool", "false",
-                        "leave linear, matmul and attention of f16 and bf16 to kernels that round once">];
+                        "leave linear, matmul and attention of f16 and bf16 to kernels that round once">,
+                 Option<"largestTf32Head", "largest-tf32-head", "int64_t", "0",
+                        "with keep-attention: attention of f32 with heads of at most so many features stays whole">,
+                 Option<"largestPatchChannels", "largest-patch-channels", "int64_t", "0",
+                        "up to so many channels a convolution of patches that do not overlap becomes one of 1 x 1; 0: never">];
 }
 
 def QuantizedLinears : OpLevelPass<"quantized-linears", "::mlir::func::FuncOp"> {

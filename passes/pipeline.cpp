@@ -62,6 +62,10 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   decompose.keepAttention = facts.keepAttention;
   decompose.largestAttention = facts.largestAttention;
   decompose.keepHalfProducts = facts.keepHalfProducts;
+  if (facts.roundsToTf32 && llvm::StringRef(options.tf32).contains("matmul")) {
+    decompose.largestTf32Head = facts.largestTf32Head;
+  }
+  decompose.largestPatchChannels = facts.largestPatchChannels;
   manager.addNestedPass<mlir::func::FuncOp>(passes::createDecomposeOps(decompose));
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());

@@ -12,12 +12,13 @@
 // into weights, and each thread sums `kRun` columns of the result over a share of the keys. The
 // grid has `splits` blocks (a cluster) for every `rows` rows of every head of k: each handles a
 // part of the keys, and they merge their results through each other's shared memory. `depth` is d,
-// rounded up to a multiple of 16 bytes.
+// rounded up to a multiple of 16 bytes. With `held` or `warps` the body is another one
+// (cuda_attention_held.h, cuda_attention_warps.h).
 #ifndef STRAIGHTLINE_KERNELS_CUDA_ATTENTION_H
 #define STRAIGHTLINE_KERNELS_CUDA_ATTENTION_H
 
 #include "straightline/kernels/cuda_attention_held.h"
-#include "straightline/kernels/cuda_tensor_core.h"
+#include "straightline/kernels/cuda_attention_warps.h"
 
 namespace sl {
 namespace attention_detail {
@@ -44,30 +45,6 @@ struct Memory {
   Sum total[Tune.rows];
   Sum factor[Tune.rows];
 };
-
-/// Brings keys [from, from + keys) of one operand to shared memory; zeros beyond the operand. 16
-/// bytes at a time arrive when their group does.
-template <AttentionTune Tune, class T, int PITCH>
-SL_INLINE void fetch(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& source, int64_t d,
-                     int64_t from, int64_t keys, bool inPieces) {
-  constexpr int V = kWholePiece<T>;
-  constexpr int kPieces = Tune.depth / V;
-  SL_NO_UNROLL
-  for (int number = int(threadIdx.x); number < Tune.keys * kPieces; number += Tune.threads) {
-    const int key = number / kPieces;
-    const int at = number % kPieces * V;
-    const bool exists = from + key < keys;
-    const T* line = (exists ? source.line(from + key) : source.first) + at;
-    if (inPieces) {
-      tensor_core::copyLater(&tile[key][at], exists ? line : source.first, exists);
-    } else {
-      SL_UNROLL
-      for (int j = 0; j < V; ++j) {
-        tile[key][at + j] = exists && at + j < d ? line[j] : T{};
-      }
-    }
-  }
-}
 
 /// Scores of one tile of keys.
 template <AttentionTune Tune, class T, class Sum, class M>
@@ -364,7 +341,12 @@ SL_INLINE void attend(const AttentionShape& s, const Epilogue& epilogue, const T
     last = minOf(from + each, last);
   }
   using Tiles = Memory<Tune, T, Sum>;
-  if constexpr (Tune.held > 0) {
+  if constexpr (Tune.warps > 0) {
+    using Shared = WarpsMemory<Tune, T>;
+    __shared__ alignas(16) char bytes[sizeof(Shared)];
+    attendByWarps<Tune, T>(s, *reinterpret_cast<Shared*>(bytes), epilogue, block, from, last, q,
+                           mask, ops, inPieces);
+  } else if constexpr (Tune.held > 0) {
     using Shared = HeldMemory<Tune, T, Sum>;
     __shared__ alignas(
         16) char bytes[sizeof(Shared) > sizeof(Tiles) ? sizeof(Shared) : sizeof(Tiles)];

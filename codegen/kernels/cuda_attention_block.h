@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the problem that a block of attention in CUDA C++ computes, and how a score is scaled
-// and masked; for both bodies of the family.
+// The part of the problem that a block of attention in CUDA C++ computes, how it brings keys and
+// values to shared memory, and how a score is masked; for the bodies of the family.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_ATTENTION_BLOCK_H
 #define STRAIGHTLINE_KERNELS_CUDA_ATTENTION_BLOCK_H
 
-#include "straightline/kernels/cuda_epilogue.h"
+#include "straightline/kernels/cuda_tensor_core.h"
 
 namespace sl::attention_detail {
 
@@ -41,6 +41,30 @@ struct Block {
     return head * (s.h / s.hk) + row / s.s;
   }
 };
+
+/// Brings keys [from, from + keys) of one operand to shared memory; zeros beyond the operand and
+/// beyond d. 16 bytes at a time arrive when their group does.
+template <AttentionTune Tune, class T, int PITCH>
+SL_INLINE void fetch(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& source, int64_t d,
+                     int64_t from, int64_t keys, bool inPieces) {
+  constexpr int V = kWholePiece<T>;
+  constexpr int kPieces = Tune.depth / V;
+  SL_NO_UNROLL
+  for (int number = int(threadIdx.x); number < Tune.keys * kPieces; number += Tune.threads) {
+    const int key = number / kPieces;
+    const int at = number % kPieces * V;
+    const bool exists = from + key < keys && at < d;
+    const T* line = (exists ? source.line(from + key) : source.first) + at;
+    if (inPieces) {
+      tensor_core::copyLater(&tile[key][at], exists ? line : source.first, exists);
+    } else {
+      SL_UNROLL
+      for (int j = 0; j < V; ++j) {
+        tile[key][at + j] = exists && at + j < d ? line[j] : T{};
+      }
+    }
+  }
+}
 
 /// The score of `row` and `key` with scale and masks; -inf where nothing is kept.
 template <AttentionTune Tune, class Sum, class T, class M>

@@ -190,6 +190,9 @@ class AttentionLowering {
     if (firstKeys_) {
       problem_.addAttribute("parts", 2);
     }
+    if (attention_.getQ().getType().getElementType().isF32()) {
+      addTf32(problem_, context_.module(), "matmul");
+    }
     problem_.setAtEdge(llvm::any_of(tensors_, isAtGraphEdge) || (mask_ && isAtGraphEdge(mask_)) ||
                        isAtGraphEdge(attention_.getResult()));
   }

@@ -52,6 +52,9 @@ struct TargetFacts {
   bool keepAttention = true;
   int64_t largestAttention = -1;
   bool keepHalfProducts = false;
+  int64_t largestPatchChannels = 0;
+  /// Of attention whose products may be rounded to TF32.
+  int64_t largestTf32Head = 0;
 
   // How statements run.
   /// Target::estimateUs says what statements cost, not the lowering.

@@ -50,12 +50,17 @@ def _known_to_nvrtc() -> Iterator[None]:
 
 
 def _fits(
-    model: nn.Module, inputs: tuple[torch.Tensor, ...], arch: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+    model: nn.Module,
+    inputs: tuple[torch.Tensor, ...],
+    arch: int,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    routes: dict[str, str] = OWN,
 ) -> str:
     """Compiles for a device of `arch`; no kernel keeps registers in memory or takes more than a processor has. Returns the text."""
     monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(folder))
     with _known_to_nvrtc():
-        compiled = sl.compile(model.eval(), inputs, target=f"cuda:sm_{arch}", routes=OWN)
+        compiled = sl.compile(model.eval(), inputs, target=f"cuda:sm_{arch}", routes=routes)
     threads = {
         name: int(count) for count, name in re.findall(r"^SL_\w*KERNEL\((\d+)[^)]*\) (\w+)\(", compiled.code, re.M)
     }
@@ -97,6 +102,51 @@ def test_half_numbers(
     assert bool(tiles) == (name.startswith(("tiles", "convolution", "gru")))
     for mr, nr, rows, columns, threads in (map(int, tile) for tile in tiles):
         assert rows * columns // (mr * nr) == threads // (1 if arch < 80 and dtype is torch.bfloat16 else 32)
+
+
+class _Attention(nn.Module):
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+@pytest.mark.parametrize("arch", [80, 90, 120])
+@pytest.mark.parametrize(
+    ("dtype", "features"), [(torch.float32, 64), (torch.bfloat16, 64), (torch.bfloat16, 128), (torch.float16, 128)]
+)
+@pytest.mark.parametrize("queries", [33, 5000])
+def test_attention_by_warps(
+    queries: int, features: int, dtype: torch.dtype, arch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Warps that share keys, and warps that do not."""
+    inputs = tuple(torch.randn(1, 4, queries, features).to(dtype) for _ in range(3))
+    matmul = torch.backends.cuda.matmul
+    before, matmul.allow_tf32 = matmul.allow_tf32, True
+    try:
+        code = _fits(
+            _Attention(), inputs, arch, tmp_path, monkeypatch, {"scaled_dot_product_attention": "cuda.attention_warps"}
+        )
+    finally:
+        matmul.allow_tf32 = before
+    assert (".warps = 1," in code) == (queries == 5000)
+
+
+@pytest.mark.parametrize(
+    ("arch", "dtype", "features", "why"),
+    [
+        (75, torch.float16, 64, "the program is for sm_75, needs sm_80 or later"),
+        (90, torch.float32, 64, "operands are float32, needs 16 bits, or float32 with TF32 allowed"),
+        (90, torch.float16, 136, "head size 136, needs at most 128"),
+    ],
+)
+def test_what_attention_by_warps_refuses(arch: int, dtype: torch.dtype, features: int, why: str) -> None:
+    inputs = tuple(torch.randn(1, 2, 16, features).to(dtype) for _ in range(3))
+    with _known_to_nvrtc(), pytest.raises(sl.UserError, match=f"cuda.attention_warps: {why}"):
+        sl.compile(
+            _Attention(),
+            inputs,
+            target=f"cuda:sm_{arch}",
+            routes={"scaled_dot_product_attention": "cuda.attention_warps"},
+        )
 
 
 def _of(linear: nn.Module, rows: int, dtype: torch.dtype) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:

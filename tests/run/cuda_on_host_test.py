@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -532,3 +533,54 @@ def test_numbers_beside_half_tensors(name: str, tmp_path: Path) -> None:
     wide = x.float()
     want = {"x - 0.7 x": wide - 0.7 * (wide * 1.003).bfloat16().float()}.get(name, functions[name](wide)).bfloat16()
     torch.testing.assert_close(got, want, rtol=0, atol=0)
+
+
+class Attend(nn.Module):
+    """Attention with a product behind it, whose result is wanted with the tokens before the heads."""
+
+    def __init__(self, causal: bool) -> None:
+        super().__init__()
+        self.causal = causal
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> Tensor:
+        y = F.scaled_dot_product_attention(q, k, v, *mask, is_causal=self.causal, enable_gqa=q.shape[1] != k.shape[1])
+        return y.transpose(1, 2) * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("number", range(4))
+def test_attention_by_warps(number: int, dtype: torch.dtype, tmp_path: Path) -> None:
+    """Random heads, sizes and masks, also ones that keep nothing of a row. Factors of float32 have 10 bits of mantissa here."""
+    seed = random.randrange(1 << 31)
+    print(f"seed {seed}")
+    pick = random.Random(seed).choice
+    torch.manual_seed(seed)
+    heads, groups, d = (
+        pick([1, 2]),
+        pick([1, 3]),
+        pick([16, 20, 40, 64, *([96, 128] if dtype is not torch.float32 else [])]),
+    )
+    s, t = pick([5, 16, 33, 70]), pick([1, 17, 64, 100, 130])
+    q = torch.randn(1, heads * groups, s, d)
+    k, v = (torch.randn(1, t, heads, d).transpose(1, 2) for _ in "kv")
+    keep = torch.rand(heads * groups, s, t) < 0.3
+    keep[:, s // 2] = False
+    mask: list[Tensor] = pick([[], [keep], [torch.randn(s, t)], [torch.rand(1, t) < 0.5]])
+    given = tuple(x.to(dtype) if x.is_floating_point() else x for x in (q, k, v, *mask))
+    model = Attend(pick([False, True]) and not mask)
+    before, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, True
+    try:
+        compiled = sl.compile(
+            model, given, target="cuda:sm_90", routes={"scaled_dot_product_attention": "cuda.attention_warps"}
+        )
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    (row,) = [row for row in launches_of(compiled) if row["family"] == "attention"]
+    assert ".warps = " in compiled.code and row["backend"] == "cuda", row
+    exact = model(*(x.double() if x.is_floating_point() else x for x in given))
+    got = torch.empty_like(exact, dtype=dtype, memory_format=torch.contiguous_format)
+    run_on_host(compiled, model, given, (got,), tmp_path, "thread" if number == 0 else None)
+    # A score is rounded to 2**-11 of its factors, or a weight to 2**-9 of itself (bfloat16).
+    allowed = {torch.float32: 4e-3, torch.float16: 4e-3, torch.bfloat16: 3e-2}[dtype]
+    error = (got.double() - exact).abs().max() / exact.abs().max().clamp_min(1e-3)
+    assert error < allowed, float(error)

@@ -60,9 +60,12 @@ class CudaTarget final : public Target {
     TargetFacts facts;
     facts.largestAttention = kLargestAttention;
     facts.keepHalfProducts = true;  // tensor cores take them
+    // Kernels for images load 16 bytes of an element's channels: eight of 16-bit floats.
+    facts.largestPatchChannels = 7;
     facts.estimatesStatements = true;
     // Older devices have no such instructions, and torch's flags mean nothing there.
     facts.roundsToTf32 = cudaNumber(target.getCpu()) >= kFirstWithTf32;
+    facts.largestTf32Head = 64;  // of cuda.attention_warps
     facts.multipliesBytes = false;
     facts.packsWeights = false;
     facts.groupsProducts = true;

@@ -496,9 +496,9 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc),
                                 graphStep};
 
 // Copied before main starts from objects that are constant-initialised, as native's are.
-const sl_kernel_desc kKernels[] = {attentionKernel, convolutionKernel,   gemvKernel,
-                                   gemvGroupKernel, groupedMatmulKernel, linearKernel,
-                                   matmulKernel,    transposeKernel};
+const sl_kernel_desc kKernels[] = {attentionKernel, attentionWarpsKernel, convolutionKernel,
+                                   gemvKernel,      gemvGroupKernel,      groupedMatmulKernel,
+                                   linearKernel,    matmulKernel,         transposeKernel};
 
 }  // namespace
 }  // namespace straightline::cuda

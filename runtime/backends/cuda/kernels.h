@@ -10,6 +10,7 @@
 namespace straightline::cuda {
 
 extern const sl_kernel_desc attentionKernel;
+extern const sl_kernel_desc attentionWarpsKernel;
 extern const sl_kernel_desc convolutionKernel;
 extern const sl_kernel_desc gemvKernel;
 extern const sl_kernel_desc gemvGroupKernel;

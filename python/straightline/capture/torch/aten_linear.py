@@ -11,6 +11,7 @@ import torch
 from straightline.capture.builder import Dim, Extent, TensorType
 from straightline.capture.extents import broadcast, product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.torch.fixed_values import CAUSAL, kept_by_mask
 from straightline.capture.torch.importer import NEAREST, Arguments, Importer, converter, training_error
 from straightline.errors import UserError
 
@@ -221,17 +222,29 @@ def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     q, k, v = (ctx.expand(x, (*batch, *x.extents[lead:])) for x in (q, k, v))
     if not isinstance(width, int) or not isinstance(v.extents[-1], int):
         raise Reject("attention over a dynamic head size", "a constant head size")
-    mask = a.attn_mask
+    mask, is_causal = a.attn_mask, bool(a.is_causal)
+    if mask is not None and mask.rank >= 2 and mask.extents[-2:] == (q.extents[-2], k.extents[-2]):
+        kept = _kept(ctx, node)
+        mask = mask if kept is None else None
+        is_causal |= kept == CAUSAL
     if q.rank > 4:
         q, k, v, mask = _of_rank_4(ctx, q, k, v, mask)
     if mask is not None:  # boolean (True attends) or added to the scores
         mask = ctx.expand(mask, (*q.extents[:-1], k.extents[-2]))
     scale = float(a.scale) if a.scale is not None else 1.0 / math.sqrt(width) if width else 1.0
     if width == v.extents[-1]:
-        result = _attend(ctx, q, k, v, mask, bool(a.is_causal), scale)
+        result = _attend(ctx, q, k, v, mask, is_causal, scale)
     else:
-        result = _of_two_widths(ctx, q, k, v, mask, bool(a.is_causal), scale)
+        result = _of_two_widths(ctx, q, k, v, mask, is_causal, scale)
     return ctx.reshape(result, ctx.result_type(node).extents)
+
+
+def _kept(ctx: Importer, node: torch.fx.Node) -> str | None:
+    """Which scores an attention's mask keeps, where it depends on no input. All layers of a model may have the same mask."""
+    mask = node.args[3] if len(node.args) > 3 else node.kwargs["attn_mask"]
+    if mask not in ctx.kept_by_mask:
+        ctx.kept_by_mask[mask] = kept_by_mask(mask)
+    return ctx.kept_by_mask[mask]
 
 
 def _attend(

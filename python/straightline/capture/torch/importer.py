@@ -131,6 +131,8 @@ class Importer(GraphBuilder):
     allows_aten: bool = True
     #: Where the program runs: "cpu", or a device's kind.
     device: str = "cpu"
+    #: What masks of attention keep (`fixed_values`).
+    kept_by_mask: dict[torch.fx.Node, str | None] = field(default_factory=dict)
     #: Ops that the user wants torch to do, with who said so.
     to_aten: Mapping[str, str] = field(default_factory=dict)
     #: Whether a converter is at work, whose ops routes hold for.

@@ -18,6 +18,7 @@
 #include "tools/module_context.h"
 #include "tools/module_parameters.h"
 #include "tools/pipeline_options.h"
+#include "tools/target_facts.h"
 #include "tools/timing.h"
 
 using straightline::Compilation;
@@ -103,6 +104,30 @@ const char* sl_compiler_version(void) {
                                      LLVM_VERSION_STRING + ", host cpu " +
                                      straightline::jit::hostTarget().cpu;
   return version.c_str();
+}
+
+int32_t sl_target_facts(const char* target, sl_text** out, sl_text** error) {
+  return guarded(error, [&] {
+    std::string facts;
+    Failure failure = straightline::targetFacts(viewOf(target).str(), &facts);
+    if (!failure.failed()) {
+      *out = makeText(std::move(facts));
+    }
+    return failure;
+  });
+}
+
+int32_t sl_target_nearest_topk(const char* target, int64_t rows, int64_t count, int64_t k,
+                               int64_t element_bytes, sl_text** out, sl_text** error) {
+  return guarded(error, [&] {
+    std::string nearest;
+    Failure failure =
+        straightline::nearestTopk(viewOf(target).str(), {rows, count, k, element_bytes}, &nearest);
+    if (!failure.failed()) {
+      *out = makeText(std::move(nearest));
+    }
+    return failure;
+  });
 }
 
 int32_t sl_module_parse(const char* text, size_t bytes, const char* name, sl_module** out,

@@ -198,6 +198,16 @@ typedef struct sl_compile_options {
   const sl_internal_options* internal;  ///< NULL: nothing
 } sl_compile_options;
 
+/// What a front end asks of a target ("cpu", "cuda:sm_90"; "": the default one) before it chooses
+/// the ops of a graph: `out` is a JSON object of names and values (tools/target_facts.h), which the
+/// caller releases. User error: there is no such target.
+SL_API int32_t sl_target_facts(const char* target, sl_text** out, sl_text** error);
+
+/// The nearest problem that the target's kernels take of: the first `k` elements, in order, of each
+/// of `rows` rows of `count` elements of `element_bytes` bytes (sort: k == count). Empty: this one.
+SL_API int32_t sl_target_nearest_topk(const char* target, int64_t rows, int64_t count, int64_t k,
+                                      int64_t element_bytes, sl_text** out, sl_text** error);
+
 /// Whether these options can be honoured here, as sl_compile would say it: a user error names the
 /// option, the value given and what is valid. Looks at no module and at no environment.
 SL_API int32_t sl_compile_options_check(const sl_compile_options* options, sl_text** error);

@@ -46,8 +46,28 @@ struct MachineSyntax {
   std::string hint;  ///< what follows the form in the message about one that is wrong
 };
 
+/// What front ends ask of a target before they choose the ops of a graph. A form that the target
+/// does not do, or that the framework does faster there, goes through the framework.
+struct FrontEndFacts {
+  /// Products whose summed dim is a named extent.
+  bool sumsNamedExtents = false;
+  /// Samples of an image between its elements (grid_sample), by a gather for each element around.
+  bool gathersSamples = false;
+  /// Overlapping windows (unfold) that are copied element by element.
+  bool copiesElements = false;
+  /// Convolutions over three dims of few channels with large kernels.
+  bool convolvesFewChannels = false;
+  /// A histogram (histc) compares so many pairs of an element and a bin.
+  int64_t mostComparedPairs = int64_t{1} << 17;
+  /// The framework's own kernels there compute sums and differences of 16-bit floats in float32,
+  /// with numbers beside them as they are; a number that is a tensor is rounded before a product.
+  bool computesHalvesWide = false;
+};
+
 /// What is true of a machine of a target. The defaults are those of a CPU.
 struct TargetFacts {
+  FrontEndFacts frontEnd;
+
   // Ops that decompose-ops leaves whole; the options of that pass say what each means.
   bool keepAttention = true;
   int64_t largestAttention = -1;

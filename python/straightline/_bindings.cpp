@@ -574,6 +574,22 @@ py::dict cacheInfo() {
   return result;
 }
 
+py::str targetFacts(const std::string& target) {
+  sl_text* facts = nullptr;
+  sl_text* error = nullptr;
+  check(sl_target_facts(target.c_str(), &facts, &error), error);
+  return toStr(facts);
+}
+
+py::str nearestTopk(const std::string& target, int64_t rows, int64_t count, int64_t k,
+                    int64_t elementBytes) {
+  sl_text* nearest = nullptr;
+  sl_text* error = nullptr;
+  check(sl_target_nearest_topk(target.c_str(), rows, count, k, elementBytes, &nearest, &error),
+        error);
+  return toStr(nearest);
+}
+
 int32_t optMain(std::vector<std::string> arguments) {
   std::vector<char*> argv;
   for (std::string& argument : arguments) {
@@ -653,6 +669,11 @@ PYBIND11_MODULE(_compiler, m) {
   py::module_::import("atexit").attr("register")(py::cpp_function(&endCompilations));
   m.def("check_options", &checkOptions, "Raises UserError for options that cannot be honoured.");
   m.def("routes_json", &routesOf, "The routes of the options and of the environment, as JSON.");
+  m.def("target_facts_json", &targetFacts, py::arg("target"),
+        "What a front end asks of a target, as JSON.");
+  m.def("nearest_topk", &nearestTopk, py::arg("target"), py::arg("rows"), py::arg("count"),
+        py::arg("k"), py::arg("element_bytes"),
+        "The nearest problem of topk that a target's kernels take; empty: this one.");
   m.def("cache_info", &cacheInfo, "Place, size and counts of the disk cache.");
   m.def("cache_clear", &sl_cache_clear, "Deletes all entries of the disk cache; returns how many.");
   m.def("opt_main", &optMain, py::arg("arguments"),

@@ -90,6 +90,16 @@ def check_options(**options: Any) -> None:
     """Raises UserError for options of `compile` that cannot be honoured; looks at no module and at no environment."""
 
 def routes_json(**options: Any) -> str: ...
+def target_facts_json(target: str) -> str:
+    """What a front end asks of a target ("cpu", "cuda:sm_90"; "": the default one), as a JSON object.
+
+    Raises:
+        UserError: There is no such target.
+    """
+
+def nearest_topk(target: str, rows: int, count: int, k: int, element_bytes: int) -> str:
+    """The nearest problem that a target's kernels take of `k` of `count` elements of each of `rows` rows; empty: this one."""
+
 def cache_info() -> dict[str, Any]: ...
 def cache_clear() -> int: ...
 def opt_main(arguments: Sequence[str]) -> int: ...

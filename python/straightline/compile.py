@@ -276,7 +276,7 @@ def compile(
             machine = processor() if place == "cpu" else _targets.machine(number)
             tuning = Tuning(progress, check_interrupts, chosen.cache, machine, chosen.launch == "stream")
         allows_aten = chosen.allow is None or "aten" in chosen.allow
-        where = _Where(place.partition(":")[0], allows_aten, _to_aten(request))
+        where = _Where(place, allows_aten, _to_aten(request))
         captures = [_Capture(model, *example, dynamic_shapes, where) for example in examples]
         check_interrupts()
         _check_distinct(captures)
@@ -344,7 +344,7 @@ def _request(options: CompileOptions, place: str, number: int = 0) -> dict[str, 
 class _Where(NamedTuple):
     """What capture is told about where ops run."""
 
-    device: str = "cpu"
+    target: str = ""
     allows_aten: bool = True
     #: Ops that stay torch's, each with who said so.
     to_aten: Mapping[str, str] = MappingProxyType({})

@@ -71,7 +71,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
 
 module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
   func.func @refused(%x: tensor<300000xf32> {op.name = "x"}) -> (tensor<2000xf32> {op.name = "v"}, tensor<2000xi64> {op.name = "i"}) {
-    // expected-error@+1 {{takes 2000 of 300000 elements of 'f32'; the nearest supported forms on a device are rows of at most 32768 or k up to 1024}}
+    // expected-error@+1 {{takes 2000 of 300000 elements of 'f32'; the nearest supported forms on a device are rows of at most 32768 elements, or k up to 1024}}
     %v, %i = op.topk %x {dim = 0 : i64, k = 2000 : i64, largest = true} : (tensor<300000xf32>) -> (tensor<2000xf32>, tensor<2000xi64>)
     return %v, %i : tensor<2000xf32>, tensor<2000xi64>
   }

@@ -28,6 +28,9 @@ _TARGETS = ("cpu", "cuda")
         ("passes/lowering/program.h", 'inline constexpr llvm::StringLiteral kTeam = "cpu";'),
         ("passes/targets/cpu/target.cpp", 'return other == "cuda";'),
         ("passes/targets/target.cpp", 'findTarget("cuda")'),
+        ("python/straightline/capture/torch/aten_pools.py", 'if ctx.device == "cpu" and count > 1:'),
+        ("python/straightline/capture/onnx/nodes.py", "if name in ('cuda',):"),
+        ("python/straightline/capture/torch/graph_import.py", '    device: str = "cpu",'),
     ],
 )
 def test_a_name_of_a_target_is_refused(path: str, line: str) -> None:
@@ -44,6 +47,10 @@ def test_a_name_of_a_target_is_refused(path: str, line: str) -> None:
         ("codegen/jit/nvrtc.cpp", "\"; its devices run what target='cuda:sm_90' gives\""),
         ("tools/compilation_test.cpp", '.target = "cpu"'),
         ("runtime/backends/aten/dispatcher_call.cpp", 'value.text == "cpu"'),
+        ("python/straightline/capture/torch/resampling.py", 'torch.arange(size, device="cpu")  # not on "cuda"'),
+        ("python/straightline/capture/torch/literals.py", 'with torch.device("cpu"):'),
+        ("python/straightline/capture/torch/model_check.py", 'if tensor.device.type not in ("cpu", "cuda"):'),
+        ("python/straightline/_targets.py", 'return "cpu"'),
     ],
 )
 def test_what_may_name_a_target(path: str, line: str) -> None:

@@ -15,6 +15,7 @@
 #include "mlir/Parser/Parser.h"
 #include "passes/pipeline.h"
 #include "tools/pipeline_options.h"
+#include "tools/target_facts.h"
 
 namespace straightline {
 namespace {
@@ -184,6 +185,33 @@ TEST_F(TargetTest, OptionsNameItsMachines) {
             "it from 90 on and f from 100 on; simulated:vN, N from 1 to 9");
   options.target = "cpu:x";
   EXPECT_TRUE(checkTarget(options).failed());
+}
+
+TEST_F(TargetTest, FrontEndsAskForFacts) {
+  std::string facts;
+  EXPECT_FALSE(targetFacts("simulated:v3", &facts).failed());
+  EXPECT_EQ(facts, R"({"computes_halves_wide":false,"convolves_few_channels":false,)"
+                   R"("copies_elements":false,"gathers_samples":false,"most_compared_pairs":99,)"
+                   R"("multiplies_bytes":true,"sums_named_extents":true})");
+  facts.clear();
+  EXPECT_FALSE(targetFacts("", &facts).failed());
+  EXPECT_NE(facts.find(R"("most_compared_pairs":131072)"), std::string::npos) << facts;
+  EXPECT_TRUE(targetFacts("abacus", &facts).failed());
+}
+
+TEST_F(TargetTest, FrontEndsAskForTheNearestTopk) {
+  std::string nearest;
+  EXPECT_FALSE(nearestTopk("simulated:v3", {4, 17, 3, 4}, &nearest).failed());
+  EXPECT_EQ(nearest, "rows of at most 16");
+  EXPECT_FALSE(nearestTopk("cuda:sm_90", {4, 300000, 300000, 4}, &nearest).failed());
+  EXPECT_EQ(nearest, "rows of at most 32768 elements");
+  EXPECT_FALSE(nearestTopk("cuda:sm_90", {4, 300000, 2000, 4}, &nearest).failed());
+  EXPECT_EQ(nearest, "rows of at most 32768 elements, or k up to 1024");
+  EXPECT_FALSE(nearestTopk("cuda:sm_90", {4, 300000, 1000, 4}, &nearest).failed());
+  EXPECT_EQ(nearest, "rows of at most 32768 elements, or k up to 1024");  // too many parts
+  EXPECT_FALSE(nearestTopk("cuda:sm_90", {4, 300000, 100, 4}, &nearest).failed());
+  EXPECT_EQ(nearest, "");
+  EXPECT_TRUE(nearestTopk("abacus", {4, 17, 3, 4}, &nearest).failed());
 }
 
 TEST_F(TargetTest, OptionsAreCheckedAgainstTheTarget) {

@@ -3,8 +3,8 @@
 """Checks that #includes respect the layers of ARCHITECTURE.md, and that only a target's folder knows the target by name.
 
 A file of a folder may include only what LAYERS lists for the longest matching prefix of its path. A file of the compiler
-may hold the name of a target as a literal ("cuda") only where NAMES_TARGETS says why. Exit status 1 and one line per
-violation otherwise.
+or of a front end may hold the name of a target as a literal ("cuda") only where NAMES_TARGETS says why. Exit status 1
+and one line per violation otherwise.
 """
 
 from __future__ import annotations
@@ -47,9 +47,16 @@ GUARDED = (
 TARGET_FOLDER = re.compile(r"passes/targets/[^/]+/")
 #: Folders of the compiler: they ask a target (passes/targets/target.h) or the kernel dialect, and compare no names.
 COMPILER = ("dialect/", "passes/", "codegen/", "tools/")
-#: Files of the compiler that may hold the name of a target, and why.
+#: The front ends, in Python: they ask a target by the names of its facts (capture/target_facts.py).
+FRONT_ENDS = "python/straightline/capture/"
+#: Where capture computes constants by torch; no question about the target of the program.
+COMPUTES_ON_HOST = re.compile(r'\bdevice=(["\'])cpu\1|\btorch\.device\((["\'])cpu\2\)')
+#: Files of the compiler and of front ends that may hold the name of a target, and why.
 NAMES_TARGETS = {
     "dialect/kernel/kernel_dialect.h": "kHostBackend: the backend of the team's queue, which every program has",
+    "python/straightline/capture/target_facts.py": "an example of what names a target, in a docstring",
+    "python/straightline/capture/torch/aten_tail.py": "devices in the text of a call of torch (call_text.h)",
+    "python/straightline/capture/torch/model_check.py": "where tensors of a model may be",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 
@@ -78,16 +85,24 @@ def is_test(path: str) -> bool:
 
 def named_targets(path: str, text: str, names: tuple[str, ...]) -> list[str]:
     """Returns one message per literal of a file of the compiler that is the name of a target which is not its own."""
-    if not path.startswith(COMPILER) or path.startswith("codegen/kernels/") or is_test(path) or path in NAMES_TARGETS:
+    is_front_end = path.startswith(FRONT_ENDS)
+    if (
+        not (is_front_end or path.startswith(COMPILER))
+        or path.startswith("codegen/kernels/")
+        or is_test(path)
+        or path in NAMES_TARGETS
+    ):
         return []
     own = TARGET_FOLDER.match(path)
+    whom = "capture/target_facts.py" if is_front_end else "passes/targets/target.h or the kernel dialect"
     found = []
     for number, line in enumerate(text.splitlines(), 1):
-        code = line.partition("//")[0]
+        code = COMPUTES_ON_HOST.sub("", line.partition("#")[0]) if is_front_end else line.partition("//")[0]
         found.extend(
-            f'{path}:{number}: names the target "{name}"; ask passes/targets/target.h or the kernel dialect instead'
+            f'{path}:{number}: names the target "{name}"; ask {whom} instead'
             for name in names
-            if f'"{name}"' in code and (own is None or own.group(0) != f"passes/targets/{name}/")
+            if (f'"{name}"' in code or (is_front_end and f"'{name}'" in code))
+            and (own is None or own.group(0) != f"passes/targets/{name}/")
         )
     return found
 
@@ -124,6 +139,9 @@ def main() -> int:
     for path in listed("*.h", "*.hpp", "*.cpp", "*.c", "*.inc"):
         text = path.read_text(encoding="utf-8", errors="replace")
         problems += violations(str(path), text) + named_targets(str(path), text, names)
+    for path in listed("*.py"):
+        if str(path).startswith(FRONT_ENDS):
+            problems += named_targets(str(path), path.read_text(encoding="utf-8"), names)
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0
 

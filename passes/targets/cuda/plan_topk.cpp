@@ -125,8 +125,9 @@ std::string nearestTopk(const TopkProblem& problem, const CudaArchitecture& devi
   if (cutOf(problem, device).parts != 0) {
     return "";
   }
-  return "rows of at most " + std::to_string(kMostMerged) + " or k up to " +
-         std::to_string(kMostListed / 2);
+  const std::string rows = "rows of at most " + std::to_string(kMostMerged) + " elements";
+  return problem.k == problem.count ? rows
+                                    : rows + ", or k up to " + std::to_string(kMostListed / 2);
 }
 
 TopkPlan planTopk(const TopkProblem& problem, const CudaArchitecture& device) {

@@ -75,6 +75,12 @@ class CudaTarget final : public Target {
     facts.mergesHeadsOfOneQuery = false;
     // cuDNN takes that many, and wants whole keys: a copy costs less than doing without it.
     facts.queriesForWholeKeys = 64;
+    facts.frontEnd = {.sumsNamedExtents = true,
+                      .gathersSamples = true,
+                      .copiesElements = true,
+                      .convolvesFewChannels = true,
+                      .mostComparedPairs = std::numeric_limits<int64_t>::max(),
+                      .computesHalvesWide = true};
     return facts;
   }
 

@@ -61,6 +61,8 @@ class SimulatedTarget final : public Target {
     TargetFacts facts;
     facts.keepAttention = false;
     facts.estimatesStatements = true;
+    facts.frontEnd.sumsNamedExtents = true;
+    facts.frontEnd.mostComparedPairs = 99;
     return facts;
   }
 

@@ -106,9 +106,8 @@ def _scale(ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any, compute:
     is rounded to half first, as `_binary` does; on a device `_is_kept` says when not.)
     """
     number = x if not isinstance(x, Tensor) else y
-    inexact = (
-        compute in _HALF and _is_wider(number, compute) and not (isinstance(number, Tensor) and ctx.device != "cpu")
-    )
+    is_rounded = isinstance(number, Tensor) and ctx.target.supports("computes_halves_wide")
+    inexact = compute in _HALF and _is_wider(number, compute) and not is_rounded
     return _binary(ctx, op, node, x, y, "f32" if inexact else compute)
 
 
@@ -117,7 +116,7 @@ def _is_kept(ctx: Importer, number: Any, alpha: float) -> bool:
 
     Source: TensorIterator and `opmath_symmetric_gpu_kernel_with_scalars` of ATen's CUDA kernels.
     """
-    return ctx.device != "cpu" and (alpha != 1 or not isinstance(number, Tensor))
+    return ctx.target.supports("computes_halves_wide") and (alpha != 1 or not isinstance(number, Tensor))
 
 
 def _is_wider(number: Any, half: str) -> bool:
@@ -148,9 +147,8 @@ def _add_sub(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if dtype == "i1" and op == "add":  # torch adds booleans as a logical or
         return _binary(ctx, "logical_or", node, a.self, a.other, "i1")
     if dtype in _HALF and (a.alpha != 1 or _is_kept(ctx, a.other, a.alpha)):
-        alpha = (
-            a.alpha if ctx.device != "cpu" else _rounded(a.alpha, dtype)
-        )  # eager rounds alpha on the CPU, and the result once
+        # Eager rounds alpha on the CPU, and the result once.
+        alpha = a.alpha if ctx.target.supports("computes_halves_wide") else _rounded(a.alpha, dtype)
         other = ctx.cast(a.other, dtype) if isinstance(a.other, Tensor) else a.other
         return _binary(ctx, op, node, ctx.cast(a.self, dtype), _scaled(ctx, other, alpha, "f32"), "f32")
     return _binary(ctx, op, node, a.self, _scaled(ctx, a.other, a.alpha, dtype), dtype)

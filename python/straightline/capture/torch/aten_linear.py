@@ -65,7 +65,7 @@ def _matmul(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
     needs_native_floats("matmul", x)
     if x.rank > 5:
         raise Reject(f"matmul of rank {x.rank}, native kernels have up to 5", "three batch dims")
-    if ctx.device == "cpu" and not isinstance(x.extents[-1], int):
+    if not ctx.target.supports("sums_named_extents") and not isinstance(x.extents[-1], int):
         raise Reject(
             f"matmul over the named extent {x.extents[-1]}, which only devices have", "products over a static dim"
         )
@@ -146,9 +146,8 @@ def int8_linear(ctx: Importer, x: Tensor, weight: Tensor, node: torch.fx.Node) -
     """The product of x [m, k] of int8 or uint8 and weight [n, k] of int8, summed in int32."""
     if x.dtype not in ("i8", "ui8") or weight.dtype != "i8":
         raise Reject(f"a product of {x.dtype} and {weight.dtype}, native kernels have i8 and i8", "int8 and int8")
-    where = ctx.device
-    if where != "cpu":
-        raise Reject(f"a product of int8 on {where}, native kernels have it on the CPU", "bfloat16 or float16")
+    if not ctx.target.supports("multiplies_bytes"):
+        raise Reject("a product of int8, for which the target has no kernels", "bfloat16 or float16")
     if not all(isinstance(extent, int) and extent > 0 for extent in weight.extents):
         n, k = weight.extents
         raise Reject(f"a product of int8 with n={n} and k={k}", "static sizes of at least 1")
@@ -262,7 +261,7 @@ def _of_two_widths(
 
     Products round scores to the element type, leave rows that see nothing to softmax, and sum over the keys.
     """
-    is_counted = isinstance(k.extents[-2], int) or ctx.device != "cpu"
+    is_counted = isinstance(k.extents[-2], int) or ctx.target.supports("sums_named_extents")
     if mask is None and q.dtype in ("f32", "f64") and is_counted and q.rank >= 3:
         return _products(ctx, q, k, v, is_causal, scale)
     width = max(known(q.extents[-1]), known(v.extents[-1]))

@@ -11,22 +11,13 @@ import torch
 from straightline.capture.builder import TensorType
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, wrap
 from straightline.capture.torch.aten_reduction import reduce
-from straightline.capture.torch.importer import Arguments, Importer, converter
-
-#: Limits of a device (passes/targets/cuda/plan_topk.cpp): the longest row that is merged from sorted parts; for longer
-#: rows the largest k, and how many elements a block selects from, of up to 32 bits and of 64.
-_MOST_MERGED, _MOST_WANTED, _MOST_HELD = 1 << 15, 1024, {False: 16384, True: 8192}
+from straightline.capture.torch.importer import Arguments, Importer, converter, torch_dtype
 
 
-def _check_device(ctx: Importer, what: str, x: Tensor, count: int, k: int) -> None:
-    """Rejects a row that is too long for the two kernels of a device."""
-    if ctx.device == "cpu":
-        return
-    most = _MOST_HELD[x.dtype in ("f64", "i64")]
-    if count > _MOST_MERGED and (k > _MOST_WANTED or -(-count // most) > most // k):
-        nearest = f"rows of at most {_MOST_MERGED} elements" + (
-            f", or k up to {_MOST_WANTED}" if what == "topk" else ""
-        )
+def _check_row(ctx: Importer, what: str, x: Tensor, count: int, k: int) -> None:
+    """Rejects a row that is too long for the target's kernels."""
+    nearest = ctx.target.nearest_topk(count, k, torch_dtype(x.dtype).itemsize)
+    if nearest:
         raise Reject(f"{what} of {k} out of rows of {count} elements of {x.dtype} on a device", nearest)
 
 
@@ -43,7 +34,7 @@ def _first(ctx: Importer, what: str, x: Tensor, dim: int, k: Any, largest: bool)
     extents = (*x.extents[:dim], k, *x.extents[dim + 1 :])
     if k == 0:
         return [ctx.full(0, x.dtype, extents), ctx.full(0, "i64", extents)]
-    _check_device(ctx, what, x, count, k)
+    _check_row(ctx, what, x, count, k)
     types = [TensorType(x.dtype, extents), TensorType("i64", extents)]
     return ctx.emit("topk", [x], types, {"dim": dim, "k": k, "largest": bool(largest)})
 

@@ -43,7 +43,7 @@ def _unfold(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         ]
         apart = ctx.cat(shifted, dim, TensorType(x.dtype, (*before, length, count, *after)))
         return ctx.permute(apart, [*range(dim), *range(dim + 1, x.rank + 1), dim])
-    if ctx.device == "cpu" and step != length and common < _RUN and count > 1:
+    if not ctx.target.supports("copies_elements") and step != length and common < _RUN and count > 1:
         raise Reject(f"unfold of {length} by {step}, element by element", f"a common divisor of at least {_RUN}")
     used = (count - 1) * step + length
     x = ctx.slice(x, dim, 0, used, used)

@@ -14,8 +14,6 @@ from straightline.capture.torch.importer import Arguments, Importer, converter
 
 _BILINEAR, _NEAREST, _BICUBIC = 0, 1, 2
 _ZEROS, _BORDER, _REFLECTION = 0, 1, 2
-#: More comparisons than this take longer than torch's one pass over the elements.
-_MAX_COMPARISONS = 1 << 17
 
 
 def _of(ctx: Importer, op: str, x: Tensor, y: Any, dtype: str = "") -> Tensor:
@@ -87,7 +85,7 @@ def _grid_sampler(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     type = ctx.result_type(node)
     if type.dtype not in FLOATS:
         raise Reject(f"grid_sampler_2d of {type.dtype}", "floats")
-    if ctx.device == "cpu" and a.interpolation_mode != _NEAREST:
+    if not ctx.target.supports("gathers_samples") and a.interpolation_mode != _NEAREST:
         name, passes = ("bilinear", 4) if a.interpolation_mode == _BILINEAR else ("bicubic", 16)
         raise Reject(f"{name} grid_sampler_2d, which torch does in one pass and native kernels in {passes}", "nearest")
     return _sampled(ctx, a.input, a.grid, type, a.interpolation_mode, a.padding_mode, bool(a.align_corners))
@@ -197,8 +195,9 @@ def _histc(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if not x.type.is_static:
         raise Reject("histc of a dynamic size", "static sizes")
     count = math.prod(map(known, x.extents))
-    if ctx.device == "cpu" and count * a.bins > _MAX_COMPARISONS:
-        raise Reject(f"histc of {count} elements into {a.bins} bins", f"at most {_MAX_COMPARISONS} pairs")
+    most = ctx.target.limit("most_compared_pairs")
+    if count * a.bins > most:  # takes longer than torch's one pass over the elements
+        raise Reject(f"histc of {count} elements into {a.bins} bins", f"at most {most} pairs")
     flat = ctx.cast(ctx.reshape(x, (count,)), "f64" if x.dtype == "f64" else "f32")
     scaled = _of(ctx, "div", _of(ctx, "mul", _of(ctx, "sub", flat, low), float(a.bins)), high - low)
     number = _of(ctx, "minimum", _apply(ctx, "floor", scaled), float(a.bins - 1))

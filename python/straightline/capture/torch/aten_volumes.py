@@ -37,7 +37,7 @@ def convolution3d(
         if how["dilation"] == [1, 1, 1]:
             return _patches(ctx, x, weight, bias, type)
     c, (kd, kh, kw) = known(x.extents[1]), map(known, kernel)
-    if ctx.device == "cpu" and c < 5 and kd > 1 and kh * kw > 36:
+    if not ctx.target.supports("convolves_few_channels") and c < 5 and kd > 1 and kh * kw > 36:
         raise Reject(f"a convolution of {c} channels with a kernel of {kd} x {kh} x {kw}, where torch's is faster")
     is_half = x.dtype in ("f16", "bf16")
     if is_half and how["groups"] != 1 and kd != 1:

@@ -34,6 +34,7 @@ from straightline.capture.builder import Builder, Dense, Extent, Location, Resul
 from straightline.capture.captured import Captured, InputSpec, OutputSpec, SymbolSpec, TiedResult
 from straightline.capture.extents import DEFAULT_MAX
 from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.target_facts import facts_of
 from straightline.capture.text_builder import TextBuilder
 from straightline.capture.torch import (  # noqa: F401  (the families register their converters)
     aten_control,
@@ -192,14 +193,14 @@ def import_graph(
     inputs: Sequence[Any] | None = None,
     builder: Builder | None = None,
     allows_aten: bool = True,
-    device: str = "cpu",
+    target: str = "",
     to_aten: Mapping[str, str] | None = None,
 ) -> Captured:
     """Imports a graph of ATen ops as `source_of_graph` takes it; other arguments and errors are those of `capture`."""
     source = source_of_graph(module, inputs)
     examples = tuple(inputs or [node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"])
     imported = GraphImport(source, builder or TextBuilder(), examples, {}, None, inspect.Signature())
-    return imported.run(allows_aten, device, to_aten or {})
+    return imported.run(allows_aten, target, to_aten or {})
 
 
 def _updates(values: ValueGraph, inputs: Sequence[ExportInput]) -> list[ExportOutput]:
@@ -246,12 +247,14 @@ class GraphImport:
         self._by_storage: dict[tuple[Any, ...], Tensor] = {}
         self._name_by_storage: dict[tuple[Any, ...], str] = {}
 
-    def run(self, allows_aten: bool, device: str, to_aten: Mapping[str, str]) -> Captured:
+    def run(self, allows_aten: bool, target: str, to_aten: Mapping[str, str]) -> Captured:
         """Makes all builder calls and returns the description of the result."""
         source = self._source
         symbols = self._symbols()
         printer = ExtentPrinter({torch_name: spec.name for torch_name, spec in symbols.items()})
-        self._ctx = Importer(self._builder, extents=printer, allows_aten=allows_aten, device=device, to_aten=to_aten)
+        self._ctx = Importer(
+            self._builder, extents=printer, allows_aten=allows_aten, target=facts_of(target), to_aten=to_aten
+        )
         for spec in symbols.values():
             self._builder.symbol(spec.name, spec.min, spec.max)
         inputs = self._inputs()

@@ -16,6 +16,7 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dty
 
 from straightline.capture.builder import Attr, Dense, Dim, Extent, Location, TensorType
 from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor
+from straightline.capture.target_facts import TargetFacts
 from straightline.capture.torch.symbolic_sizes import DEPENDS_ON_DATA, ExtentPrinter
 from straightline.errors import InternalError, UnsupportedError, UserError
 
@@ -129,10 +130,10 @@ class Importer(GraphBuilder):
     following: int = 0
     #: Whether ops without a native form may be called through the framework.
     allows_aten: bool = True
-    #: Where the program runs: "cpu", or a device's kind.
-    device: str = "cpu"
     #: What masks of attention keep (`fixed_values`).
     kept_by_mask: dict[torch.fx.Node, str | None] = field(default_factory=dict)
+    #: What is known of where the program runs.
+    target: TargetFacts = field(kw_only=True)
     #: Ops that the user wants torch to do, with who said so.
     to_aten: Mapping[str, str] = field(default_factory=dict)
     #: Whether a converter is at work, whose ops routes hold for.

@@ -47,7 +47,7 @@ def capture(
     dynamic_shapes: Any = None,
     builder: Builder | None = None,
     allows_aten: bool = True,
-    device: str = "cpu",
+    target: str = "",
     to_aten: Mapping[str, str] | None = None,
 ) -> Captured:
     """Captures a model into `builder` calls.
@@ -59,7 +59,8 @@ def capture(
         dynamic_shapes: as in `torch.export.export`; the names of its `Dim`s name the symbols.
         builder: receives the function; a `TextBuilder` when None.
         allows_aten: whether an op without a native form becomes a call through the framework.
-        device: where the program runs, "cpu" or "cuda"; ops whose kernels there take fewer sizes go through the framework.
+        target: where the program runs, as the compiler names it ("cuda:sm_90"; "" for the default target). What its kernels do
+            not take goes through the framework.
         to_aten: ops that are to go through the framework, each with who said so.
 
     Raises:
@@ -80,7 +81,7 @@ def capture(
             exported = _export(module, tuple(args), kwargs, dynamic_shapes)
         _refuse_hidden_guards(exported, dynamic_shapes)
         source = source_of(exported, _values(exported))
-    return GraphImport(source, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten, device, to_aten or {})
+    return GraphImport(source, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten, target, to_aten or {})
 
 
 # Export ---------------------------------------------------------------------------------------------------------------

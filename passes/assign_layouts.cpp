@@ -2,7 +2,8 @@
 // Chooses the memory order of images [n, c, h, w] and signals [n, c, w], so that no copy between
 // convolutions reorders them. A channels-last kernel's result is channels last, and so is what
 // elementwise ops, pools and convolutions of any layout (depthwise, grouped, transposed) compute
-// from it or a part of it. A value that convolutions read gets the zero border that they need.
+// from it or a part of it, and what concatenations make of such values alone. A value that
+// convolutions read gets the zero border that they need.
 // Attention writes in the order to which its readers permute it. Recorded as op.layout = {order,
 // border} on the op that makes the value; the order lists dims from slowest to fastest.
 //
@@ -96,6 +97,21 @@ Value whole(Value value) {
   return value;
 }
 
+/// Channels last, for images and signals.
+llvm::SmallVector<int64_t> channelsLast(int64_t rank) {
+  return rank == 4 ? llvm::SmallVector<int64_t>{0, 2, 3, 1} : llvm::SmallVector<int64_t>{0, 2, 1};
+}
+
+/// Whether every part of a concatenation lies channels last, so that all can be written in place.
+bool joinsChannelsLast(op::CatOp cat) {
+  return llvm::all_of(cat.getTensors(), [](Value part) {
+    Operation* maker = whole(part).getDefiningOp();
+    const op::LayoutAttr layout = maker ? op::layoutOf(maker) : op::LayoutAttr();
+    const int64_t rank = llvm::cast<RankedTensorType>(part.getType()).getRank();
+    return layout && layout.getOrder() == llvm::ArrayRef<int64_t>(channelsLast(rank));
+  });
+}
+
 struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
   void runOnOperation() override {
     const kernel::TargetAttr target = targetOf(getOperation());
@@ -126,13 +142,12 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
           (llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp>(op) ||
            (fusion && (fusion.getFamily() == "pointwise" || isConvolutionOfAnyLayout(fusion)))) &&
           follows(op);
-      if (!(writes || passesOn) || wantsRowMajor(op->getResult(0))) {
+      auto cat = llvm::dyn_cast<op::CatOp>(op);
+      if (!(writes || passesOn || (cat && joinsChannelsLast(cat))) ||
+          wantsRowMajor(op->getResult(0))) {
         return;
       }
-      const llvm::SmallVector<int64_t> order = type.getRank() == 4
-                                                   ? llvm::SmallVector<int64_t>{0, 2, 3, 1}
-                                                   : llvm::SmallVector<int64_t>{0, 2, 1};
-      op::setLayout(op, order, borderFor(op->getResult(0), target));
+      op::setLayout(op, channelsLast(type.getRank()), borderFor(op->getResult(0), target));
     });
   }
 };

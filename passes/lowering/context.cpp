@@ -5,6 +5,7 @@
 #include "dialect/error_kind.h"
 #include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/SaveAndRestore.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/lowering/scalar_evaluator.h"
 
@@ -42,6 +43,7 @@ LogicalResult LoweringContext::lowerOp(Operation* op) {
   if (isDone(op)) {
     return success();
   }
+  const llvm::SaveAndRestore current(current_, op);
   // Nothing is computed for results without elements; kernels and their costs are made for at
   // least one.
   if (llvm::isa<op::FusionOp, op::ExternalOp>(op) &&

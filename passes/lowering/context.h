@@ -156,6 +156,7 @@ class LoweringContext : public Sizes {
 
  private:
   mlir::Value viewInRun(mlir::Value buffer);
+  mlir::Operation* firstWriter(mlir::Value tensor) const;
   bool isSafeInPlace(mlir::Value tensor, mlir::Value storage);
   mlir::Value allocate(mlir::Value tensor);
   kernel::FuncOp kernelOf(const KernelSpec& spec);
@@ -169,6 +170,7 @@ class LoweringContext : public Sizes {
   TargetFacts facts_;
   mlir::OpBuilder builder_;
   bool inPrepare_ = false;
+  mlir::Operation* current_ = nullptr;  ///< being lowered; the innermost one
   llvm::DenseMap<mlir::Value, mlir::Value> buffers_;
   llvm::DenseMap<mlir::Value, mlir::Value> viewsInRun_;  ///< of views that prepare made
   std::map<std::string, mlir::Value> shared_;

@@ -22,11 +22,20 @@ bool outlivesPrepare(Value tensor) {
 
 }  // namespace
 
+/// The op that writes the first element of `tensor`: the one that makes it or, for a value that is
+/// made of others in their places (a concatenation), the op of the part that is being lowered.
+Operation* LoweringContext::firstWriter(Value tensor) const {
+  Operation* maker = tensor.getDefiningOp();
+  Operation* current = current_ ? maker->getBlock()->findAncestorOpInBlock(*current_) : nullptr;
+  return current && current->isBeforeInBlock(maker) ? current : maker;
+}
+
 /// True when `tensor` may be written into `storage` although it holds a value that is still read:
-/// every reader of the old value stands before the writer, or is the writer itself reading the same
-/// element.
+/// every reader of the old value stands before the first writer, or makes the tensor and reads the
+/// same element or what it leaves as it is.
 bool LoweringContext::isSafeInPlace(Value tensor, Value storage) {
-  Operation* writer = tensor.getDefiningOp();
+  Operation* maker = tensor.getDefiningOp();
+  Operation* writer = firstWriter(tensor);
   llvm::SmallVector<Value> olds;
   for (auto& [value, buffer] : buffers_) {
     if (value != tensor && root(buffer) == root(storage)) {
@@ -47,17 +56,18 @@ bool LoweringContext::isSafeInPlace(Value tensor, Value storage) {
         // the view is bound to the same storage: its users are looked at in their own turn
         continue;
       }
-      if (ancestor == writer) {
-        const Rule* rule = rules_.find(writer);
-        const bool sameElement = rule && rule->isElementwise && old.getType() == tensor.getType();
-        const bool updates = rule && rule->updatesFirstOperand && writer->getOperand(0) == old &&
-                             !llvm::is_contained(llvm::drop_begin(writer->getOperands()), old);
+      if (ancestor == maker) {
+        const Rule* rule = rules_.find(maker);
+        const bool sameElement =
+            maker == writer && rule && rule->isElementwise && old.getType() == tensor.getType();
+        const bool updates = rule && rule->updatesFirstOperand && maker->getOperand(0) == old &&
+                             !llvm::is_contained(llvm::drop_begin(maker->getOperands()), old);
         if (sameElement || updates) {
           continue;
         }
         return false;
       }
-      if (writer->isBeforeInBlock(ancestor)) {
+      if (!ancestor->isBeforeInBlock(writer)) {
         return false;
       }
     }

@@ -56,6 +56,27 @@ func.func @depthwise(%x: tensor<1x8x14x14xf32>) -> tensor<1x8x14x14xf32> {
   return %c : tensor<1x8x14x14xf32>
 }
 
+// What joins channels-last values alone is channels last; with a value of another order it is not.
+// CHECK-LABEL: func.func @joined
+func.func @joined(%x: tensor<1x8x14x14xf32>) -> tensor<1x8x14x14xf32> {
+  %u = op.parameter "u" : tensor<16x8x1x1xf32>
+  %v = op.parameter "v" : tensor<16x8x1x1xf32>
+  %w = op.parameter "w" : tensor<8x40x3x3xf32>
+  %a = op.convolution %x, %u {dilation = array<i64: 1, 1>, groups = 1 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 0, 0>, stride = array<i64: 1, 1>, transposed = false}
+      : (tensor<1x8x14x14xf32>, tensor<16x8x1x1xf32>) -> tensor<1x16x14x14xf32>
+  %b = op.convolution %x, %v {dilation = array<i64: 1, 1>, groups = 1 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 0, 0>, stride = array<i64: 1, 1>, transposed = false}
+      : (tensor<1x8x14x14xf32>, tensor<16x8x1x1xf32>) -> tensor<1x16x14x14xf32>
+  // CHECK: op.cat {{.*}}op.layout = #op.layout<order = [0, 2, 3, 1]>
+  %two = op.cat %a, %b {dim = 1 : i64} : (tensor<1x16x14x14xf32>, tensor<1x16x14x14xf32>) -> tensor<1x32x14x14xf32>
+  // CHECK: family = "pointwise", op.layout = #op.layout<order = [0, 2, 3, 1]>
+  %t = op.tanh %two : (tensor<1x32x14x14xf32>) -> tensor<1x32x14x14xf32>
+  // CHECK: op.cat {{.*}}{dim = 1 : i64} :
+  %mixed = op.cat %t, %x {dim = 1 : i64} : (tensor<1x32x14x14xf32>, tensor<1x8x14x14xf32>) -> tensor<1x40x14x14xf32>
+  %y = op.convolution %mixed, %w {dilation = array<i64: 1, 1>, groups = 1 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 1, 1>, stride = array<i64: 1, 1>, transposed = false}
+      : (tensor<1x40x14x14xf32>, tensor<8x40x3x3xf32>) -> tensor<1x8x14x14xf32>
+  return %y : tensor<1x8x14x14xf32>
+}
+
 // A reshape reads rows: the convolution before it writes row-major.
 // CHECK-LABEL: func.func @flattened
 func.func @flattened(%x: tensor<1x8x14x14xf32>) -> tensor<1x3136xf32> {

@@ -55,6 +55,14 @@ void addBuffers(mlir::ArrayAttr types, StringRef prefix, sl_argument_role role,
   }
 }
 
+/// The buffers that a launch gives, in the order of the thunk's pointers.
+llvm::SmallVector<mlir::Type> buffersOf(kernel::LaunchOp launch) {
+  llvm::SmallVector<mlir::Type> types(launch.getInputs().getTypes());
+  llvm::append_range(types, launch.getOutputs().getTypes());
+  llvm::append_range(types, launch.getWorkspace().getTypes());
+  return types;
+}
+
 void addOutputs(Operation* entry, mlir::ArrayAttr types,
                 llvm::SmallVectorImpl<EntryArgument>& arguments) {
   for (auto [position, type] : llvm::enumerate(types.getAsValueRange<TypeAttr>())) {
@@ -189,20 +197,22 @@ void EntryPoints::add(Operation* statement, NameTable& names) {
   if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(statement)) {
     Operation* func = launch.getEntryOp();
     const std::string name = launch.getCallee().str();
-    add(statement, {SL_ENTRY_KERNEL, func, name, backendOf(func), 0}, "k:" + name, name, nullptr);
+    add(statement, {SL_ENTRY_KERNEL, func, name, backendOf(func), 0, buffersOf(launch)},
+        "k:" + name, name, nullptr);
   } else if (auto call = llvm::dyn_cast<kernel::CallOp>(statement)) {
     Operation* decl = call.getEntryOp();
     const std::string name = call.getCallee().str();
-    add(statement, {SL_ENTRY_EXTERNAL, decl, name, backendOf(decl), 0}, "k:" + name, name, nullptr);
+    add(statement, {SL_ENTRY_EXTERNAL, decl, name, backendOf(decl), 0, {}}, "k:" + name, name,
+        nullptr);
   } else if (auto plan = llvm::dyn_cast<kernel::PlanOp>(statement)) {
     Operation* decl = kernel::lookupEntry(plan, plan.getCalleeAttr());
     const std::string name = plan.getCallee().str();
-    add(statement, {SL_ENTRY_PLAN, decl, "", backendOf(decl), 0}, "p:" + name, name + "_plan",
+    add(statement, {SL_ENTRY_PLAN, decl, "", backendOf(decl), 0, {}}, "p:" + name, name + "_plan",
         &names);
   } else if (!llvm::isa<kernel::KernelDialect>(statement->getDialect()) &&
              !llvm::isa<mlir::arith::ConstantOp>(statement)) {
     const std::string name = scalarName(statement);
-    add(statement, {SL_ENTRY_SCALAR, statement, "", "scalar", 0}, "s:" + name, name, &names);
+    add(statement, {SL_ENTRY_SCALAR, statement, "", "scalar", 0, {}}, "s:" + name, name, &names);
   }
 }
 
@@ -211,9 +221,12 @@ void EntryPoints::add(Operation* statement, EntryPoint entry, const std::string&
   const auto [place, isNew] = numbers_.try_emplace(key, static_cast<int>(entries_.size()));
   if (isNew) {
     entry.name = names ? names->unique(wish) : wish.str();
-    entries_.push_back(std::move(entry));
+    entries_.push_back(entry);
   }
   EntryPoint& known = entries_[place->second];
+  for (auto [type, other] : llvm::zip_equal(known.launched, entry.launched)) {
+    type = type == other ? type : mlir::Type();
+  }
   known.costUs = std::max(known.costUs, costOf(statement));
   ofStatement_[statement] = place->second;
 }
@@ -229,6 +242,10 @@ llvm::SmallVector<EntryArgument> argumentsOf(const EntryPoint& entry) {
     addBuffers(func.getInputs(), "a", SL_ARGUMENT_INPUT, arguments);
     addOutputs(func, func.getOutputs(), arguments);
     addBuffers(func.getWorkspace(), "w", SL_ARGUMENT_WORKSPACE, arguments);
+    for (auto [argument, launched] : llvm::zip_equal(arguments, entry.launched)) {
+      argument.anySizes = !launched;
+      argument.type = launched ? launched : argument.type;
+    }
     return arguments;
   }
   if (auto decl = llvm::dyn_cast<kernel::DeclOp>(entry.op)) {
@@ -265,6 +282,18 @@ llvm::SmallVector<mlir::StringAttr> scalarNamesOf(const EntryPoint& entry) {
     return decl.getScalarNames();
   }
   return {};
+}
+
+llvm::SmallVector<kernel::ExtentAttr> scalarValuesOf(Operation* statement) {
+  if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(statement)) {
+    return launch.getScalarValues();
+  }
+  auto call = llvm::cast<kernel::CallOp>(statement);
+  mlir::MLIRContext* context = call.getContext();
+  return llvm::map_to_vector(
+      llvm::cast<kernel::DeclOp>(call.getEntryOp()).getScalarNames(), [&](mlir::StringAttr name) {
+        return kernel::ExtentAttr::get(context, {name}, mlir::getAffineSymbolExpr(0, context));
+      });
 }
 
 bool canFail(const EntryPoint& entry) {

@@ -19,6 +19,9 @@ struct EntryPoint {
   std::string name;
   std::string backend;
   double costUs;  ///< of the slowest call, 0 when unknown
+  /// Of a kernel.func, by input, output, workspace: the buffer that all its launches give, or null
+  /// where they differ (the function knows element types and spaces alone).
+  llvm::SmallVector<mlir::Type> launched;
 };
 
 /// In order of first use, each once.
@@ -49,6 +52,8 @@ struct EntryArgument {
   std::string name;
   sl_argument_role role;
   mlir::Type type;
+  bool anySizes =
+      false;  ///< a buffer of a kernel whose statements give it buffers of several sizes
 };
 
 /// Arguments in the order of the thunk's pointers; for a scalar operation its result, then its
@@ -56,6 +61,8 @@ struct EntryArgument {
 llvm::SmallVector<EntryArgument> argumentsOf(const EntryPoint& entry);
 /// Names of the run-time scalars of a kernel or an external entry.
 llvm::SmallVector<mlir::StringAttr> scalarNamesOf(const EntryPoint& entry);
+/// What a launch or call gives for them, over the named extents of the program.
+llvm::SmallVector<kernel::ExtentAttr> scalarValuesOf(mlir::Operation* statement);
 bool canFail(const EntryPoint& entry);
 /// Whether its work is never part of a graph (kernel.outside_graph).
 bool isOutsideGraph(const EntryPoint& entry);

@@ -172,8 +172,9 @@ class Printer final : public StatementPrinter {
   }
 
   llvm::SmallVector<std::string> scalarsOf(const EntryCall& call) const {
-    return llvm::map_to_vector(call.extents,
-                               [&](mlir::StringAttr name) { return index_.extentName(name); });
+    return llvm::map_to_vector(call.scalars, [&](kernel::ExtentAttr value) {
+      return expression(value.getExpr(), value.getNames(), extentSpelling(index_));
+    });
   }
 
   /// Affects a graph only. Where the run is not gathered into a graph, and on a team's queue,

@@ -230,8 +230,8 @@ class Printer final : public StatementPrinter {
     if (isPlan) {
       items.push_back(index_.name(call.handle));
     }
-    for (mlir::StringAttr extent : call.extents) {
-      items.push_back(index_.extentName(extent));
+    for (kernel::ExtentAttr value : call.scalars) {
+      items.push_back(expressionText(value.getExpr(), value.getNames()));
     }
     if (kernel::runsOnDevice(call.entry.op)) {
       auto blocks = call.entry.op->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr);

@@ -151,7 +151,7 @@ class Walk {
     printer_.call({call, entry, queue(call.getQueueSymbol()), call.getTeamSize() == 1,
                    call.getHandleOrNull(), llvm::to_vector(call.getInputs()),
                    llvm::to_vector(call.getOutputs()), llvm::to_vector(call.getWorkspace()),
-                   scalarNamesOf(entry)});
+                   scalarValuesOf(call)});
     return mlir::success();
   }
 

@@ -24,7 +24,7 @@ struct EntryCall {
   bool alone;          ///< thread 0 alone takes part
   mlir::Value handle;  ///< null where there is none; what a plan makes
   llvm::SmallVector<mlir::Value> inputs, outputs, workspace;
-  llvm::SmallVector<mlir::StringAttr> extents;  ///< its run-time scalars
+  llvm::SmallVector<kernel::ExtentAttr> scalars;  ///< run-time scalars, over the program's extents
 };
 
 /// `statement` is the number in the table. What a `begin` opens, an `end` closes.

@@ -48,17 +48,9 @@ void useExtents(mlir::Operation* op, Used& used) {
     useExtent(view.getOffset(), view.getIndexNames());
   } else if (auto size = llvm::dyn_cast<kernel::SizeOp>(op)) {
     useExtent(size.getValue(), none);
-  } else if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
-    if (auto func = llvm::dyn_cast_or_null<kernel::FuncOp>(launch.getEntryOp())) {
-      for (StringAttr name : func.getScalarNames()) {
-        used.extents.insert(name);
-      }
-    }
-  } else if (auto call = llvm::dyn_cast<kernel::CallOp>(op)) {
-    if (auto decl = llvm::dyn_cast_or_null<kernel::DeclOp>(call.getEntryOp())) {
-      for (StringAttr name : decl.getScalarNames()) {
-        used.extents.insert(name);
-      }
+  } else if (llvm::isa<kernel::LaunchOp, kernel::CallOp>(op)) {
+    for (kernel::ExtentAttr value : scalarValuesOf(op)) {
+      useExtent(value, none);
     }
   } else if (llvm::isa<kernel::CopyOp>(op)) {
     useType(op->getOperand(0).getType(), used);

@@ -351,8 +351,8 @@ class Printer {
         arguments.push_back("{sizeof(sl_argument), " + stringLiteral(argument.name) + ", " +
                             roleName(argument.role) + ", " +
                             std::to_string(type ? index_.spaceNumber(type.getSpace()) : 0) + ", " +
-                            (element ? dtypeText(element) : "{0, 8, 1}") + ", " + layoutOf(type) +
-                            "}");
+                            (element ? dtypeText(element) : "{0, 8, 1}") + ", " +
+                            (argument.anySizes ? "-1, nullptr, nullptr" : layoutOf(type)) + "}");
       }
       for (StringAttr name : scalarNamesOf(entry)) {
         scalars.push_back(stringLiteral(name.getValue()));
@@ -408,13 +408,9 @@ class Printer {
     if (statement.kind == SL_STATEMENT_ELSE || statement.kind == SL_STATEMENT_END) {
       return scalars;
     }
-    if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
-      for (StringAttr name : llvm::cast<kernel::FuncOp>(launch.getEntryOp()).getScalarNames()) {
-        scalars.push_back(expr("{'s', " + std::to_string(index_.extentNumber(name)) + "}"));
-      }
-    } else if (auto call = llvm::dyn_cast<kernel::CallOp>(op)) {
-      for (StringAttr name : llvm::cast<kernel::DeclOp>(call.getEntryOp()).getScalarNames()) {
-        scalars.push_back(expr("{'s', " + std::to_string(index_.extentNumber(name)) + "}"));
+    if (llvm::isa<kernel::LaunchOp, kernel::CallOp>(op)) {
+      for (ExtentAttr value : scalarValuesOf(op)) {
+        scalars.push_back(expr(value.getExpr(), value.getNames()));
       }
     } else if (auto size = llvm::dyn_cast<kernel::SizeOp>(op)) {
       scalars.push_back(expr(size.getValue().getExpr(), size.getValue().getNames()));

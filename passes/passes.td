@@ -206,6 +206,15 @@ def OrderPrepare : KernelPass<"order-prepare"> {
   }];
 }
 
+def SharePrepareKernels : KernelPass<"share-prepare-kernels"> {
+  let summary = "one kernel for all sizes of equal kernels of prepare";
+  let description = [{
+    Three or more functions that prepare alone launches, and that are equal but for numbers in their shapes, become one. The numbers that
+    differ are its run-time scalars, and each launch gives its own (`sizes`). Left as they are: fewer than three, functions that run
+    launches too, functions with named extents, and functions of a device, whose grid is counted from named extents.
+  }];
+}
+
 def ReuseInPlace : KernelPass<"reuse-in-place"> {
   let summary = "write results over operands that die there";
   let description = [{

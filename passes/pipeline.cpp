@@ -116,6 +116,8 @@ void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& optio
     manager.addPass(createVerifyKernelLevelPass());
   }
   addTargetPasses(PipelinePlace::beforePlanning, manager, options);
+  // Behind placing, for a device's kernels are counted otherwise.
+  manager.addPass(passes::createSharePrepareKernels());
   // 2. In place before planning: fewer slots with longer lives make the smaller arena.
   manager.addPass(passes::createReuseInPlace());
   manager.addPass(passes::createPlanMemory());

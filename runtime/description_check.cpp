@@ -234,16 +234,26 @@ class Checker {
         return false;
       }
       for (int32_t k = 0; k < entry.argument_count; ++k) {
-        const sl_argument& argument = entry.arguments[k];
-        if (!checkSize("sl_argument", k, argument.size, sizeof(sl_argument))) {
+        if (!checkArgument(i, k, entry)) {
           return false;
         }
-        for (int32_t d = 0; d < argument.rank; ++d) {
-          if (!checkExpr("an extent of an argument of entry", i, argument.extents[d], true) ||
-              !checkExpr("a stride of an argument of entry", i, argument.strides[d], true)) {
-            return false;
-          }
-        }
+      }
+    }
+    return true;
+  }
+
+  bool checkArgument(int32_t i, int32_t k, const sl_entry& entry) {
+    const sl_argument& argument = entry.arguments[k];
+    if (!checkSize("sl_argument", k, argument.size, sizeof(sl_argument))) {
+      return false;
+    }
+    if (argument.rank < (entry.kind == SL_ENTRY_KERNEL ? -1 : 0) || argument.rank > SL_MAX_RANK) {
+      return fail("argument %d of entry number %d has rank %d", k, i, argument.rank);
+    }
+    for (int32_t d = 0; d < argument.rank; ++d) {
+      if (!checkExpr("an extent of an argument of entry", i, argument.extents[d], true) ||
+          !checkExpr("a stride of an argument of entry", i, argument.strides[d], true)) {
+        return false;
       }
     }
     return true;

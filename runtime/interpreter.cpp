@@ -200,14 +200,21 @@ class Interpreter {
     return !program_.queueDevices[static_cast<size_t>(s.queue)];
   }
 
-  /// The checks that a framework does before it calls a kernel: equal type, equal layout.
+  /// The checks that a framework does before it calls a kernel: equal type, equal layout where the
+  /// kernel has one.
   bool matches(const sl_argument& wanted, int32_t number) const {
     const sl_buffer& buffer = desc_.buffers[number];
     if (wanted.role == SL_ARGUMENT_HANDLE) {
       return buffer.role == SL_ROLE_HANDLE;
     }
     if (buffer.dtype.code != wanted.dtype.code || buffer.dtype.bits != wanted.dtype.bits ||
-        buffer.rank != wanted.rank || buffer.space != wanted.space) {
+        buffer.space != wanted.space) {
+      return false;
+    }
+    if (wanted.rank < 0) {
+      return true;
+    }
+    if (buffer.rank != wanted.rank) {
       return false;
     }
     for (int32_t d = 0; d < buffer.rank; ++d) {

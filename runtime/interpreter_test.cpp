@@ -84,13 +84,13 @@ class Interpreted : public ::testing::Test {
 
   float result = 0;
   sl_message message{};
+  sl_argument arguments_[1];
 
  private:
   DescriptionBuilder builder_;
   int32_t output_ = 0;
   std::deque<std::vector<sl_expr>> lists_;
   std::vector<sl_statement> statements_;
-  sl_argument arguments_[1];
   const char* names_[1];
   sl_entry entries_[2];
 };
@@ -144,6 +144,21 @@ TEST_F(Interpreted, RefusesWhatDoesNotAddUp) {
   EXPECT_NE(std::string::npos,
             std::string(message.text).find("statement 1 gives another number of arguments"))
       << message.text;
+}
+
+TEST_F(Interpreted, GivesAnArgumentOfRankMinusOneBuffersOfAnySizes) {
+  add(SL_STATEMENT_LAUNCH, {number(1)}, "add");
+  arguments_[0].rank = 1;
+  const sl_expr four = number(4);
+  arguments_[0].extents = arguments_[0].strides = &four;
+  EXPECT_EQ(SL_INTERNAL, run());
+  arguments_[0].rank = -1;
+  arguments_[0].extents = arguments_[0].strides = nullptr;
+  EXPECT_EQ(SL_OK, run()) << message.text;
+  EXPECT_EQ(1, result);
+  // The type is checked still.
+  arguments_[0].dtype.bits = 64;
+  EXPECT_EQ(SL_INTERNAL, run());
 }
 
 TEST_F(Interpreted, RefusesRegionsWithoutEnd) {

@@ -47,7 +47,7 @@ TEST(Program, AnotherAbiVersionIsRefusedWithBothNumbersAndNotReleased) {
   sl_message message;
   EXPECT_EQ(SL_INVALID_ARGUMENT,
             sl_program_create(desc, countRelease, &released, &program, &message));
-  EXPECT_EQ(std::string("the program was compiled for abi_version 77 but this runtime has 6"),
+  EXPECT_EQ(std::string("the program was compiled for abi_version 77 but this runtime has 7"),
             message.text);
   EXPECT_EQ(0, released);
   EXPECT_EQ(nullptr, program);
@@ -106,6 +106,39 @@ TEST(Program, BrokenDescriptionsAreRefusedInWords) {
         << c.expected;
     EXPECT_NE(nullptr, strstr(message.text, c.expected))
         << message.text << "\nexpected " << c.expected;
+  }
+}
+
+TEST(Program, OnlyAKernelHasArgumentsOfAnySizes) {
+  sl_argument argument = {
+      sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, kFloat32, -1, nullptr, nullptr};
+  sl_entry entry{};
+  entry.size = sizeof(entry);
+  entry.name = "add";
+  entry.backend = "native";
+  entry.thunk = [](sl_ctx*, sl_team, void* const*, const int64_t*) {};
+  entry.arguments = &argument;
+  entry.argument_count = 1;
+  auto create = [&](int32_t kind, int32_t rank) {
+    DescriptionBuilder builder;
+    sl_program_desc* desc = builder.build(runNothing);
+    entry.kind = kind;
+    argument.rank = rank;
+    desc->entries = &entry;
+    desc->entry_count = 1;
+    sl_program* program = nullptr;
+    sl_message message{};
+    if (sl_program_create(desc, nullptr, nullptr, &program, &message) == SL_OK) {
+      sl_program_release(program);
+      return std::string();
+    }
+    return std::string(message.text);
+  };
+  EXPECT_EQ("", create(SL_ENTRY_KERNEL, -1));
+  for (auto [kind, rank] : {std::pair(SL_ENTRY_KERNEL, -2), std::pair(SL_ENTRY_KERNEL, 9),
+                            std::pair(SL_ENTRY_EXTERNAL, -1), std::pair(SL_ENTRY_PLAN, -1)}) {
+    const std::string expected = "argument 0 of entry number 0 has rank " + std::to_string(rank);
+    EXPECT_NE(std::string::npos, create(kind, rank).find(expected)) << create(kind, rank);
   }
 }
 

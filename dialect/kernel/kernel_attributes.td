@@ -3,6 +3,7 @@
 #define STRAIGHTLINE_DIALECT_KERNEL_ATTRIBUTES_TD
 
 include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/CommonAttrConstraints.td"
 include "dialect/kernel/kernel_dialect.td"
 
 class Kernel_Attr<string name, string attrMnemonic> : AttrDef<Kernel_Dialect, name> {
@@ -26,6 +27,8 @@ def Kernel_ExtentAttr : Kernel_Attr<"Extent", "extent"> {
     ::std::optional<int64_t> getConstant() const;
   }];
 }
+
+def Kernel_ExtentsAttr : TypedArrayAttrBase<Kernel_ExtentAttr, "expressions over named extents">;
 
 def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
   let summary = "a kernel family with its shape and tunables";

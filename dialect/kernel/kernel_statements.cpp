@@ -105,16 +105,24 @@ LogicalResult verifyWritten(Operation* op, Value buffer) {
   return mlir::success();
 }
 
+/// Of a buffer the element type and the space.
+Type withoutSizes(Type type) {
+  auto buffer = llvm::dyn_cast<BufferType>(type);
+  return buffer ? buffer.withoutSizes() : type;
+}
+
+/// `anySizes`: the callee's types say element type and space alone.
 LogicalResult verifyOperands(Operation* op, StringRef constraint, StringRef what,
                              mlir::OperandRange operands, mlir::ArrayAttr types,
-                             FlatSymbolRefAttr callee) {
+                             FlatSymbolRefAttr callee, bool anySizes) {
   if (operands.size() != types.size()) {
     return op->emitOpError() << "has " << operands.size() << " " << what << " operands but "
                              << callee << " has " << types.size() << " (" << constraint << ")";
   }
   for (auto [position, operand] : llvm::enumerate(operands)) {
     Type expected = llvm::cast<TypeAttr>(types[position]).getValue();
-    if (operand.getType() != expected) {
+    if (anySizes ? withoutSizes(operand.getType()) != withoutSizes(expected)
+                 : operand.getType() != expected) {
       return op->emitOpError() << what << " " << position << " has type " << operand.getType()
                                << " but " << callee << " has " << expected << " (" << constraint
                                << ")";
@@ -136,12 +144,13 @@ LogicalResult verifyStatement(StatementOp op, StringRef name, SymbolTableCollect
     return op.emitOpError() << "names " << op.getCalleeAttr() << ", which is no "
                             << EntryOp::getOperationName() << " of this module (" << name << "_c2)";
   }
+  const bool anySizes = std::is_same_v<EntryOp, FuncOp>;
   if (failed(verifyOperands(op, typesConstraint, "input", op.getInputs(), entry.getInputs(),
-                            op.getCalleeAttr())) ||
+                            op.getCalleeAttr(), anySizes)) ||
       failed(verifyOperands(op, typesConstraint, "output", op.getOutputs(), entry.getOutputs(),
-                            op.getCalleeAttr())) ||
+                            op.getCalleeAttr(), anySizes)) ||
       failed(verifyOperands(op, typesConstraint, "workspace", op.getWorkspace(),
-                            entry.getWorkspace(), op.getCalleeAttr()))) {
+                            entry.getWorkspace(), op.getCalleeAttr(), anySizes))) {
     return mlir::failure();
   }
   if (op.getTeamAttr() && *op.getTeam() != 1) {
@@ -184,8 +193,58 @@ FlatSymbolRefAttr LaunchOp::getEntry() { return getCalleeAttr(); }
 FlatSymbolRefAttr LaunchOp::getQueueSymbol() { return getQueueAttr(); }
 int64_t LaunchOp::getTeamSize() { return getTeam().value_or(0); }
 Value LaunchOp::getHandleOrNull() { return {}; }
+
+void LaunchOp::build(OpBuilder&, OperationState& state, FlatSymbolRefAttr callee,
+                     mlir::ValueRange inputs, mlir::ValueRange outputs, mlir::ValueRange workspace,
+                     FlatSymbolRefAttr queue, mlir::IntegerAttr team, StringAttr op,
+                     StringAttr why) {
+  for (mlir::ValueRange operands : {inputs, outputs, workspace}) {
+    state.addOperands(operands);
+  }
+  auto& properties = state.getOrAddProperties<Properties>();
+  properties.operandSegmentSizes = {static_cast<int32_t>(inputs.size()),
+                                    static_cast<int32_t>(outputs.size()),
+                                    static_cast<int32_t>(workspace.size())};
+  properties.callee = callee;
+  properties.queue = queue;
+  properties.team = team;
+  properties.op = op;
+  properties.why = why;
+}
+
+SmallVector<ExtentAttr> LaunchOp::getScalarValues() {
+  if (mlir::ArrayAttr sizes = getSizesAttr()) {
+    return llvm::to_vector(sizes.getAsRange<ExtentAttr>());
+  }
+  auto function = llvm::cast<FuncOp>(lookupEntry(*this, getCalleeAttr()));
+  return llvm::map_to_vector(function.getScalarNames(), [&](StringAttr name) {
+    return ExtentAttr::get(getContext(), {name}, mlir::getAffineSymbolExpr(0, getContext()));
+  });
+}
+
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection& tables) {
-  return verifyStatement<FuncOp>(*this, "launch", tables);
+  if (failed(verifyStatement<FuncOp>(*this, "launch", tables))) {
+    return mlir::failure();
+  }
+  auto function = llvm::cast<FuncOp>(lookupEntry(*this, getCalleeAttr()));
+  const SmallVector<StringAttr> names = function.getScalarNames();
+  mlir::ArrayAttr sizes = getSizesAttr();
+  if (sizes && sizes.size() != names.size()) {
+    return emitOpError() << "has " << sizes.size() << " sizes but " << getCalleeAttr() << " has "
+                         << names.size() << " run-time scalars (launch_c4)";
+  }
+  if (sizes && runsOnDevice(function)) {
+    return emitOpError()
+           << "has sizes but " << getCalleeAttr()
+           << " runs on a device, whose grid is counted from named extents (launch_c5)";
+  }
+  for (ExtentAttr size : getScalarValues()) {
+    if (failed(verifyExtentNames(*this, size.getNames(), mlir::ArrayAttr::get(getContext(), {}),
+                                 tables))) {
+      return mlir::failure();
+    }
+  }
+  return mlir::success();
 }
 void LaunchOp::getEffects(Effects& effects) { callEffects(*this, effects); }
 

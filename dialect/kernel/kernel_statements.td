@@ -60,12 +60,29 @@ def Kernel_LaunchOp : Kernel_Op<"launch", !listconcat(Kernel_CallTraits.value,
     [DeclareOpInterfaceMethods<KernelCallInterface,
      ["getEntry", "getQueueSymbol", "getTeamSize", "getHandleOrNull"]>])> {
   let summary = "runs a kernel.func of this module";
+  let description = [{
+    ```mlir
+    kernel.launch @copy_sized(%x) outs(%y) sizes([64, b * 2]) on @team : (!kernel.buffer<64xf32>) -> !kernel.buffer<64xf32>
+    ```
+    Buffers have the element types and spaces of the function's types. `sizes` gives the function's run-time scalars, in the
+    order of first use in its shape; without it their names are named extents of the program.
+  }];
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<Kernel_Buffer>:$inputs, Variadic<Kernel_Buffer>:$outputs,
-                       Variadic<Kernel_Buffer>:$workspace, FlatSymbolRefAttr:$queue, OptionalAttr<I64Attr>:$team,
+                       Variadic<Kernel_Buffer>:$workspace, OptionalAttr<Kernel_ExtentsAttr>:$sizes,
+                       FlatSymbolRefAttr:$queue, OptionalAttr<I64Attr>:$team,
                        OptionalAttr<StrAttr>:$op, OptionalAttr<StrAttr>:$why);
   let assemblyFormat = [{
-    $callee `(` $inputs `)` `outs` `(` $outputs `)` (`workspace` `(` $workspace^ `:` type($workspace) `)`)? `on` $queue
-    attr-dict `:` functional-type($inputs, $outputs)
+    $callee `(` $inputs `)` `outs` `(` $outputs `)` (`workspace` `(` $workspace^ `:` type($workspace) `)`)?
+    (`sizes` `(` custom<Exprs>($sizes)^ `)`)? `on` $queue attr-dict `:` functional-type($inputs, $outputs)
+  }];
+  let skipDefaultBuilders = 1;
+  let builders = [
+    OpBuilder<(ins "::mlir::FlatSymbolRefAttr":$callee, "::mlir::ValueRange":$inputs, "::mlir::ValueRange":$outputs,
+                   "::mlir::ValueRange":$workspace, "::mlir::FlatSymbolRefAttr":$queue, "::mlir::IntegerAttr":$team,
+                   "::mlir::StringAttr":$op, "::mlir::StringAttr":$why)>];
+  let extraClassDeclaration = [{
+    /// The function's run-time scalars for this launch, in its order. Precondition: the function is known.
+    ::llvm::SmallVector<ExtentAttr> getScalarValues();
   }];
 }
 

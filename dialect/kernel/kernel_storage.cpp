@@ -228,7 +228,10 @@ void FuncOp::build(OpBuilder& builder, OperationState& state, StringRef name, Ty
                    TypeRange outputs, TypeRange workspace, ScheduleAttr schedule,
                    ArrayRef<StringRef> regionNames, ArrayRef<Tie> ties, bool canFail) {
   auto typeArray = [&](TypeRange types) {
-    return builder.getTypeArrayAttr(llvm::to_vector(types));
+    return builder.getTypeArrayAttr(llvm::map_to_vector(types, [](Type type) -> Type {
+      auto buffer = llvm::dyn_cast<BufferType>(type);
+      return buffer ? buffer.withoutSizes() : type;  // the verifier reports what is no buffer
+    }));
   };
   SmallVector<StringRef> roles(outputs.size(), "write");
   SmallVector<int64_t> pairs;

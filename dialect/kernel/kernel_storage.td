@@ -129,6 +129,10 @@ def Kernel_FuncOp : Kernel_Op<"func", [Symbol, IsolatedFromAbove]> {
     ```
     An output is `readwrite` when the kernel reads what was there. `ties` lists (input -> output)
     pairs whose storage may be shared element by element.
+
+    Of the types of operands the element type and the space count; extents and strides are those of each launch, and the
+    numbers that the kernel is made for stand in its schedule. One function so serves buffers of different sizes. The builder leaves sizes out.
+    Names in `shape` are run-time scalars: the program's named extents, or the function's own where its launches have `sizes`.
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name, TypeArrayAttr:$inputs, TypeArrayAttr:$outputs, StrArrayAttr:$output_roles,
@@ -140,7 +144,8 @@ def Kernel_FuncOp : Kernel_Op<"func", [Symbol, IsolatedFromAbove]> {
   let hasRegionVerifier = 1;
   let skipDefaultBuilders = 1;
   let builders = [
-    // Roles all "write", no ties, no regions yet: set them with the setters, addRegion before.
+    // Roles all "write", no ties, no regions yet: set them with the setters, addRegion before. Types are
+    // kept without sizes.
     OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::TypeRange":$inputs, "::mlir::TypeRange":$outputs,
                    "::mlir::TypeRange":$workspace, "ScheduleAttr":$schedule,
                    "::llvm::ArrayRef<::llvm::StringRef>":$regionNames,

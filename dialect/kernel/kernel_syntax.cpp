@@ -118,6 +118,32 @@ void printExpr(OpAsmPrinter& printer, mlir::Operation*, ExtentAttr expr) {
   printer << ")";
 }
 
+ParseResult parseExprs(OpAsmParser& parser, mlir::ArrayAttr& exprs) {
+  SmallVector<Attribute> parsed;
+  auto parseOne = [&]() -> ParseResult {
+    SmallVector<StringAttr> names;
+    mlir::AffineExpr expr;
+    if (failed(symbolic::parseExpr(parser, names, expr))) {
+      return mlir::failure();
+    }
+    parsed.push_back(ExtentAttr::get(parser.getContext(), names, expr));
+    return mlir::success();
+  };
+  if (failed(parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseOne))) {
+    return mlir::failure();
+  }
+  exprs = parser.getBuilder().getArrayAttr(parsed);
+  return mlir::success();
+}
+
+void printExprs(OpAsmPrinter& printer, mlir::Operation*, mlir::ArrayAttr exprs) {
+  printer << "[";
+  llvm::interleaveComma(exprs.getAsRange<ExtentAttr>(), printer, [&](ExtentAttr expr) {
+    symbolic::printExpr(printer.getStream(), expr.getExpr(), expr.getNames());
+  });
+  printer << "]";
+}
+
 ParseResult parseIndices(OpAsmParser& parser, mlir::ArrayAttr& names,
                          SmallVectorImpl<OpAsmParser::UnresolvedOperand>& indices) {
   SmallVector<Attribute> parsed;

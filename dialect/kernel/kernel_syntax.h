@@ -23,6 +23,10 @@ void printTies(mlir::OpAsmPrinter& printer, llvm::ArrayRef<int64_t> ties);
 mlir::ParseResult parseExpr(mlir::OpAsmParser& parser, ExtentAttr& expr);
 void printExpr(mlir::OpAsmPrinter& printer, mlir::Operation* op, ExtentAttr expr);
 
+/// `[64, b * 2]`: the directive custom<Exprs>.
+mlir::ParseResult parseExprs(mlir::OpAsmParser& parser, mlir::ArrayAttr& exprs);
+void printExprs(mlir::OpAsmPrinter& printer, mlir::Operation* op, mlir::ArrayAttr exprs);
+
 /// `[i = %i, j = %j]` or nothing: the directive custom<Indices>.
 mlir::ParseResult parseIndices(
     mlir::OpAsmParser& parser, mlir::ArrayAttr& names,

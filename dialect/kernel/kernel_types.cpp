@@ -115,6 +115,10 @@ BufferType BufferType::contiguous(ArrayRef<int64_t> extents, Type elementType, S
   return contiguous(context, symbolic::constants(context, extents), elementType, space);
 }
 
+BufferType BufferType::withoutSizes() const {
+  return get(getContext(), {}, {}, getElementType(), {}, getSpace());
+}
+
 llvm::LogicalResult BufferType::verify(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
                                        ArrayRef<StringAttr>, ArrayRef<AffineExpr> extents,
                                        Type elementType, ArrayRef<AffineExpr> strides,

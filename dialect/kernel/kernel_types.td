@@ -60,6 +60,8 @@ def Kernel_Buffer : Kernel_Type<"Buffer", "buffer"> {
     bool isContiguous() const;
     /// True when every extent is a number.
     bool isStatic() const;
+    /// The element type in the same space, of rank 0: what a kernel.func says about an operand.
+    BufferType withoutSizes() const;
     /// Extents as numbers. Precondition: isStatic().
     ::llvm::SmallVector<int64_t> getStaticExtents() const;
     /// Product of the extents, over getNames().

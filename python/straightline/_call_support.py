@@ -267,7 +267,7 @@ class Argument(NamedTuple):
         name: Its name in the emitted C++ (a0, o0, w0, handle).
         role: "input", "output", "readwrite" (an output that is read as well), "workspace", "handle" or "value".
         dtype: Name of the element type.
-        shape: Sizes: ints, or text over named extents.
+        shape: Sizes: ints, or text over named extents. None: the program calls it with buffers of several sizes.
         strides: Strides in elements, as the sizes.
         space: Memory space.
     """
@@ -275,8 +275,8 @@ class Argument(NamedTuple):
     name: str
     role: str
     dtype: str
-    shape: tuple[int | str, ...]
-    strides: tuple[int | str, ...]
+    shape: tuple[int | str, ...] | None
+    strides: tuple[int | str, ...] | None
     space: str
 
 
@@ -284,12 +284,17 @@ def entry_arguments(rows: list[tuple[Any, ...]], extents: tuple[str, ...]) -> tu
     """Arguments of an entry, from what its description says.
 
     Args:
-        rows: Name, role, DLPack code and bits, space, sizes, strides; a size is an int or its postfix steps.
+        rows: Name, role, DLPack code and bits, space, sizes, strides; a size is an int or its postfix steps. Sizes and
+            strides are None where they are not fixed.
         extents: Names of the program's extents.
     """
 
-    def spelled(values: tuple[Any, ...]) -> tuple[int | str, ...]:
-        return tuple(value if isinstance(value, int) else _infix(value, extents) for value in values)
+    def spelled(values: tuple[Any, ...] | None) -> tuple[int | str, ...] | None:
+        return (
+            None
+            if values is None
+            else tuple(value if isinstance(value, int) else _infix(value, extents) for value in values)
+        )
 
     return tuple(
         Argument(

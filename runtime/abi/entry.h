@@ -11,7 +11,7 @@
 
 #include "straightline/abi/types.h"
 
-#define SL_ABI_VERSION 6
+#define SL_ABI_VERSION 7
 
 #ifdef __cplusplus
 extern "C" {
@@ -232,15 +232,17 @@ typedef enum sl_argument_role {
 } sl_argument_role;
 
 /// One argument of an entry, in the order of the thunk's pointers. Extents and strides as those of
-/// a buffer.
+/// a buffer. A rank of -1, of SL_ENTRY_KERNEL alone: statements give the kernel buffers of several
+/// sizes, strides or ranks here, and those of a call are its buffers'. Version 7 is the first with
+/// this rank.
 typedef struct sl_argument {
   uint64_t size;
   const char* name;
   int32_t role;  ///< sl_argument_role
   int32_t space;
   sl_dtype dtype;
-  int32_t rank;
-  const sl_expr* extents;  ///< [rank]
+  int32_t rank;            ///< -1: of any rank and sizes
+  const sl_expr* extents;  ///< [rank], null when there are none
   const sl_expr* strides;  ///< [rank], elements
 } sl_argument;
 

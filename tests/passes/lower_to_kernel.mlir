@@ -27,6 +27,26 @@ module {
 
 // -----
 
+// Buffers of other sizes are no reason for another function where the loops are the same: both are 16 elements in a row. Eight are others.
+module {
+  // CHECK-LABEL: kernel.program @forward
+  // CHECK: kernel.launch @[[K:[a-z0-9_]+]]({{.*}}) outs({{.*}}) on @team {{.*}} : (!kernel.buffer<2x8xf32>) -> !kernel.buffer<2x8xf32>
+  // CHECK-NEXT: kernel.launch @[[K]]({{.*}}) outs({{.*}}) on @team {{.*}} : (!kernel.buffer<4x4xf32>) -> !kernel.buffer<4x4xf32>
+  // CHECK-NEXT: kernel.launch @[[L:[a-z0-9_]+]]({{.*}}) outs({{.*}}) on @team {{.*}} : (!kernel.buffer<8xf32>) -> !kernel.buffer<8xf32>
+  // CHECK: kernel.func @[[K]](!kernel.buffer<f32>) outs(!kernel.buffer<f32>)
+  // CHECK: kernel.func @[[L]](!kernel.buffer<f32>) outs(!kernel.buffer<f32>)
+  // CHECK-NOT: kernel.func
+  func.func @forward(%x: tensor<2x8xf32> {op.name = "x"}, %y: tensor<4x4xf32> {op.name = "y"}, %z: tensor<8xf32> {op.name = "z"})
+      -> (tensor<2x8xf32> {op.name = "a"}, tensor<4x4xf32> {op.name = "b"}, tensor<8xf32> {op.name = "c"}) {
+    %a = op.exp %x : (tensor<2x8xf32>) -> tensor<2x8xf32>
+    %b = op.exp %y : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %c = op.exp %z : (tensor<8xf32>) -> tensor<8xf32>
+    return %a, %b, %c : tensor<2x8xf32>, tensor<4x4xf32>, tensor<8xf32>
+  }
+}
+
+// -----
+
 // A result that is a view of what is overwritten is a view of that input; the same value without op.alias is a fresh output.
 module {
   // CHECK-LABEL: kernel.program @forward

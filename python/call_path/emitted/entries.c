@@ -260,7 +260,12 @@ static PyObject* extentObject(const sl_expr* value) {
   return steps;
 }
 
+/// None for an argument of any sizes.
 static PyObject* extentTuple(const sl_expr* values, int32_t rank) {
+  if (rank < 0) {
+    Py_INCREF(Py_None);
+    return Py_None;
+  }
   PyObject* tuple = PyTuple_New(rank);
   for (int32_t d = 0; tuple && d < rank; ++d) {
     PyObject* value = extentObject(&values[d]);

@@ -4,24 +4,11 @@
 #include "straightline/kernels/scalar.h"
 #include "straightline/kernels/program.h"
 
-extern "C" void pack_gemm_256x64(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+extern "C" void pack_gemm_sized(sl_ctx* ctx, sl_team team, const float* a0, float* o0,
+    int64_t n0, int64_t n1) {
   sl::pack_gemm<sl::PackGemmTune{.nr = 16}>(
       ctx, team,
-      sl::PackGemmShape{.n = 256, .k = 64, .strideN = 64, .strideK = 1},
-      a0, o0);
-}
-
-extern "C" void pack_gemm_256x256(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
-  sl::pack_gemm<sl::PackGemmTune{.nr = 16}>(
-      ctx, team,
-      sl::PackGemmShape{.n = 256, .k = 256, .strideN = 256, .strideK = 1},
-      a0, o0);
-}
-
-extern "C" void pack_gemm_10x256(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
-  sl::pack_gemm<sl::PackGemmTune{.nr = 16}>(
-      ctx, team,
-      sl::PackGemmShape{.n = 10, .k = 256, .strideN = 256, .strideK = 1},
+      sl::PackGemmShape{.n = n0, .k = n1, .strideN = n1, .strideK = 1},
       a0, o0);
 }
 
@@ -69,19 +56,9 @@ extern "C" void gemm_32x10x256_bias(sl_ctx* ctx, sl_team team, const float* a0, 
       a0, a1, a2, o0);
 }
 
-static void thunk_pack_gemm_256x64(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  pack_gemm_256x64(ctx, team, static_cast<const float*>(pointers[0]),
-      static_cast<float*>(pointers[1]));
-}
-
-static void thunk_pack_gemm_256x256(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  pack_gemm_256x256(ctx, team, static_cast<const float*>(pointers[0]),
-      static_cast<float*>(pointers[1]));
-}
-
-static void thunk_pack_gemm_10x256(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  pack_gemm_10x256(ctx, team, static_cast<const float*>(pointers[0]),
-      static_cast<float*>(pointers[1]));
+static void thunk_pack_gemm_sized(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t* scalars) {
+  pack_gemm_sized(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<float*>(pointers[1]), scalars[0], scalars[1]);
 }
 
 static void thunk_gemm_32x256x64_bias_relu(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
@@ -113,11 +90,11 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
   constexpr int64_t layers_2_weight_packed_at = 327680;
   float* const layers_2_weight_packed = sl::at<float>(io->prepared[0], layers_2_weight_packed_at);
   // pack: layers.0 (small.py:34), small.py:36
-  pack_gemm_256x64(ctx, team, layers_0_weight, layers_0_weight_packed);
+  pack_gemm_sized(ctx, team, layers_0_weight, layers_0_weight_packed, 256, 64);
   // pack: layers.1 (small.py:34), small.py:36
-  pack_gemm_256x256(ctx, team, layers_1_weight, layers_1_weight_packed);
+  pack_gemm_sized(ctx, team, layers_1_weight, layers_1_weight_packed, 256, 256);
   // pack: layers.2 (small.py:34)
-  pack_gemm_10x256(ctx, team, layers_2_weight, layers_2_weight_packed);
+  pack_gemm_sized(ctx, team, layers_2_weight, layers_2_weight_packed, 10, 256);
   return SL_OK;
 }
 
@@ -204,21 +181,12 @@ static constexpr sl_buffer buffers[] = {
     {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l16, l7, {e17, 1}, {e17, 1}, {e2, 1}},
 };
 
-static constexpr sl_argument arguments_pack_gemm_256x64[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l2, l3},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l4, l5},
+static constexpr sl_argument arguments_pack_gemm_sized[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, -1, nullptr, nullptr},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, -1, nullptr, nullptr},
 };
 
-static constexpr sl_argument arguments_pack_gemm_256x256[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l6, l7},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l8, l9},
-};
-
-static constexpr sl_argument arguments_pack_gemm_10x256[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l11, l7},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l12, l9},
-};
-
+static constexpr const char* names_pack_gemm_sized[] = {"n0", "n1"};
 static constexpr sl_argument arguments_gemm_32x256x64_bias_relu[] = {
     {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l13, l3},
     {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l4, l5},
@@ -241,9 +209,7 @@ static constexpr sl_argument arguments_gemm_32x10x256_bias[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "pack_gemm_256x64", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_256x64, 2, nullptr, 0, 5, thunk_pack_gemm_256x64, nullptr},
-    {sizeof(sl_entry), "pack_gemm_256x256", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_256x256, 2, nullptr, 0, 5, thunk_pack_gemm_256x256, nullptr},
-    {sizeof(sl_entry), "pack_gemm_10x256", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_10x256, 2, nullptr, 0, 5, thunk_pack_gemm_10x256, nullptr},
+    {sizeof(sl_entry), "pack_gemm_sized", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_sized, 2, names_pack_gemm_sized, 2, 5, thunk_pack_gemm_sized, nullptr},
     {sizeof(sl_entry), "gemm_32x256x64_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_32x256x64_bias_relu, 4, nullptr, 0, 5.54, thunk_gemm_32x256x64_bias_relu, nullptr},
     {sizeof(sl_entry), "gemm_32x256x256_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_32x256x256_bias_relu, 4, nullptr, 0, 22.1, thunk_gemm_32x256x256_bias_relu, nullptr},
     {sizeof(sl_entry), "gemm_32x10x256_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_32x10x256_bias, 4, nullptr, 0, 0.89, thunk_gemm_32x10x256_bias, nullptr},
@@ -257,9 +223,9 @@ static constexpr int32_t operands_5[] = {12, 5, 3, 11};
 static constexpr int32_t operands_7[] = {11, 8, 6, 10};
 static constexpr int32_t operands_8[] = {10};
 static constexpr sl_statement statements[] = {
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_256x64", "pack", "layers.0 (small.py:34), small.py:36", operands_0, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_256x256", "pack", "layers.1 (small.py:34), small.py:36", operands_1, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_10x256", "pack", "layers.2 (small.py:34)", operands_2, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_sized", "pack", "layers.0 (small.py:34), small.py:36", operands_0, 1, 1, l2, 2},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_sized", "pack", "layers.1 (small.py:34), small.py:36", operands_1, 1, 1, l6, 2},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_sized", "pack", "layers.2 (small.py:34)", operands_2, 1, 1, l11, 2},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "gemm_32x256x64_bias_relu", "linear, relu", "layers.0 (small.py:34), small.py:36", operands_3, 3, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "layers.1 (small.py:34), small.py:36", nullptr, 0, 0, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "gemm_32x256x256_bias_relu", "linear, relu", "layers.1 (small.py:34), small.py:36", operands_5, 3, 1, nullptr, 0},
@@ -287,7 +253,7 @@ const sl_program_desc sl_program = {
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     6, 0, 1, 1, 2,
-    entries, 6, nullptr, 28.5};
+    entries, 4, nullptr, 28.5};
 }  // extern "C"
 
 }  // namespace sl_tables

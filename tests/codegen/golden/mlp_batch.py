@@ -12,11 +12,11 @@ def prepare(io):
     layers_2_weight = buffers[7]  # parameter "layers.2.weight": float32[10, 256]
     layers_2_weight_packed = buffers[8]  # prepared "layers.2.weight.packed": float32[1, 256, 16]
     # pack: layers.0 (small.py:34), small.py:36
-    native.pack_gemm_256x64(team, layers_0_weight, layers_0_weight_packed)
+    native.pack_gemm_sized(team, layers_0_weight, layers_0_weight_packed, 256, 64)
     # pack: layers.1 (small.py:34), small.py:36
-    native.pack_gemm_256x256(team, layers_1_weight, layers_1_weight_packed)
+    native.pack_gemm_sized(team, layers_1_weight, layers_1_weight_packed, 256, 256)
     # pack: layers.2 (small.py:34)
-    native.pack_gemm_10x256(team, layers_2_weight, layers_2_weight_packed)
+    native.pack_gemm_sized(team, layers_2_weight, layers_2_weight_packed, 10, 256)
 
 
 def run(io):

@@ -48,15 +48,62 @@ kernel.func @f(!kernel.buffer<8xf32>) outs(!kernel.buffer<8xf32>)
 
 kernel.program @p target(<"cpu", "x86-64-v3">) {
   kernel.queue @team backend("cpu")
+  kernel.run (%x "x": !kernel.buffer<8xf32>) outs(%y "y": !kernel.buffer<4xf64>) {
+    // Sizes may differ, element types may not.
+    // expected-error@+1 {{output 0 has type '!kernel.buffer<4xf64>' but @f has '!kernel.buffer<f32>' (launch_c1)}}
+    kernel.launch @f(%x) outs(%y) on @team : (!kernel.buffer<8xf32>) -> !kernel.buffer<4xf64>
+    kernel.return %y : !kernel.buffer<4xf64>
+  }
+}
+kernel.func @f(!kernel.buffer<f32>) outs(!kernel.buffer<f32>)
+    schedule(<"pointwise", shape = {n = 8}, tune = {}>) ties([]) lambda body(%a: f32) {
+  kernel.yield %a : f32
+}
+
+// -----
+
+kernel.program @p target(<"cpu", "x86-64-v3">) {
+  kernel.queue @team backend("cpu")
   kernel.run (%x "x": !kernel.buffer<8xf32>) outs(%y "y": !kernel.buffer<8xf32>) {
-    %t = kernel.slot : !kernel.buffer<4xf32>
-    // expected-error@+1 {{output 0 has type '!kernel.buffer<4xf32>' but @f has '!kernel.buffer<8xf32>' (launch_c1)}}
-    kernel.launch @f(%x) outs(%t) on @team : (!kernel.buffer<8xf32>) -> !kernel.buffer<4xf32>
+    // expected-error@+1 {{has 2 sizes but @f has 1 run-time scalars (launch_c4)}}
+    kernel.launch @f(%x) outs(%y) sizes([8, 8]) on @team : (!kernel.buffer<8xf32>) -> !kernel.buffer<8xf32>
     kernel.return %y : !kernel.buffer<8xf32>
   }
 }
-kernel.func @f(!kernel.buffer<8xf32>) outs(!kernel.buffer<8xf32>)
-    schedule(<"pointwise", shape = {n = 8}, tune = {}>) ties([]) lambda body(%a: f32) {
+kernel.func @f(!kernel.buffer<f32>) outs(!kernel.buffer<f32>)
+    schedule(<"pointwise", shape = {n = n0}, tune = {}>) ties([]) lambda body(%a: f32) {
+  kernel.yield %a : f32
+}
+
+// -----
+
+kernel.program @p target(<"cpu", "x86-64-v3">) {
+  kernel.queue @team backend("cpu")
+  kernel.run (%x "x": !kernel.buffer<8xf32>) outs(%y "y": !kernel.buffer<8xf32>) {
+    // expected-error@+1 {{has sizes but @f runs on a device, whose grid is counted from named extents (launch_c5)}}
+    kernel.launch @f(%x) outs(%y) sizes([8]) on @team : (!kernel.buffer<8xf32>) -> !kernel.buffer<8xf32>
+    kernel.return %y : !kernel.buffer<8xf32>
+  }
+}
+kernel.func @f(!kernel.buffer<f32>) outs(!kernel.buffer<f32>)
+    schedule(<"pointwise", shape = {n = n0}, tune = {}>) ties([])
+    attributes {kernel.blocks = #kernel.extent<1>, kernel.threads = 32 : i64} lambda body(%a: f32) {
+  kernel.yield %a : f32
+}
+
+// -----
+
+kernel.program @p target(<"cpu", "x86-64-v3">) {
+  kernel.queue @team backend("cpu")
+  kernel.run (%x "x": !kernel.buffer<8xf32>) outs(%y "y": !kernel.buffer<8xf32>) {
+    // Without sizes the function's names are those of the program.
+    // expected-error@+1 {{uses the extent "n0", which the program @p does not declare (statement_c3)}}
+    kernel.launch @f(%x) outs(%y) on @team : (!kernel.buffer<8xf32>) -> !kernel.buffer<8xf32>
+    kernel.return %y : !kernel.buffer<8xf32>
+  }
+}
+kernel.func @f(!kernel.buffer<f32>) outs(!kernel.buffer<f32>)
+    schedule(<"pointwise", shape = {n = n0}, tune = {}>) ties([]) lambda body(%a: f32) {
   kernel.yield %a : f32
 }
 

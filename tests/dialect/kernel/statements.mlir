@@ -89,6 +89,11 @@ kernel.program @all target(<"cpu", "x86-64-v3", threads = 2>) {
       %v = kernel.view %x offset(i * 64) [i = %i] : !rows -> !vec
       kernel.launch @relu(%v) outs(%s) on @team : (!vec) -> !vec
     }
+    // One function for buffers of several sizes; its own names have the values of the launch.
+    // CHECK: kernel.launch @sized(%[[X]]) outs(%{{.*}}) sizes([b * 64, 3]) on @team : (!kernel.buffer<[b, 64] x f32>) -> !kernel.buffer<[b, 64] x f32>
+    kernel.launch @sized(%x) outs(%a) sizes([b * 64, 3]) on @team : (!rows) -> !rows
+    // CHECK: kernel.launch @sized(%[[Y]]) outs(%{{.*}}) sizes([64, 3]) on @team : (!kernel.buffer<64xf32>) -> !kernel.buffer<64xf32>
+    kernel.launch @sized(%y) outs(%s) sizes([64, 3]) on @team : (!vec) -> !vec
     // CHECK: kernel.while {
     // CHECK: kernel.condition %
     // CHECK: } do {
@@ -114,6 +119,13 @@ kernel.func @relu(!vec) outs(!vec)
   %zero = arith.constant 0.0 : f32
   %y = arith.maximumf %x, %zero : f32
   kernel.yield %y : f32
+}
+
+// CHECK-LABEL: kernel.func @sized(!kernel.buffer<f32>) outs(!kernel.buffer<f32>)
+// CHECK-NEXT: schedule(<"pointwise", shape = {n = n0, rows = n1}, tune = {}>) ties([])
+kernel.func @sized(!kernel.buffer<f32>) outs(!kernel.buffer<f32>)
+    schedule(<"pointwise", shape = {n = n0, rows = n1}, tune = {}>) ties([]) lambda body(%x: f32) {
+  kernel.yield %x : f32
 }
 
 // CHECK-LABEL: kernel.func @increment() outs(!kernel.buffer<i64> readwrite)

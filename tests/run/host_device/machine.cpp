@@ -608,6 +608,40 @@ void learn(const sl_expr& expression, int64_t value) {
   }
 }
 
+/// Elements from element 0 to the last one, or 0 where there are none.
+int64_t reach(int32_t rank, const sl_expr* sizes, const sl_expr* strides) {
+  int64_t last = 0;
+  for (int dim = 0; dim < rank; ++dim) {
+    const int64_t extent = valueOf(sizes[dim]);
+    if (extent == 0) {
+      return 0;
+    }
+    last += (extent - 1) * valueOf(strides[dim]);
+  }
+  return last + 1;
+}
+
+/// The same for an argument of a kernel of several sizes: of what the program's statements give it
+/// there, the largest that may lie at `first`.
+int64_t reachOfAny(const sl_entry& kernel, int position, const char* first) {
+  int64_t largest = 0;
+  for (int s = 0; s < program->statement_count; ++s) {
+    const sl_statement& statement = program->statements[s];
+    if (!statement.entry || strcmp(statement.entry, kernel.name) != 0) {
+      continue;
+    }
+    const sl_buffer& buffer = program->buffers[statement.operands[position]];
+    const bool elsewhere = std::any_of(keeps.begin(), keeps.end(), [&](const Kept& kept) {
+      return buffer.base < 0 && buffer.role == kept.role && buffer.space == kept.space &&
+             kept.first + valueOf(buffer.offset) != first;
+    });
+    if (!elsewhere) {
+      largest = std::max(largest, reach(buffer.rank, buffer.extents, buffer.strides));
+    }
+  }
+  return largest;
+}
+
 void allow(void* const* arguments, const sl_entry& kernel) {
   if (!__asan_poison_memory_region) {
     return;
@@ -618,15 +652,11 @@ void allow(void* const* arguments, const sl_entry& kernel) {
   for (int i = 0; i < kernel.argument_count; ++i) {
     const sl_argument& argument = kernel.arguments[i];
     char* const first = *static_cast<char* const*>(arguments[i]);
-    int64_t last = 0;  // element
-    for (int dim = 0; dim < argument.rank; ++dim) {
-      const int64_t extent = valueOf(argument.extents[dim]);
-      last = extent == 0 ? -1
-             : last < 0  ? last
-                         : last + (extent - 1) * valueOf(argument.strides[dim]);
-    }
+    const int64_t elements = argument.rank < 0
+                                 ? reachOfAny(kernel, i, first)
+                                 : reach(argument.rank, argument.extents, argument.strides);
     const int64_t element = std::max(1, argument.dtype.bits / 8);
-    __asan_unpoison_memory_region(first, size_t(last + 1) * size_t(element));
+    __asan_unpoison_memory_region(first, size_t(elements) * size_t(element));
     for (const Kept& kept : keeps) {
       for (int b = 0; b < program->buffer_count; ++b) {  // with the border around it
         const sl_buffer& buffer = program->buffers[b];

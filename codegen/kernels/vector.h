@@ -558,13 +558,11 @@ SL_INLINE void sl_pause() {
 #endif
 }
 
-/// Every thread of the team waits until all have arrived. What a thread wrote before is seen by all
-/// after. Counters only grow (wrapping), and no thread can be more than one barrier ahead, so a
-/// signed difference tells who has arrived.
-SL_INLINE void sl_barrier(sl_team team) {
-  if (team.size <= 1) {
-    return;
-  }
+/// The barrier of a team of several threads. Counters only grow (wrapping), and no thread can be
+/// more than one barrier ahead, so a signed difference tells who has arrived. It is called, not
+/// inline: programs have hundreds of barriers, and a loop for each takes clang several times as
+/// long as all else in them.
+SL_NOINLINE void sl_await_team(sl_team team) {
   uint32_t* arrive = team.shared->arrive;
   uint32_t mine = __atomic_load_n(&arrive[team.index * 32], __ATOMIC_RELAXED) + 1;
   __atomic_store_n(&arrive[team.index * 32], mine, __ATOMIC_RELEASE);
@@ -577,6 +575,14 @@ SL_INLINE void sl_barrier(sl_team team) {
         team.shared->yield();
       }
     }
+  }
+}
+
+/// Every thread of the team waits until all have arrived. What a thread wrote before is seen by all
+/// after.
+SL_INLINE void sl_barrier(sl_team team) {
+  if (team.size > 1) {
+    sl_await_team(team);
   }
 }
 

@@ -42,27 +42,47 @@ struct Block {
   }
 };
 
-/// Brings keys [from, from + keys) of one operand to shared memory; zeros beyond the operand and
-/// beyond d. 16 bytes at a time arrive when their group does.
+/// Brings one piece of 16 bytes of keys [from, last), or of their values, to shared memory; zeros
+/// beyond the operand and beyond d. `later`: it arrives when its group does.
 template <AttentionTune Tune, class T, int PITCH>
-SL_INLINE void fetch(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& source, int64_t d,
-                     int64_t from, int64_t keys, bool inPieces) {
+SL_INLINE void fetchPiece(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& source, int64_t d,
+                          int64_t from, int64_t last, int number, bool later) {
   constexpr int V = kWholePiece<T>;
   constexpr int kPieces = Tune.depth / V;
-  SL_NO_UNROLL
-  for (int number = int(threadIdx.x); number < Tune.keys * kPieces; number += Tune.threads) {
-    const int key = number / kPieces;
-    const int at = number % kPieces * V;
-    const bool exists = from + key < keys && at < d;
-    const T* line = (exists ? source.line(from + key) : source.first) + at;
-    if (inPieces) {
-      tensor_core::copyLater(&tile[key][at], exists ? line : source.first, exists);
-    } else {
+  const int key = number / kPieces;
+  const int at = number % kPieces * V;
+  const bool exists = from + key < last && at < d;
+  const T* piece = exists ? source.line(from + key) + at : source.first;
+  if (later) {
+    tensor_core::copyLater(&tile[key][at], piece, exists);
+    return;
+  }
+  SL_UNROLL
+  for (int j = 0; j < V; ++j) {
+    tile[key][at + j] = exists && at + j < d ? piece[j] : T{};
+  }
+}
+
+/// The pieces of a tile, of which each thread brings some; `inPieces`: later.
+template <AttentionTune Tune, class T, int PITCH>
+SL_INLINE void fetch(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& source, int64_t d,
+                     int64_t from, int64_t last, bool inPieces) {
+  constexpr int kCount = Tune.keys * (Tune.depth / kWholePiece<T>);
+  if constexpr (Tune.warps > 0) {
+    if (inPieces) {  // all of a thread's are under way at once
       SL_UNROLL
-      for (int j = 0; j < V; ++j) {
-        tile[key][at + j] = exists && at + j < d ? line[j] : T{};
+      for (int first = 0; first < kCount; first += Tune.threads) {
+        const int number = first + int(threadIdx.x);
+        if (kCount % Tune.threads == 0 || number < kCount) {
+          fetchPiece<Tune>(tile, source, d, from, last, number, true);
+        }
       }
+      return;
     }
+  }
+  SL_NO_UNROLL
+  for (int number = int(threadIdx.x); number < kCount; number += Tune.threads) {
+    fetchPiece<Tune>(tile, source, d, from, last, number, inPieces);
   }
 }
 

@@ -117,29 +117,6 @@ SL_INLINE void loadQueries(uint32_t (&to)[Tune.depth / Fragment<T>::kDepth][4],
   }
 }
 
-/// What `fetch` does, with all of a thread's pieces under way at once where they are whole.
-template <AttentionTune Tune, class T, int PITCH>
-SL_INLINE void fetchAtOnce(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& source, int64_t d,
-                           int64_t from, int64_t last, bool inPieces) {
-  if (!inPieces) {
-    fetch<Tune>(tile, source, d, from, last, false);
-    return;
-  }
-  constexpr int V = kWholePiece<T>;
-  constexpr int kPieces = Tune.depth / V;
-  SL_UNROLL
-  for (int first = 0; first < Tune.keys * kPieces; first += Tune.threads) {
-    const int number = first + int(threadIdx.x);
-    const int key = number / kPieces;
-    const int at = number % kPieces * V;
-    if (Tune.keys * kPieces % Tune.threads == 0 || key < Tune.keys) {
-      const bool exists = from + key < last && at < d;
-      tensor_core::copyLater(&tile[key][at], exists ? source.line(from + key) + at : source.first,
-                             exists);
-    }
-  }
-}
-
 /// Rounds the pieces of a tile that this thread has fetched, as `fetch` distributes them.
 template <AttentionTune Tune, class T, int PITCH>
 SL_INLINE void roundFetched(T (&tile)[Tune.keys][PITCH]) {
@@ -418,10 +395,13 @@ SL_INLINE void attendByWarps(const AttentionShape& s, WarpsMemory<Tune, T>& memo
                 Tune.depth % 16 == 0 && Tune.keys % (16 * Tune.warps) == 0 && Tune.splits == 1);
   LaneRows<Tune, M> rows;
   rows.find(s, block, mask);
-  fetchAtOnce<Tune>(memory.k, block.k, s.d, from, last, inPieces);
-  tensor_core::closeGroup();
-  fetchAtOnce<Tune>(memory.v, block.v, s.d, from, last, inPieces);
-  tensor_core::closeGroup();
+  // Without keys there is no loop that waits for copies, and warps merge their sums in this memory.
+  if (from < last) {
+    fetch<Tune>(memory.k, block.k, s.d, from, last, inPieces);
+    tensor_core::closeGroup();
+    fetch<Tune>(memory.v, block.v, s.d, from, last, inPieces);
+    tensor_core::closeGroup();
+  }
   uint32_t queries[Tune.depth / Fragment<T>::kDepth][4];
   loadQueries<Tune, T>(queries, s, rows, q + block.image * s.qStride[0]);
   const float scale = s.scale != 0 ? float(s.scale) : 1.0f / sqrt(float(s.d));
@@ -438,7 +418,7 @@ SL_INLINE void attendByWarps(const AttentionShape& s, WarpsMemory<Tune, T>& memo
     multiplyKeys<Tune, T>(scores, queries, memory.k);
     __syncthreads();
     if (more) {
-      fetchAtOnce<Tune>(memory.k, block.k, s.d, from + Tune.keys, last, inPieces);
+      fetch<Tune>(memory.k, block.k, s.d, from + Tune.keys, last, inPieces);
     }
     tensor_core::closeGroup();
     maskScores<Tune>(scores, rows, s.maskStride[3], scale, from, last);
@@ -449,7 +429,7 @@ SL_INLINE void attendByWarps(const AttentionShape& s, WarpsMemory<Tune, T>& memo
     multiplyValues<Tune, T>(sums, scores, memory.v);
     __syncthreads();
     if (more) {
-      fetchAtOnce<Tune>(memory.v, block.v, s.d, from + Tune.keys, last, inPieces);
+      fetch<Tune>(memory.v, block.v, s.d, from + Tune.keys, last, inPieces);
     }
     tensor_core::closeGroup();
   }

@@ -584,3 +584,21 @@ def test_attention_by_warps(number: int, dtype: torch.dtype, tmp_path: Path) -> 
     allowed = {torch.float32: 4e-3, torch.float16: 4e-3, torch.bfloat16: 3e-2}[dtype]
     error = (got.double() - exact).abs().max() / exact.abs().max().clamp_min(1e-3)
     assert error < allowed, float(error)
+
+
+def test_attention_by_warps_of_a_named_number_of_keys(tmp_path: Path) -> None:
+    """Also of none: rows are zero, and no copy of keys is under way where warps merge what they have."""
+    keys = torch.export.Dim("keys", min=0, max=300)
+    q, k, v = (torch.randn(1, 2, n, 32, dtype=torch.bfloat16) for n in (5, 7, 7))
+    compiled = sl.compile(
+        Attend(False), (q, k, v), target="cuda:sm_90", routes={"scaled_dot_product_attention": "cuda.attention_warps"},
+        dynamic_shapes=(None, {2: keys}, {2: keys}),
+    )  # fmt: skip
+    (row,) = [row for row in launches_of(compiled) if row["family"] == "attention"]
+    assert ".warps = " in compiled.code and ".warps = 1," not in compiled.code, row
+    for n in (0, 1, 200):
+        given = (q, *(torch.randn(1, 2, n, 32, dtype=torch.bfloat16) for _ in "kv"))
+        exact = Attend(False)(*(x.double() for x in given))
+        got = torch.empty_like(exact, dtype=q.dtype, memory_format=torch.contiguous_format)
+        run_on_host(compiled, Attend(False), given, (got,), tmp_path)
+        assert (got.double() - exact).abs().max() <= 3e-2 * exact.abs().max(), n

@@ -270,6 +270,11 @@ void entryOfFiber() {
   }
   block->what->entry(block->what->body);
   Fiber& fiber = mine();
+  if (!fiber.copies.empty()) {
+    fail(
+        "copies to shared memory are under way when a thread ends: they may overwrite what others "
+        "have written there");
+  }
   if (isEarly && !fiber.waited) {
     fail("a thread of a kernel that may start early has ended without waiting for those ahead");
   }

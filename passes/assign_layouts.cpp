@@ -2,18 +2,21 @@
 // Chooses the memory order of images [n, c, h, w] and signals [n, c, w], so that no copy between
 // convolutions reorders them. A channels-last kernel's result is channels last, and so is what
 // elementwise ops, pools and convolutions of any layout (depthwise, grouped, transposed) compute
-// from it or a part of it, and what concatenations make of such values alone. A value that
-// convolutions read gets the zero border that they need.
-// Attention writes in the order to which its readers permute it. Recorded as op.layout = {order,
-// border} on the op that makes the value; the order lists dims from slowest to fastest.
+// from it, from a part of it or from a tensor [n, h, w, c] permuted to an image, and what
+// concatenations make of such values alone. A value that convolutions read gets the zero border
+// that they need. Attention and reductions of rows write in the order to which their readers
+// permute the result. Recorded as op.layout = {order, border} on the op that makes the value; the
+// order lists dims from slowest to fastest.
 //
 // Left alone: a value whose readers want row-major memory (a reshape of more than one pixel, a
 // result of the function).
 #include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/channels_last.h"
 #include "passes/contraction_problem.h"
 #include "passes/passes.h"
+#include "passes/value_builder.h"
 
 namespace straightline::passes {
 
@@ -37,21 +40,48 @@ bool isConvolutionOfAnyLayout(op::FusionOp fusion) {
   return kernel && passesLayoutsOn(*kernel);
 }
 
-/// The order in which all readers of an attention's result, [b, h, s, d], want it, if they keep the
-/// elements of a head together (usually the heads of a position lie side by side). The kernel
-/// writes any such order at no cost. Empty: there is no such order.
-llvm::SmallVector<int64_t> orderOfHeads(Operation* op) {
-  if (!llvm::isa<op::ScaledDotProductAttentionOp>(op) || op->getResult(0).use_empty()) {
-    return {};
-  }
+/// The dims of the permutes that are all readers of the op's result; empty: not all are, or they
+/// differ.
+llvm::SmallVector<int64_t> dimsOfReaders(Operation* op) {
   auto dimsOf = [](Operation* user) {
     auto permute = llvm::dyn_cast<op::PermuteOp>(user);
     return permute ? llvm::SmallVector<int64_t>(permute.getDims()) : llvm::SmallVector<int64_t>();
   };
+  if (op->getResult(0).use_empty()) {
+    return {};
+  }
   const llvm::SmallVector<int64_t> order = dimsOf(*op->user_begin());
   const bool same =
       llvm::all_of(op->getUsers(), [&](Operation* user) { return dimsOf(user) == order; });
-  return same && order.size() == 4 && order.back() == 3 ? order : llvm::SmallVector<int64_t>();
+  return same ? order : llvm::SmallVector<int64_t>();
+}
+
+/// The order in which all readers of an attention's result, [b, h, s, d], want it, if they keep the
+/// elements of a head together (usually the heads of a position lie side by side). The kernel
+/// writes any such order at no cost. Empty: there is no such order.
+llvm::SmallVector<int64_t> orderOfHeads(Operation* op) {
+  const llvm::SmallVector<int64_t> order = dimsOfReaders(op);
+  return llvm::isa<op::ScaledDotProductAttentionOp>(op) && order.size() == 4 && order.back() == 3
+             ? order
+             : llvm::SmallVector<int64_t>();
+}
+
+/// The same for rows that a reduction makes (a norm) and that are read in another order, each as it
+/// is, by a product: it would copy them.
+llvm::SmallVector<int64_t> orderOfRows(Operation* op) {
+  auto fusion = llvm::dyn_cast<op::FusionOp>(op);
+  if (!fusion || fusion.getFamily() != "row_reduction") {
+    return {};
+  }
+  const llvm::SmallVector<int64_t> order = dimsOfReaders(op);
+  const bool keepsRows = !order.empty() && order.back() == static_cast<int64_t>(order.size()) - 1;
+  const bool isProduct = llvm::any_of(op->getUsers(), [](Operation* permute) {
+    return llvm::any_of(permute->getUsers(), [](Operation* user) {
+      auto product = llvm::dyn_cast<op::FusionOp>(user);
+      return llvm::isa<op::ReshapeOp>(user) || (product && contractionRoot(product));
+    });
+  });
+  return keepsRows && isProduct ? order : llvm::SmallVector<int64_t>();
 }
 
 bool wantsRowMajor(Value value) {
@@ -89,37 +119,13 @@ llvm::SmallVector<int64_t> borderFor(Value value, kernel::TargetAttr target) {
   return border;
 }
 
-/// The value that a slice is a part of.
-Value whole(Value value) {
-  while (auto slice = value.getDefiningOp<op::SliceOp>()) {
-    value = slice.getX();
-  }
-  return value;
-}
-
-/// Channels last, for images and signals.
-llvm::SmallVector<int64_t> channelsLast(int64_t rank) {
-  return rank == 4 ? llvm::SmallVector<int64_t>{0, 2, 3, 1} : llvm::SmallVector<int64_t>{0, 2, 1};
-}
-
-/// Whether every part of a concatenation lies channels last, so that all can be written in place.
-bool joinsChannelsLast(op::CatOp cat) {
-  return llvm::all_of(cat.getTensors(), [](Value part) {
-    Operation* maker = whole(part).getDefiningOp();
-    const op::LayoutAttr layout = maker ? op::layoutOf(maker) : op::LayoutAttr();
-    const int64_t rank = llvm::cast<RankedTensorType>(part.getType()).getRank();
-    return layout && layout.getOrder() == llvm::ArrayRef<int64_t>(channelsLast(rank));
-  });
-}
-
 struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
   void runOnOperation() override {
     const kernel::TargetAttr target = targetOf(getOperation());
     auto follows = [](Operation* op) {
       return llvm::any_of(op->getOperands(), [&](Value operand) {
-        Operation* maker = whole(operand).getDefiningOp();
         auto type = llvm::dyn_cast<RankedTensorType>(operand.getType());
-        return maker && op::layoutOf(maker) && type &&
+        return type && liesChannelsLast(operand) &&
                type.getRank() == llvm::cast<RankedTensorType>(op->getResult(0).getType()).getRank();
       });
     };
@@ -132,9 +138,11 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
           llvm::isa<op::FusionOp>(op->getParentOp())) {
         return;
       }
-      if (const llvm::SmallVector<int64_t> order = orderOfHeads(op); !order.empty()) {
-        op::setLayout(op, order, {});
-        return;
+      for (const auto orderOf : {orderOfHeads, orderOfRows}) {
+        if (const llvm::SmallVector<int64_t> order = orderOf(op); !order.empty()) {
+          op::setLayout(op, order, {});
+          return;
+        }
       }
       auto fusion = llvm::dyn_cast<op::FusionOp>(op);
       const bool writes = fusion && isChannelsLastKernel(fusion);
@@ -142,9 +150,9 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
           (llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp>(op) ||
            (fusion && (fusion.getFamily() == "pointwise" || isConvolutionOfAnyLayout(fusion)))) &&
           follows(op);
-      auto cat = llvm::dyn_cast<op::CatOp>(op);
-      if (!(writes || passesOn || (cat && joinsChannelsLast(cat))) ||
-          wantsRowMajor(op->getResult(0))) {
+      const bool joins =
+          llvm::isa<op::CatOp>(op) && llvm::all_of(op->getOperands(), liesChannelsLast);
+      if (!(writes || passesOn || joins) || wantsRowMajor(op->getResult(0))) {
         return;
       }
       op::setLayout(op, channelsLast(type.getRank()), borderFor(op->getResult(0), target));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verifiers of the family "linear".
 #include "dialect/op/op_verify.h"
+#include "mlir/IR/PatternMatch.h"
 
 namespace straightline::op {
 
@@ -190,6 +191,67 @@ llvm::LogicalResult ScaledDotProductAttentionOp::verify() {
   }
   return verifyExtents(*this, space, "the result", space.of(getResult()), expected,
                        "scaled_dot_product_attention_c5");
+}
+
+namespace {
+
+/// x [.., g, s, e], where `heads` [.., g * n, s, e] has each head of x n times, one behind the
+/// other: heads = reshape(expand(reshape(x) [.., g, 1, s, e]) [.., g, n, s, e]). Null: it has not.
+Value repeatedHeads(Value heads) {
+  auto joined = heads.getDefiningOp<ReshapeOp>();
+  auto repeated = joined ? joined.getX().getDefiningOp<ExpandOp>() : ExpandOp();
+  auto single = repeated ? repeated.getX().getDefiningOp<ReshapeOp>() : ReshapeOp();
+  if (!single) {
+    return {};
+  }
+  ExtentSpace space;
+  const Extents all = space.of(heads), times = space.of(repeated.getResult()),
+                once = space.of(single.getResult()), own = space.of(single.getX());
+  const size_t rank = all.size();
+  if (rank < 3 || own.size() != rank || once.size() != rank + 1 || times.size() != rank + 1) {
+    return {};
+  }
+  Extents wanted = own;
+  wanted.insert(wanted.begin() + (rank - 2), mlir::getAffineConstantExpr(1, heads.getContext()));
+  if (!space.equal(once, wanted)) {
+    return {};
+  }
+  wanted[rank - 2] = times[rank - 2];
+  Extents joinedExtents = own;
+  joinedExtents[rank - 3] = own[rank - 3] * times[rank - 2];
+  return space.equal(times, wanted) && space.equal(all, joinedExtents) ? single.getX() : Value();
+}
+
+/// Keys and values whose heads were repeated for the queries (`repeat_kv` of transformers) are read
+/// as they were: attention repeats them itself, without a copy.
+struct UnrepeatedHeads : mlir::OpRewritePattern<ScaledDotProductAttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(ScaledDotProductAttentionOp attention,
+                                      mlir::PatternRewriter& rewriter) const override {
+    const Value k = repeatedHeads(attention.getK()), v = repeatedHeads(attention.getV());
+    ExtentSpace space;
+    if (!k || !v) {
+      return rewriter.notifyMatchFailure(attention, "keys or values are not repeated by heads");
+    }
+    const Extents q = space.of(attention.getQ()), keys = space.of(k), values = space.of(v);
+    const size_t head = q.size() - 3;
+    if (!headsMatch(space, q, keys) || !space.equal(keys[head], values[head])) {
+      return rewriter.notifyMatchFailure(attention, "the number of heads is named, or differs");
+    }
+    rewriter.modifyOpInPlace(attention, [&] {
+      attention.getKMutable().assign(k);
+      attention.getVMutable().assign(v);
+    });
+    return success();
+  }
+};
+
+}  // namespace
+
+void ScaledDotProductAttentionOp::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns,
+                                                              mlir::MLIRContext* context) {
+  patterns.add<UnrepeatedHeads>(context);
 }
 
 }  // namespace straightline::op

@@ -70,6 +70,7 @@ def Op_ScaledDotProductAttentionOp : Op_PureOp<"scaled_dot_product_attention"> {
     $q `,` $k `,` $v (`mask` $mask^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let hasCanonicalizer = 1;
 }
 
 #endif  // STRAIGHTLINE_OP_LINEAR_TD

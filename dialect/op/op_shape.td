@@ -30,6 +30,7 @@ def Op_ReshapeOp : Op_ViewOp<"reshape", "the same elements in row-major order un
   }];
   let arguments = (ins Op_Tensor:$x);
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 def Op_PermuteOp : Op_ViewOp<"permute", "dim i of the result is dim dims[i] of x"> {
   let description = [{

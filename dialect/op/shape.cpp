@@ -10,6 +10,7 @@ namespace straightline::op {
 using mlir::AffineExpr;
 using mlir::failure;
 using mlir::OpFoldResult;
+using mlir::RankedTensorType;
 using mlir::success;
 using mlir::Value;
 using Extents = ExtentSpace::Extents;
@@ -310,6 +311,122 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor) {
     return getResult();
   }
   return {};
+}
+
+namespace {
+
+/// A part of a dim: dims of one shape are products of the same parts as those of another shape of
+/// the same elements, in the same order.
+struct DimPart {
+  int64_t extent;
+  size_t from, to;  ///< the dims of the two shapes that it is a part of
+};
+
+/// The coarsest parts of two static shapes; none where their dims have no common ones. Dims of one
+/// element have no part.
+std::optional<llvm::SmallVector<DimPart>> commonParts(llvm::ArrayRef<int64_t> a,
+                                                      llvm::ArrayRef<int64_t> b) {
+  llvm::SmallVector<DimPart> parts;
+  size_t i = 0, j = 0;
+  int64_t left = 1, right = 1;
+  for (;;) {
+    while (left == 1 && i < a.size()) {
+      left = a[i++];
+    }
+    while (right == 1 && j < b.size()) {
+      right = b[j++];
+    }
+    if (left == 1 && right == 1) {
+      return parts;
+    }
+    const int64_t part = std::min(left, right);
+    if (part <= 1 || std::max(left, right) % part != 0) {
+      return std::nullopt;
+    }
+    parts.push_back({part, i - 1, j - 1});
+    left /= part;
+    right /= part;
+  }
+}
+
+/// reshape(permute(reshape(x))), where the first reshape joins dims that the last one takes apart
+/// again: only then are all three views whatever the strides of x.
+///
+///   x [l, n, h * e] -> [l, n * h, e] -> permute [n * h, l, e] -> [n, h, l, e]
+///     ->  x -> [l, n, h, e] -> permute [n, h, l, e]
+struct NothingJoined : mlir::OpRewritePattern<ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(ReshapeOp last,
+                                      mlir::PatternRewriter& rewriter) const override {
+    auto permute = last.getX().getDefiningOp<PermuteOp>();
+    auto first = permute ? permute.getX().getDefiningOp<ReshapeOp>() : ReshapeOp();
+    if (!first) {
+      return rewriter.notifyMatchFailure(last, "no reshape of a permuted reshape");
+    }
+    const auto typeOf = [](Value value) { return llvm::cast<RankedTensorType>(value.getType()); };
+    const RankedTensorType own = typeOf(first.getX()), joined = typeOf(first.getResult()),
+                           moved = typeOf(permute.getResult()), wanted = last.getType();
+    if (!own.hasStaticShape() || !wanted.hasStaticShape() || own.getNumElements() == 0) {
+      return rewriter.notifyMatchFailure(last, "named extents, or no elements");
+    }
+    const auto before = commonParts(own.getShape(), joined.getShape());
+    const auto after = commonParts(moved.getShape(), wanted.getShape());
+    if (!before || !after) {
+      return rewriter.notifyMatchFailure(last, "dims that have no common parts");
+    }
+    // Parts of each joined dim, as both sides have them together.
+    const size_t rank = joined.getShape().size();
+    llvm::SmallVector<llvm::SmallVector<int64_t>> given(rank), taken(rank);
+    llvm::SmallVector<llvm::SmallVector<size_t>> places(rank);
+    bool joins = false;
+    for (auto [number, part] : llvm::enumerate(*before)) {
+      joins |= number > 0 && (*before)[number - 1].to == part.to &&
+               (*before)[number - 1].from != part.from;
+      given[part.to].push_back(part.extent);
+    }
+    for (auto [number, part] : llvm::enumerate(*after)) {
+      if (number > 0 && (*after)[number - 1].to == part.to) {
+        return rewriter.notifyMatchFailure(last, "the last reshape joins dims as well");
+      }
+      taken[permute.getDims()[part.from]].push_back(part.extent);
+    }
+    if (!joins) {
+      return rewriter.notifyMatchFailure(last, "the first reshape joins nothing");
+    }
+    llvm::SmallVector<int64_t> shape;
+    for (size_t dim = 0; dim < rank; ++dim) {
+      const auto common = commonParts(given[dim], taken[dim]);
+      if (!common || common->size() != taken[dim].size()) {
+        return rewriter.notifyMatchFailure(last, "a dim stays joined in part");
+      }
+      for (const DimPart& part : *common) {
+        places[dim].push_back(shape.size());
+        shape.push_back(part.extent);
+      }
+    }
+    llvm::SmallVector<int64_t> dims, order;
+    for (int64_t dim : permute.getDims()) {
+      for (size_t place : places[dim]) {
+        dims.push_back(static_cast<int64_t>(place));
+        order.push_back(shape[place]);
+      }
+    }
+    const mlir::Location loc = last.getLoc();
+    const Value apart = ReshapeOp::create(
+        rewriter, loc, RankedTensorType::get(shape, own.getElementType()), first.getX());
+    const Value turned = PermuteOp::create(
+        rewriter, loc, RankedTensorType::get(order, own.getElementType()), apart, dims);
+    rewriter.replaceOpWithNewOp<ReshapeOp>(last, wanted, turned);
+    return success();
+  }
+};
+
+}  // namespace
+
+void ReshapeOp::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns,
+                                            mlir::MLIRContext* context) {
+  patterns.add<NothingJoined>(context);
 }
 
 OpFoldResult PermuteOp::fold(FoldAdaptor) {

@@ -10,6 +10,7 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/channels_last.h"
 #include "passes/lowering/context.h"
 #include "passes/lowering/loops.h"
 #include "passes/lowering/scalar_evaluator.h"
@@ -495,7 +496,7 @@ class RowReduction {
 
 /// For a reduction over other than the last dims (a reduction of a permuted tensor, permuted back):
 /// the order of dims that its users see, which is then also the order in which it is read. Empty
-/// for anything else.
+/// for anything else, also where the permuted tensor lies channels last: then its rows are rows.
 llvm::SmallVector<int64_t> orderBeforePermute(Value tensor) {
   auto fusion = tensor.getDefiningOp<op::FusionOp>();
   if (tensor.use_empty()) {
@@ -506,15 +507,11 @@ llvm::SmallVector<int64_t> orderBeforePermute(Value tensor) {
                           auto permute = llvm::dyn_cast<op::PermuteOp>(user);
                           return permute && permute.getDims() == back.getDims();
                         });
-  const bool undoes =
-      oneOrder && llvm::any_of(fusion.getInputs(), [&](Value input) {
-        auto there = input.getDefiningOp<op::PermuteOp>();
-        return there && there.getDims().size() == back.getDims().size() &&
-               llvm::all_of(llvm::enumerate(back.getDims()), [&](auto dim) {
-                 return there.getDims()[dim.value()] == static_cast<int64_t>(dim.index());
-               });
-      });
-  return undoes ? llvm::to_vector(back.getDims()) : llvm::SmallVector<int64_t>();
+  op::PermuteOp there = oneOrder ? passes::undoneBy(back, fusion) : op::PermuteOp();
+  if (!there || passes::liesChannelsLast(there.getX())) {
+    return {};
+  }
+  return llvm::to_vector(back.getDims());
 }
 
 LogicalResult lowerRowReduction(op::FusionOp fusion, LoweringContext& context) {

@@ -109,3 +109,18 @@ func.func @heads_twice(%q: tensor<2x4x16x8xf32>) -> (tensor<2x16x4x8xf32>, tenso
   %r = op.permute %a {dims = array<i64: 0, 1, 3, 2>} : (tensor<2x4x16x8xf32>) -> tensor<2x4x8x16xf32>
   return %p, %r : tensor<2x16x4x8xf32>, tensor<2x4x8x16xf32>
 }
+
+// A tensor of rows of channels that is seen as an image lies channels last, and so does what is computed from it.
+// CHECK-LABEL: func.func @rows_as_image
+func.func @rows_as_image(%x: tensor<1x196x32xf32>, %r: tensor<1x16x14x14xf32>) -> tensor<1x16xf32> {
+  %w = op.parameter "w" : tensor<16x32xf32>
+  %y = op.linear %x, %w : (tensor<1x196x32xf32>, tensor<16x32xf32>) -> tensor<1x196x16xf32>
+  %e = op.exp %y : (tensor<1x196x16xf32>) -> tensor<1x196x16xf32>
+  %z = op.reshape %e : (tensor<1x196x16xf32>) -> tensor<1x14x14x16xf32>
+  %t = op.sin %z : (tensor<1x14x14x16xf32>) -> tensor<1x14x14x16xf32>
+  %image = op.permute %t {dims = array<i64: 0, 3, 1, 2>} : (tensor<1x14x14x16xf32>) -> tensor<1x16x14x14xf32>
+  // CHECK: op.fusion({{.*}}) {family = "pointwise", op.layout = #op.layout<order = [0, 2, 3, 1]>
+  %s = op.add %image, %r : (tensor<1x16x14x14xf32>, tensor<1x16x14x14xf32>) -> tensor<1x16x14x14xf32>
+  %m = op.amax %s {dims = array<i64: 2, 3>, keepdim = false} : (tensor<1x16x14x14xf32>) -> tensor<1x16xf32>
+  return %m : tensor<1x16xf32>
+}

@@ -104,3 +104,19 @@ func.func @whole_running(%a: tensor<16411xf32>, %b: tensor<20000x1xf32>, %c: ten
   %h = op.cumsum %d {dim = 0 : i64} : (tensor<4000xi64>) -> tensor<4000xi64>
   return %e, %f, %g, %h : tensor<16411xf32>, tensor<20000x1xf32>, tensor<17x20000xf32>, tensor<4000xi64>
 }
+
+// Rows of the channels of an image that will lie channels last are no columns, though the image is permuted; those of one that comes
+// in row-major are.
+// CHECK-LABEL: func.func @channels
+// CHECK: op.amax %{{.*}} {dims = array<i64: 3>{{.*}} : (tensor<8x32x32x128xf32>)
+// CHECK: op.amax %{{.*}} {{.*}}: (tensor<8x8x32x32x16xf32>) -> tensor<8x8x32x32xf32>
+func.func @channels(%x: tensor<8x128x32x32xf32>) -> (tensor<8x32x32xf32>, tensor<8x32x32xf32>) {
+  %w = op.parameter "w" : tensor<128x1x3x3xf32>
+  %y = op.convolution %x, %w {dilation = array<i64: 1, 1>, groups = 128 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 1, 1>, stride = array<i64: 1, 1>, transposed = false}
+      : (tensor<8x128x32x32xf32>, tensor<128x1x3x3xf32>) -> tensor<8x128x32x32xf32>
+  %last = op.permute %y {dims = array<i64: 0, 2, 3, 1>} : (tensor<8x128x32x32xf32>) -> tensor<8x32x32x128xf32>
+  %a = op.amax %last {dims = array<i64: 3>, keepdim = false} : (tensor<8x32x32x128xf32>) -> tensor<8x32x32xf32>
+  %first = op.permute %x {dims = array<i64: 0, 2, 3, 1>} : (tensor<8x128x32x32xf32>) -> tensor<8x32x32x128xf32>
+  %b = op.amax %first {dims = array<i64: 3>, keepdim = false} : (tensor<8x32x32x128xf32>) -> tensor<8x32x32xf32>
+  return %a, %b : tensor<8x32x32xf32>, tensor<8x32x32xf32>
+}

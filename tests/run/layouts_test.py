@@ -148,3 +148,59 @@ def test_nothing_is_reordered_around_a_depthwise_convolution(stride: int) -> Non
     compiled = check(model, (torch.randn(2, 8, 15, 15),))
     reorders = [row["why"] for row in launches(compiled) if row["op"] in ("reorder", "copy")]
     assert len(reorders) == 2, reorders  # what comes in, and what goes out
+
+
+class Blocks(nn.Module):
+    """As in ConvNeXt: a depthwise convolution, then a norm and two products over channels, whose result is an image again."""
+
+    def __init__(self, channels: int, count: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, channels, 4, stride=4)
+        self.deep = nn.ModuleList(nn.Conv2d(channels, channels, 7, padding=3, groups=channels) for _ in range(count))
+        self.norms = nn.ModuleList(nn.LayerNorm(channels) for _ in range(count))
+        self.wide = nn.ModuleList(nn.Linear(channels, 4 * channels) for _ in range(count))
+        self.narrow = nn.ModuleList(nn.Linear(4 * channels, channels) for _ in range(count))
+        self.scale = nn.Parameter(torch.randn(channels, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        for deep, norm, wide, narrow in zip(self.deep, self.norms, self.wide, self.narrow, strict=True):
+            y = narrow(nn.functional.gelu(wide(norm(deep(x).permute(0, 2, 3, 1)))))
+            x = x + self.scale * y.permute(0, 3, 1, 2)
+        return x.mean((2, 3))
+
+
+def test_an_image_made_of_rows_of_channels_stays_as_it_lies() -> None:
+    model = Blocks(32, 2).eval()
+    compiled = check(model, (torch.randn(2, 3, 32, 32),))
+    assert [row["op"] for row in launches(compiled) if "copy" in row["kernel"]] in ([], ["reorder"])  # the entry
+
+
+@pytest.mark.parametrize("batch", [1, 64])
+def test_a_norm_over_the_channels_of_an_image_is_one_kernel_of_a_device(batch: int) -> None:
+    """Also where there are rows enough to cut columns in parts: they are no columns."""
+    compiled = sl.compile(Blocks(64, 2).eval(), (torch.randn(batch, 3, 112, 112),), target="cuda:sm_90")
+    rows = [row["kernel"] for row in launches(compiled) if row["family"] == "row_reduction"]
+    norms = [kernel for kernel in rows if kernel.startswith("rows_sum_sum_")]
+    assert len(norms) == 2 and all(kernel.startswith(f"rows_sum_sum_{batch * 784}_by_64") for kernel in norms), rows
+
+
+def test_heads_of_several_examples_are_views() -> None:
+    """`nn.MultiheadAttention` joins examples and heads to one dim on the way, and takes tokens before examples."""
+
+    class Own(nn.MultiheadAttention):
+        def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+            return super().forward(x, x, x, need_weights=False)[0]
+
+    compiled = check(Own(32, 4, batch_first=True).eval(), (torch.randn(3, 7, 32),))
+    copies = [(row["op"], row["why"]) for row in launches(compiled) if row["op"] in ("reshape", "clone")]
+    assert not copies, copies
+
+
+def test_repeated_heads_are_not_copied() -> None:
+    def model(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        k, v = (x[:, :, None].expand(2, 2, 3, 9, 16).reshape(2, 6, 9, 16) for x in (k, v))
+        return nn.functional.scaled_dot_product_attention(q, k, v)
+
+    compiled = check(model, (torch.randn(2, 6, 5, 16), torch.randn(2, 2, 9, 16), torch.randn(2, 2, 9, 16)))
+    assert len(launches(compiled)) == 1, [row["kernel"] for row in launches(compiled)]

@@ -30,9 +30,10 @@
 //     ->  sum(sum(reshape(x) [parts, c, m] + expand(reshape(b) [1, 1, m]), dims = [1, 2]) [parts],
 //         dims = [0])
 //
-// Refuses: named extents; rows whose length has no divisor near the number of parts wanted, and
-// several dims of which none has where one must be cut, for a copy of what is repeated would be as
-// large as all that is reduced; reduced dims that are not neighbours in memory.
+// Refuses: rows of the channels of an image that will lie channels last; named extents; rows whose
+// length has no divisor near the number of parts wanted, and several dims of which none has where
+// one must be cut, for a copy of what is repeated would be as large as all that is reduced; reduced
+// dims that are not neighbours in memory.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -42,6 +43,7 @@
 #include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
+#include "passes/channels_last.h"
 #include "passes/decompose_reductions.h"
 #include "passes/targets/cuda/architecture.h"
 #include "passes/targets/cuda/passes.h"
@@ -206,6 +208,11 @@ class Splitter {
     }
     cut.order = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
     if (op::PermuteOp permute = permuteBehind(x)) {
+      if (static_cast<int64_t>(kept) == type.getRank() - 1 &&
+          permute.getDims() == llvm::ArrayRef(channelsLast(type.getRank())) &&
+          willLieChannelsLast(permute.getX())) {
+        return std::nullopt;  // rows of channels, side by side
+      }
       cut.order = llvm::to_vector(permute.getDims());
       type = permute.getX().getType();
     }

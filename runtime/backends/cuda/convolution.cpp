@@ -17,9 +17,14 @@ constexpr int64_t kFewestColumns = 8;
 /// A depthwise convolution by lines: most taps of a row, and most inputs that a thread holds.
 constexpr int64_t kMostTaps = 32;
 constexpr int64_t kLongestLine = 40;
-constexpr int64_t kMostPixels = 4;
-/// Threads that a processor should have before one makes several pixels.
-constexpr int64_t kFewestThreads = 128;
+constexpr int64_t kMostPixels = 14;
+/// How many pixels a thread makes, and how many threads a processor should have for that. On an
+/// H100 7x7 over 16 x 56 x 56 x 96 takes 34 us by fours and 27 by fourteens, over 1 x 14 x 14 x 384
+/// 5.5 and 5.7 (docs/performance/cuda.md).
+struct PixelChoice {
+  int64_t pixels, fewestThreads;
+};
+constexpr PixelChoice kPixelChoices[] = {{14, 512}, {7, 512}, {4, 128}, {2, 128}};
 
 /// The problem as a product.
 struct Product {
@@ -82,17 +87,21 @@ double cost(const sl_problem* p) {
          moved * double(c.bytes) / 1.8e6;
 }
 
-/// As many as leave every processor threads enough, and a line short enough.
+/// As many as leave every processor threads enough, a line short enough, and few of them beyond the
+/// end of a row.
 int64_t pixelsOfAThread(const sl_problem* p, const Product& c) {
   const int64_t columns = attribute(p, "wo", 1);
   const int64_t rows = known(c.m, columns) / columns * attribute(p, "k", 1);
-  int64_t pixels = kMostPixels;
-  while (pixels > 1 &&
-         (rows * ((columns + pixels - 1) / pixels) < kFewestThreads * c.target.processors ||
-          (pixels - 1) * attribute(p, "stride_w", 1) + attribute(p, "kw", 1) > kLongestLine)) {
-    pixels /= 2;
+  for (const PixelChoice& choice : kPixelChoices) {
+    const int64_t parts = (columns + choice.pixels - 1) / choice.pixels;
+    const bool isWhole = choice.pixels <= 4 || 8 * columns >= 7 * parts * choice.pixels;
+    const int64_t line = (choice.pixels - 1) * attribute(p, "stride_w", 1) + attribute(p, "kw", 1);
+    if (isWhole && line <= kLongestLine &&
+        rows * parts >= choice.fewestThreads * c.target.processors) {
+      return choice.pixels;
+    }
   }
-  return pixels;
+  return 1;
 }
 
 void tune(const sl_problem* p, int64_t* values) {

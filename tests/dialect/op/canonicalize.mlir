@@ -166,3 +166,53 @@ func.func @branches(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor
   %q = op.pow %s, %two : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %s, %q : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// Attention reads keys and values whose heads were repeated as they were before; not where heads alternate, or only the keys' were.
+// CHECK-LABEL: func.func @repeated_heads
+// CHECK-SAME: %[[Q:[^:]*]]: tensor<2x6x4x8xf32>, %[[K:[^:]*]]: tensor<2x2x5x8xf32>, %[[V:[^:]*]]: tensor<2x2x5x8xf32>
+func.func @repeated_heads(%q: tensor<2x6x4x8xf32>, %k: tensor<2x2x5x8xf32>, %v: tensor<2x2x5x8xf32>)
+    -> (tensor<2x6x4x8xf32>, tensor<2x6x4x8xf32>, tensor<2x6x4x8xf32>) {
+  %k1 = op.reshape %k : (tensor<2x2x5x8xf32>) -> tensor<2x2x1x5x8xf32>
+  %k3 = op.expand %k1 : (tensor<2x2x1x5x8xf32>) -> tensor<2x2x3x5x8xf32>
+  %k6 = op.reshape %k3 : (tensor<2x2x3x5x8xf32>) -> tensor<2x6x5x8xf32>
+  %v1 = op.reshape %v : (tensor<2x2x5x8xf32>) -> tensor<2x2x1x5x8xf32>
+  %v3 = op.expand %v1 : (tensor<2x2x1x5x8xf32>) -> tensor<2x2x3x5x8xf32>
+  %v6 = op.reshape %v3 : (tensor<2x2x3x5x8xf32>) -> tensor<2x6x5x8xf32>
+  // CHECK: op.scaled_dot_product_attention %[[Q]], %[[K]], %[[V]] {
+  %y = op.scaled_dot_product_attention %q, %k6, %v6 {is_causal = false} : (tensor<2x6x4x8xf32>, tensor<2x6x5x8xf32>, tensor<2x6x5x8xf32>) -> tensor<2x6x4x8xf32>
+  %o1 = op.reshape %v : (tensor<2x2x5x8xf32>) -> tensor<2x1x2x5x8xf32>
+  %o3 = op.expand %o1 : (tensor<2x1x2x5x8xf32>) -> tensor<2x3x2x5x8xf32>
+  // CHECK: %[[O:.*]] = op.reshape %{{.*}} : (tensor<2x3x2x5x8xf32>) -> tensor<2x6x5x8xf32>
+  %o6 = op.reshape %o3 : (tensor<2x3x2x5x8xf32>) -> tensor<2x6x5x8xf32>
+  // CHECK: op.scaled_dot_product_attention %[[Q]], %{{.*}}, %[[O]] {
+  %z = op.scaled_dot_product_attention %q, %k6, %o6 {is_causal = false} : (tensor<2x6x4x8xf32>, tensor<2x6x5x8xf32>, tensor<2x6x5x8xf32>) -> tensor<2x6x4x8xf32>
+  // CHECK: op.scaled_dot_product_attention %[[Q]], %[[O]], %[[O]] {
+  %w = op.scaled_dot_product_attention %q, %o6, %o6 {is_causal = true} : (tensor<2x6x4x8xf32>, tensor<2x6x5x8xf32>, tensor<2x6x5x8xf32>) -> tensor<2x6x4x8xf32>
+  return %y, %z, %w : tensor<2x6x4x8xf32>, tensor<2x6x4x8xf32>, tensor<2x6x4x8xf32>
+}
+
+// -----
+
+// Dims that one reshape joins and another takes apart again are never joined; not where the last reshape joins, too, or a dim stays joined.
+// CHECK-LABEL: func.func @nothing_joined
+// CHECK-SAME: %[[X:[^:]*]]: tensor<5x1x3x8xf32>
+func.func @nothing_joined(%x: tensor<5x1x3x8xf32>) -> (tensor<3x2x1x5x4xf32>, tensor<6x20xf32>, tensor<2x12x5xf32>) {
+  // CHECK-DAG: %[[A:.*]] = op.reshape %[[X]] : (tensor<5x1x3x8xf32>) -> tensor<5x3x2x4xf32>
+  // CHECK-DAG: %[[P:.*]] = op.permute %[[A]] {dims = array<i64: 1, 2, 0, 3>} : (tensor<5x3x2x4xf32>) -> tensor<3x2x5x4xf32>
+  // CHECK-DAG: %[[Y:.*]] = op.reshape %[[P]] : (tensor<3x2x5x4xf32>) -> tensor<3x2x1x5x4xf32>
+  %joined = op.reshape %x : (tensor<5x1x3x8xf32>) -> tensor<5x6x4xf32>
+  %moved = op.permute %joined {dims = array<i64: 1, 0, 2>} : (tensor<5x6x4xf32>) -> tensor<6x5x4xf32>
+  %y = op.reshape %moved : (tensor<6x5x4xf32>) -> tensor<3x2x1x5x4xf32>
+  // CHECK-DAG: %[[J:.*]] = op.reshape %[[X]] : (tensor<5x1x3x8xf32>) -> tensor<5x6x4xf32>
+  // CHECK-DAG: %[[M:.*]] = op.permute %[[J]]
+  // CHECK-DAG: op.reshape %[[M]] : (tensor<6x5x4xf32>) -> tensor<6x20xf32>
+  %z = op.reshape %moved : (tensor<6x5x4xf32>) -> tensor<6x20xf32>
+  %all = op.reshape %x : (tensor<5x1x3x8xf32>) -> tensor<5x24xf32>
+  // CHECK-DAG: %[[T:.*]] = op.permute %{{.*}} {dims = array<i64: 1, 0>} : (tensor<5x24xf32>) -> tensor<24x5xf32>
+  // CHECK-DAG: op.reshape %[[T]] : (tensor<24x5xf32>) -> tensor<2x12x5xf32>
+  %turned = op.permute %all {dims = array<i64: 1, 0>} : (tensor<5x24xf32>) -> tensor<24x5xf32>
+  %w = op.reshape %turned : (tensor<24x5xf32>) -> tensor<2x12x5xf32>
+  return %y, %z, %w : tensor<3x2x1x5x4xf32>, tensor<6x20xf32>, tensor<2x12x5xf32>
+}

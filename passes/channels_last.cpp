@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/channels_last.h"
+
+#include "dialect/op/recorded.h"
+#include "llvm/ADT/STLExtras.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "passes/value_builder.h"
+
+namespace straightline::passes {
+
+namespace {
+
+using mlir::Operation;
+using mlir::Value;
+
+/// Whether the permute makes [n, c, h, w] of [n, h, w, c].
+bool putsChannelsFirst(op::PermuteOp permute) {
+  const auto rank = static_cast<int64_t>(permute.getDims().size());
+  return (rank == 3 || rank == 4) &&
+         permute.getDims() ==
+             llvm::ArrayRef<int64_t>(mlir::invertPermutationVector(channelsLast(rank)));
+}
+
+/// How many ops a guess looks at on its way back.
+constexpr int kFarthest = 32;
+
+/// The permute, of those that an elementwise chain or a reduction of rows reads, that puts channels
+/// last; null: none does.
+op::PermuteOp permuteOfRows(Value value, int farthest) {
+  Operation* maker = value.getDefiningOp();
+  if (auto permute = llvm::dyn_cast_if_present<op::PermuteOp>(maker)) {
+    return permute.getDims() == llvm::ArrayRef(channelsLast(permute.getDims().size()))
+               ? permute
+               : op::PermuteOp();
+  }
+  if (farthest == 0 ||
+      !llvm::isa_and_present<op::ElementwiseOpInterface, op::ReductionOpInterface>(maker)) {
+    return {};
+  }
+  for (Value operand : maker->getOperands()) {
+    if (op::PermuteOp permute = permuteOfRows(operand, farthest - 1)) {
+      return permute;
+    }
+  }
+  return {};
+}
+
+bool willLie(Value value, int farthest) {
+  Operation* maker = wholeOf(value).getDefiningOp();
+  if (!maker || farthest == 0 || op::isPrepared(maker)) {
+    return false;
+  }
+  const auto any = [&](mlir::ValueRange operands) {
+    return llvm::any_of(operands, [&](Value operand) { return willLie(operand, farthest - 1); });
+  };
+  if (llvm::isa<op::ConvolutionOp>(maker)) {
+    return true;
+  }
+  if (llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp>(maker)) {
+    return willLie(maker->getOperand(0), farthest - 1);
+  }
+  if (auto cat = llvm::dyn_cast<op::CatOp>(maker)) {
+    return llvm::all_of(cat.getTensors(), [&](Value part) { return willLie(part, farthest - 1); });
+  }
+  if (llvm::isa<op::ElementwiseOpInterface>(maker)) {
+    return any(maker->getOperands());
+  }
+  if (auto permute = llvm::dyn_cast<op::PermuteOp>(maker); permute && putsChannelsFirst(permute)) {
+    // Rows that a norm reads through the opposite permute lie as they were before.
+    op::PermuteOp there = permuteOfRows(permute.getX(), farthest - 1);
+    return !there || willLie(there.getX(), farthest - 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+Value wholeOf(Value value) {
+  while (auto slice = value.getDefiningOp<op::SliceOp>()) {
+    value = slice.getX();
+  }
+  return value;
+}
+
+bool liesChannelsLast(Value value) {
+  Operation* maker = wholeOf(value).getDefiningOp();
+  if (!maker) {
+    return false;
+  }
+  if (const op::LayoutAttr layout = op::layoutOf(maker)) {
+    return layout.getOrder() == llvm::ArrayRef(channelsLast(layout.getOrder().size()));
+  }
+  auto permute = llvm::dyn_cast<op::PermuteOp>(maker);
+  Value rows = permute ? permute.getX() : Value();
+  while (auto reshape = rows ? rows.getDefiningOp<op::ReshapeOp>() : op::ReshapeOp()) {
+    rows = reshape.getX();
+  }
+  auto fusion = rows ? rows.getDefiningOp<op::FusionOp>() : op::FusionOp();
+  if (!fusion || !putsChannelsFirst(permute) || op::layoutOf(fusion) || op::isPrepared(fusion)) {
+    return false;
+  }
+  // Where rows are read through the opposite permute, the result has the order of what they are
+  // rows of (the lowering of row_reduction).
+  op::PermuteOp there =
+      fusion.getFamily() == "row_reduction" ? undoneBy(permute, fusion) : op::PermuteOp();
+  return !there || liesChannelsLast(there.getX());
+}
+
+bool willLieChannelsLast(Value value) { return willLie(value, kFarthest); }
+
+op::PermuteOp undoneBy(op::PermuteOp back, Operation* op) {
+  for (Value operand : op->getOperands()) {
+    auto there = operand.getDefiningOp<op::PermuteOp>();
+    if (there && there.getDims().size() == back.getDims().size() &&
+        back.getDims() == llvm::ArrayRef<int64_t>(mlir::invertPermutationVector(there.getDims()))) {
+      return there;
+    }
+  }
+  return {};
+}
+
+}  // namespace straightline::passes

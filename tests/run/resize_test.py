@@ -61,7 +61,8 @@ def interpolation(rng: random.Random, mode: str, sizes: list[int], dtype: torch.
             options["recompute_scale_factor"] = rng.random() < 0.5
     if "linear" in mode or mode == "bicubic":
         options["align_corners"] = rng.random() < 0.5
-    if mode in ("bilinear", "bicubic") and dtype in (F32, F64) and min(sizes) > 1 and rng.random() < 0.3:
+    targets = options.get("size") or [int(size * f) for size, f in zip(sizes, options["scale_factor"])]
+    if mode in ("bilinear", "bicubic") and dtype in (F32, F64) and min(*sizes, *targets) > 1 and rng.random() < 0.3:
         options |= {"antialias": True, "align_corners": False}
     return options
 
@@ -83,6 +84,20 @@ def test_interpolation(rank: int, dtype: torch.dtype, rng: random.Random) -> Non
     x = tensor(rng, dtype, [rng.randint(1, 3), rng.randint(1, 5), *sizes])
     compiled = check(Ops([lambda x, o=o: F.interpolate(x, **o) for o in options]), (x,))  # type: ignore[misc]
     assert not aten_ops(compiled)
+
+
+@pytest.mark.parametrize("channels", [3, 4, 5])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_nearest_by_factors_that_are_not_the_ratio_of_sizes(rank: int, channels: int, rng: random.Random) -> None:
+    """Eager's kernels differ where sizes stay or double, and for volumes of four channels and more that lie channels last."""
+    formats = {2: torch.channels_last, 3: torch.channels_last_3d}
+    functions = [
+        lambda x, f=[rng.choice([rng.uniform(1, 1.2), rng.uniform(2, 2.2), 2.0, 1.0]) for _ in range(rank)], m=m: F.interpolate(x, scale_factor=f, mode=m, recompute_scale_factor=False)
+        for _ in range(4) for m in ("nearest", "nearest-exact")
+    ]  # fmt: skip
+    x = torch.randn(2, channels, *(rng.randint(3, 6) for _ in range(rank)))
+    for given in (x, *([x.contiguous(memory_format=formats[rank])] if rank in formats else [])):
+        check(Ops(functions), (given,))
 
 
 @pytest.mark.parametrize("dtype", [F32, F64, F16, BF16])
@@ -133,6 +148,9 @@ def test_what_stays_torchs() -> None:
         Ops([lambda x: F.interpolate(x, (5, 5), mode="bilinear", antialias=True)]), (torch.randn(1, 1, 4, 1),)
     )
     assert len(aten_ops(aa)) == 1
+    narrow, x = Ops([lambda x: F.interpolate(x, (5, 1), mode="bilinear", antialias=True)]), torch.randn(1, 2, 4, 7)
+    compiled = sl.compile(narrow, (x,))
+    assert len(aten_ops(compiled)) == 1 and torch.equal(compiled(x)[0], narrow(x)[0])
     assert len(aten_ops(sl.compile(Ops([lambda x: F.interpolate(x, size=(5, 5), mode="bilinear")]), (torch.randint(0, 9, (1, 1, 4, 4)).to(U8),)))) == 1  # fmt: skip
 
 

@@ -60,10 +60,32 @@ def _over_last(op: str, x: torch.Tensor, target: int, *options: Any, scale: floa
     return getattr(_aten, op).default(wide, [*ones, target], *options, *scales).reshape(x.shape[0], target)
 
 
+#: From so many channels on, ATen's CPU kernels over volumes that lie channels last are others, which round in another way.
+_CHANNELS_LAST = 4
+
+
 @functools.lru_cache(maxsize=256)
-def _nearest_places(op: str, size: int, target: int, scale: float | None, dtype: str) -> torch.Tensor:
-    numbers = torch.arange(size, dtype=torch_dtype(dtype), device="cpu").reshape(1, size)
-    return _over_last(op, numbers, target, scale=scale)[0].long()
+def _nearest_places(
+    op: str, size: int, target: int, scale: float | None, dtype: str, is_channels_last: bool
+) -> torch.Tensor:
+    numbers = torch.arange(size, dtype=torch_dtype(dtype), device="cpu").expand(_CHANNELS_LAST, size)
+    if is_channels_last:
+        scales = (None, None, scale)
+        volume = numbers.reshape(1, _CHANNELS_LAST, 1, 1, size).contiguous(memory_format=torch.channels_last_3d)
+        return getattr(_aten, op).default(volume, [1, 1, target], *scales)[0, 0, 0, 0].long()
+    return _over_last(op, numbers[:1].contiguous(), target, scale=scale)[0].long()
+
+
+def _is_channels_last(node: torch.fx.Node) -> bool:
+    """Whether eager takes its kernel for volumes that lie channels last."""
+    value = node.args[0].meta["val"] if isinstance(node.args[0], torch.fx.Node) else None
+    return (
+        isinstance(value, torch.Tensor)
+        and value.dim() == 5
+        and isinstance(value.shape[1], int)
+        and value.shape[1] >= _CHANNELS_LAST
+        and value.is_contiguous(memory_format=torch.channels_last_3d)
+    )
 
 
 def _nearest(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
@@ -74,8 +96,9 @@ def _nearest(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         return repeated
     sizes = _sizes("nearest interpolation", x, rank, type.extents[2:])
     compute = "f64" if x.dtype == "f64" else "f32"
+    is_channels_last = _is_channels_last(node)
     places = {
-        2 + d: evaluated(_nearest_places, op, *pair, scale, compute)
+        2 + d: evaluated(_nearest_places, op, *pair, scale, compute, is_channels_last)
         for d, (pair, scale) in enumerate(zip(sizes, _scales(a, rank)))
     }
     factors = {dim: whole_factor(p, known(x.extents[dim])) for dim, p in places.items()}
@@ -136,8 +159,10 @@ def _interpolation(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         raise Reject(f"interpolation of {x.dtype}, native kernels have floats", "float32")
     rank, op = x.rank - 2, _op_of(node)
     sizes = _sizes("interpolation", x, rank, type.extents[2:])
-    if op.endswith("_aa") and any(size == 1 for size, _ in sizes):
-        raise Reject("antialiasing of a size of 1, where torch has two results for two layouts", "sizes above 1")
+    if op.endswith("_aa") and any(1 in pair for pair in sizes):
+        raise Reject(
+            "antialiasing from or to a size of 1, where torch has two results for two layouts", "sizes above 1"
+        )
     compute = "f64" if x.dtype == "f64" else "f32"
     by = {
         2 + d: evaluated(_weights, op, *pair, bool(a.align_corners), scale, compute)

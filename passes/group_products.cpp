@@ -12,10 +12,10 @@
 //
 // Runs after select-kernels and looks at linears to which the estimates gave a kernel whose
 // problems may be asked as a group (sl_kernel_desc.group_op). The registry decides about a group:
-// a kernel for that op must accept it, and cost less than what it stands for. A route for linear to
-// another kernel leaves none. A group is worth more than what measuring its products one by one
-// could tell, so what was measured for one of them (#op.options) counts only where it stays by
-// itself, and op.candidates lists only such ones.
+// a kernel for that op must accept it; a group without the fusion that makes x must also cost less
+// than its products apart. If a route gives linear to another kernel, there are no groups.
+// Measuring single products does not show the gain of a group, so a measured choice (#op.options)
+// counts only for a product that joins no group, and op.candidates lists only such products.
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
 #include "mlir/IR/IRMapping.h"
@@ -33,7 +33,7 @@ namespace {
 using mlir::Operation;
 using mlir::Value;
 
-/// Operands of an epilogue that kernels have strides for.
+/// The largest number of epilogue operands for which kernels have strides.
 constexpr unsigned kMostEpilogueOperands = 4;
 
 op::LinearOp linearOf(op::FusionOp fusion) {
@@ -41,8 +41,8 @@ op::LinearOp linearOf(op::FusionOp fusion) {
 }
 Value rowsOf(op::FusionOp fusion) { return fusionInput(fusion, linearOf(fusion).getX()); }
 
-/// What one part of a group is made from: a product, and the product whose result meets its own
-/// (null: none).
+/// One part of a group: a product, and the product whose result the epilogue of `main` reads (null:
+/// none).
 struct Part {
   op::FusionOp main, other;
   int64_t weights() const { return other ? 2 : 1; }
@@ -71,8 +71,8 @@ mlir::Type elementOf(Value tensor) {
   return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType();
 }
 
-/// How often the body reads operands beside the rows and the weight, which is what its kernel has
-/// to be given.
+/// The number of epilogue operands of the kernel: one for each use of an argument other than the
+/// rows and the weight.
 unsigned epilogueOperands(op::FusionOp fusion) {
   op::LinearOp linear = linearOf(fusion);
   unsigned count = 0;
@@ -124,7 +124,7 @@ bool meetsElementwise(op::FusionOp fusion, Value value) {
   return found;
 }
 
-/// Products of one x in block order, pairs found.
+/// The parts that products of one x form, in block order: pairs where possible, else single ones.
 llvm::SmallVector<Part> partsOf(llvm::ArrayRef<op::FusionOp> products) {
   llvm::SmallVector<Part> parts;
   llvm::SmallPtrSet<Operation*, 8> taken;
@@ -150,8 +150,8 @@ llvm::SmallVector<Part> partsOf(llvm::ArrayRef<op::FusionOp> products) {
   return parts;
 }
 
-/// What makes the rows, where it may be done in each block of the products: elementwise, with sums
-/// and the like over each row alone, and nobody else reads them. Null: x comes as it is.
+/// The fusion that makes x, if each block of the products may repeat it: it is elementwise or
+/// reduces single rows (sum, amax, amin), and only the products read x. Null: none.
 op::FusionOp makerOf(Value x, llvm::ArrayRef<op::FusionOp> products) {
   auto maker = x.getDefiningOp<op::FusionOp>();
   if (!maker || op::isPrepared(maker) || maker.getNumResults() != 1 ||
@@ -206,7 +206,7 @@ op::FusionOp merged(llvm::ArrayRef<op::FusionOp> members, llvm::StringRef family
     mlir::Block& old = member.getBody().front();
     for (auto [input, argument] : llvm::zip(member.getInputs(), old.getArguments())) {
       Value& value = known[input];
-      // The body may read a weight as another type than its type outside: the body's type counts.
+      // A weight may have another type in the body than outside: the argument has the body's type.
       if (!value) {
         inputs.push_back(input);
         value = block.addArgument(argument.getType(), loc);
@@ -242,7 +242,7 @@ op::FusionOp merged(llvm::ArrayRef<op::FusionOp> members, llvm::StringRef family
   return fusion;
 }
 
-/// A choice of parts of one x, and what makes x if that joins them.
+/// Some parts of one x, and the fusion that makes x if it joins the group (null: it does not).
 struct Group {
   llvm::SmallVector<Part> parts;
   op::FusionOp maker;
@@ -320,8 +320,8 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
     }
   }
 
-  /// The first part with as many of the others as one kernel accepts; they are removed from `left`.
-  /// Empty: it stays alone.
+  /// Groups the first part with as many others as one kernel accepts, and removes them from `left`.
+  /// An empty group: they stay single products.
   Group groupFrom(llvm::SmallVectorImpl<Part>& left) {
     Group group{{left.front()}, {}};
     left.erase(left.begin());

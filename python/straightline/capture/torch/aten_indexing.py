@@ -71,7 +71,7 @@ class _Indices:
         return extents
 
     def replaced(self, x: Tensor) -> tuple[Dim, ...]:
-        """The shape of what they pick from x: theirs stands in place of the dims if these follow each other, else first."""
+        """The shape of the elements picked from x: the index shape replaces the dims if they are consecutive, else is first."""
         beside = [extent for dim, extent in enumerate(x.extents) if dim not in self.dims]
         first = self.dims[0] if self.dims == list(range(self.dims[0], self.dims[-1] + 1)) else 0
         return (*beside[:first], *self.extents, *beside[first:])
@@ -256,15 +256,15 @@ class _Scatter:
         return self.ctx.expand(self.ctx.full(value, dtype, (1,) * self.index.rank), self.index.extents)
 
     def reduced(self, x: Tensor, source: Tensor, reduce: str, include_self: bool) -> Tensor:
-        """Gives x with what a reduction makes of it and the source, or of the source alone where that has elements."""
+        """Reduces the source into x; without `include_self`, an element that is written holds the source's reduction alone."""
         start = x
-        if not include_self:  # the elements that are written begin with what leaves the others as they are
+        if not include_self:  # the elements that are written start as the identity of the reduction
             start = self.write(x, self.repeated(_identity(reduce, x.dtype), x.dtype), "none")
         written = self.write(start, source, "sum" if reduce == "mean" else reduce)
         return self.divided(x, written, include_self) if reduce == "mean" else written
 
     def divided(self, x: Tensor, total: Tensor, include_self: bool) -> Tensor:
-        """Sums by how many elements they have, in x's own type; those that nothing was added to stay."""
+        """Divides sums by the number of their elements, in x's own type; elements to which nothing was added stay."""
         count = self.ctx.expand(self.ctx.full(int(include_self), x.dtype, (1,) * x.rank), x.extents)
         count = self.write(count, self.repeated(1, x.dtype), "sum")
         count = self.ctx.emit_one("maximum", [count, self.ctx.operand(1, x.type)], x.type)

@@ -121,7 +121,7 @@ def _grouped(ctx: Importer, x: Tensor, y: Tensor, ends: Tensor | None) -> Tensor
         return _matmul(ctx, x, y)
     if x.dtype not in FLOATS or x.dtype == "f64":
         raise Reject(f"grouped_mm of {x.dtype}", "float32 or 16-bit floats")
-    if x.rank == 3 and y.rank == 2:  # the columns are rows of what both are turned into
+    if x.rank == 3 and y.rank == 2:  # groups of columns are groups of rows of the transposed product
         turned = _grouped(ctx, ctx.permute(y, [1, 0]), ctx.permute(x, [0, 2, 1]), ends)
         return ctx.permute(turned, [1, 0])
     if x.rank != 2 or y.rank != 3:
@@ -154,7 +154,8 @@ def int8_linear(ctx: Importer, x: Tensor, weight: Tensor, node: torch.fx.Node) -
     type = TensorType("i32", (x.extents[0], weight.extents[0]))
     if x.dtype == "i8":
         return ctx.emit_one("linear", [x, weight], type)
-    # With its highest bit flipped an unsigned byte is the signed one that is 128 less: 128 times the weight's rows are added.
+    # Flipping the highest bit of an unsigned byte gives the signed byte that is 128 less, so 128 times the sums of the
+    # weight's rows are added.
     flipped = ctx.emit_one("bitwise_xor", [x, ctx.full(128, "ui8", x.extents)], x.type)
     product = ctx.emit_one("linear", [ctx.cast(flipped, "i8"), weight], type)
     rows = ctx.emit_one(
@@ -257,7 +258,7 @@ def _attend(
 def _of_two_widths(
     ctx: Importer, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float
 ) -> Tensor:
-    """Attention whose values are wider or narrower than its keys: as products, or with zeros beside the narrower ones.
+    """Attention whose values and keys differ in width: as matrix products, or with the narrower ones padded by zeros.
 
     Products round scores to the element type, leave rows that see nothing to softmax, and sum over the keys.
     """
@@ -273,7 +274,7 @@ def _of_two_widths(
 def _products(ctx: Importer, q: Tensor, k: Tensor, v: Tensor, is_causal: bool, scale: float) -> Tensor:
     (queries, width), keys = q.extents[-2:], k.extents[-2]
     outer = k.extents[:-2]
-    # Heads that share keys are rows of one product.
+    # The queries of all heads that share keys are the rows of one product.
     rows = queries if q.extents[-3] == outer[-1] else queries * (known(q.extents[-3]) // known(outer[-1]))
     scaled = ctx.emit_one("mul", [q, ctx.operand(scale, q.type)], q.type)
     turned = ctx.permute(k, [*range(k.rank - 2), k.rank - 1, k.rank - 2])

@@ -20,7 +20,7 @@ _MOST_PLACES = 16
 
 
 def _places(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int) -> torch.Tensor:
-    """[kernel, count]: the places of each window along a dim; the nearest one of the window instead of one in the padding."""
+    """[kernel, count]: the places that each window reads along a dim; for one in the padding, its nearest place inside."""
     starts = torch.arange(count) * stride - padding
     places = starts + dilation * torch.arange(kernel)[:, None]
     inside = (places >= 0) & (places < size)
@@ -39,7 +39,7 @@ def _adaptive_places(size: int, target: int) -> torch.Tensor:
 
 
 def _later_is_taken(ctx: Importer, later: Tensor, best: Tensor) -> Tensor:
-    """Of equal elements the first one stays; the last of several NaN is taken."""
+    """Whether `later` replaces `best`: the first of equal elements stays, and the last of several NaN is taken."""
     type = TensorType("i1", best.extents)
     larger = ctx.emit_one("gt", [later, best], type)
     if later.dtype not in FLOATS:

@@ -70,7 +70,7 @@ def _times(x: Tensor, count: int) -> tuple[Dim, ...]:
 
 
 def _along_depth(ctx: Importer, x: Tensor, weight: Tensor, how: dict[str, Any], type: TensorType) -> list[Tensor]:
-    """For each place of the kernel's depth the images that it meets, [n * depth of the result, c, h, w]."""
+    """For each place of the kernel's depth, the images that it is applied to: [n * depth of the result, c, h, w]."""
     before, (n, c, d, h, w) = how["padding"][0], x.extents
     if before:
         pads = {"pad": [0, 0, 0, 0, before, before], "value": 0.0}
@@ -122,7 +122,7 @@ def _transposed(
 def _overlapping(
     ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, how: dict[str, Any], type: TensorType
 ) -> Tensor:
-    """Planes of the result whose depths have one remainder by the stride meet the same places of the kernel.
+    """Planes of the result whose depths are equal modulo the stride use the same places of the kernel's depth.
 
     These places are channels of one transposed convolution over two dims, of images that are shifted along the depth.
     """

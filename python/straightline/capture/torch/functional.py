@@ -495,7 +495,7 @@ class _Rewriter:
         return self._recorded_call(op, args, kwargs, fake)
 
     def _write_shared(self, op: Op, form: Op | None, given: Mapping[str, Any], view: View) -> View:
-        """A write to a view some elements of which share memory: eager lets few ops do so."""
+        """Writes to a view with elements that share memory; eager allows this for few ops."""
         value = next((given[name] for name in ("value", "values") if name in given), 0)
         is_one = not isinstance(value, View) or statically_known_true(value.fake.numel() == 1)
         if form is None or op not in ONE_VALUE or not is_one or given.get("accumulate"):
@@ -516,9 +516,9 @@ class _Rewriter:
     def _where_written(
         self, form: Op, given: Mapping[str, Any], view: View, distinct: DistinctView, value: View | float
     ) -> View:
-        """What the op makes of the elements without repetitions: `value` where it overwrites any that is the same element.
+        """The new value of `distinct.base`: `value` in each element of which the op overwrites any repetition.
 
-        The op itself says which it overwrites: it writes True to flags.
+        To find these elements, the op itself writes True to a tensor of flags.
         """
         flags = self._valued(_aten.zeros_like.default, (view,), {"dtype": torch.bool})
         true: Any = True
@@ -629,7 +629,7 @@ def _forms(name: str, arguments: Sequence[torch.Argument]) -> Iterator[Op]:
 
 
 def _overwritten(op: Op, place: int) -> str | None:
-    """The name of the argument that a result is, after the op has overwritten it."""
+    """The name of the argument that the op overwrites and returns as this result; None where the result is no argument."""
     alias = op._schema.returns[place].alias_info
     if alias is None:
         return None

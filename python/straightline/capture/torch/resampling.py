@@ -67,7 +67,7 @@ def halving_weights(places: torch.Tensor, weights: torch.Tensor) -> torch.Tensor
 
 
 def whole_factor(places: torch.Tensor, size: int) -> int:
-    """How often each of `size` elements stands in `places` in a row; 0 where they are not repeated so."""
+    """How many times in succession `places` repeats each of `size` elements; 0 where it does not repeat all alike."""
     factor, rest = divmod(places.shape[0], size) if size else (0, 1)
     return factor if not rest and torch.equal(places, torch.arange(size, device="cpu").repeat_interleave(factor)) else 0
 
@@ -142,5 +142,9 @@ def resampled(ctx: Importer, x: Tensor, by: dict[int, Resampling], combine: Lite
 
 
 def _order(dim: int, ratio: float) -> tuple[float, int]:
-    """What shrinks comes first. Rows are cheaper than what lies within them, which goes over as few of them as there are."""
+    """The sort key of a dim: dims that shrink come first.
+
+    A pass over an inner dim costs more than one over an outer dim, so of equal ratios the inner dim is resampled while
+    there are the fewest rows.
+    """
     return ratio, dim if ratio < 1 else -dim

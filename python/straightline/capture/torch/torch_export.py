@@ -142,7 +142,7 @@ _SEEDS = (
 
 
 def _no_seed(name: str, own: Callable[..., Any], thread: int) -> Callable[..., Any]:
-    """`own` for other threads; in the one that traces it would seed once, while tracing, and never in a call."""
+    """`own`, refused in the thread that traces: there it would seed once, while tracing, and never in a call."""
 
     def seeding(*args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() != thread:

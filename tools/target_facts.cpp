@@ -35,7 +35,8 @@ Failure targetFacts(const std::string& target, std::string* json) {
                            {"copies_elements", own.copiesElements},
                            {"convolves_few_channels", own.convolvesFewChannels},
                            {"most_compared_pairs", own.mostComparedPairs},
-                           {"computes_halves_wide", own.computesHalvesWide}});
+                           {"computes_halves_wide", own.computesHalvesWide},
+                           {"scales_nearest_alike", own.scalesNearestAlike}});
   });
 }
 

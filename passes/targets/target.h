@@ -62,6 +62,10 @@ struct FrontEndFacts {
   /// The framework's own kernels there compute sums and differences of 16-bit floats in float32,
   /// with numbers beside them as they are; a number that is a tensor is rounded before a product.
   bool computesHalvesWide = false;
+  /// The framework's own nearest interpolation there multiplies by the scale in float32, whatever
+  /// the element type, the layout and the sizes. (On a CPU sizes that stay or double are
+  /// exceptions.)
+  bool scalesNearestAlike = false;
 };
 
 /// What is true of a machine of a target. The defaults are those of a CPU.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from cuda_on_host import compare
+from cuda_on_host import compare, run_on_host
 from policy import check
 from statements import launches_of
 from torch import Tensor, nn
@@ -98,6 +98,24 @@ def test_nearest_by_factors_that_are_not_the_ratio_of_sizes(rank: int, channels:
     x = torch.randn(2, channels, *(rng.randint(3, 6) for _ in range(rank)))
     for given in (x, *([x.contiguous(memory_format=formats[rank])] if rank in formats else [])):
         check(Ops(functions), (given,))
+
+
+def test_nearest_for_a_device_has_no_exceptions(tmp_path: Any) -> None:
+    """The places of ATen's CUDA kernels (UpSample.cuh): floor(i * (1 / scale)) in float32, also where sizes stay or double."""
+    x = torch.randn(1, 4, 6, 5).to(memory_format=torch.channels_last)
+    factors = [1.03, 2.2]
+
+    model = Ops([lambda x: F.interpolate(x, scale_factor=factors, mode="nearest", recompute_scale_factor=False)])
+    expected = x
+    for dim, factor in zip((2, 3), factors):
+        count = int(x.shape[dim] * factor)
+        places = (torch.arange(count).float() * torch.tensor(1 / factor).float()).floor().long()
+        expected = expected.index_select(dim, places.clamp_max(x.shape[dim] - 1))
+    assert not torch.equal(expected, model(x)[0])  # on the CPU a size that stays is an exception
+    compiled = sl.compile(model, (x,), target="cuda:sm_90")
+    got = torch.empty_like(expected, memory_format=torch.contiguous_format)
+    run_on_host(compiled, model, (x,), (got,), tmp_path)
+    assert torch.equal(got, expected)
 
 
 @pytest.mark.parametrize("dtype", [F32, F64, F16, BF16])

@@ -80,7 +80,8 @@ class CudaTarget final : public Target {
                       .copiesElements = true,
                       .convolvesFewChannels = true,
                       .mostComparedPairs = std::numeric_limits<int64_t>::max(),
-                      .computesHalvesWide = true};
+                      .computesHalvesWide = true,
+                      .scalesNearestAlike = true};
     return facts;
   }
 

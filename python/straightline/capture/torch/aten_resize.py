@@ -97,6 +97,8 @@ def _nearest(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     sizes = _sizes("nearest interpolation", x, rank, type.extents[2:])
     compute = "f64" if x.dtype == "f64" else "f32"
     is_channels_last = _is_channels_last(node)
+    if ctx.target.supports("scales_nearest_alike"):  # as ATen's CPU kernel for one dim does of float32
+        op, compute, is_channels_last = f"{op[:-2]}1d", "f32", False
     places = {
         2 + d: evaluated(_nearest_places, op, *pair, scale, compute, is_channels_last)
         for d, (pair, scale) in enumerate(zip(sizes, _scales(a, rank)))

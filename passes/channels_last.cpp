@@ -26,7 +26,7 @@ constexpr int kFarthest = 32;
 
 /// The permute, of those that an elementwise chain or a reduction of rows reads, that puts channels
 /// last; null: none does.
-op::PermuteOp permuteOfRows(Value value, int farthest) {
+op::PermuteOp permuteOfRows(Value value, int farthest, llvm::SmallPtrSetImpl<Operation*>& seen) {
   Operation* maker = value.getDefiningOp();
   if (auto permute = llvm::dyn_cast_if_present<op::PermuteOp>(maker)) {
     return permute.getDims() == llvm::ArrayRef(channelsLast(permute.getDims().size()))
@@ -34,44 +34,61 @@ op::PermuteOp permuteOfRows(Value value, int farthest) {
                : op::PermuteOp();
   }
   if (farthest == 0 ||
-      !llvm::isa_and_present<op::ElementwiseOpInterface, op::ReductionOpInterface>(maker)) {
+      !llvm::isa_and_present<op::ElementwiseOpInterface, op::ReductionOpInterface>(maker) ||
+      !seen.insert(maker).second) {
     return {};
   }
   for (Value operand : maker->getOperands()) {
-    if (op::PermuteOp permute = permuteOfRows(operand, farthest - 1)) {
+    if (op::PermuteOp permute = permuteOfRows(operand, farthest - 1, seen)) {
       return permute;
     }
   }
   return {};
 }
 
-bool willLie(Value value, int farthest) {
-  Operation* maker = wholeOf(value).getDefiningOp();
-  if (!maker || farthest == 0 || op::isPrepared(maker)) {
+/// A guess looks at each op once, however many paths lead to it.
+class Guess {
+ public:
+  bool willLie(Value value, int farthest) {
+    Operation* maker = wholeOf(value).getDefiningOp();
+    if (!maker || farthest == 0 || op::isPrepared(maker)) {
+      return false;
+    }
+    if (auto known = known_.find(maker); known != known_.end()) {
+      return known->second;
+    }
+    const bool lies = willLie(maker, farthest - 1);
+    known_[maker] = lies;
+    return lies;
+  }
+
+ private:
+  bool willLie(Operation* maker, int farthest) {
+    const auto lies = [&](Value operand) { return willLie(operand, farthest); };
+    if (llvm::isa<op::ConvolutionOp>(maker)) {
+      return true;
+    }
+    if (llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp>(maker)) {
+      return lies(maker->getOperand(0));
+    }
+    if (llvm::isa<op::CatOp>(maker)) {
+      return llvm::all_of(maker->getOperands(), lies);
+    }
+    if (llvm::isa<op::ElementwiseOpInterface>(maker)) {
+      return llvm::any_of(maker->getOperands(), lies);
+    }
+    if (auto permute = llvm::dyn_cast<op::PermuteOp>(maker);
+        permute && putsChannelsFirst(permute)) {
+      // Rows that a norm reads through the opposite permute lie as they were before.
+      llvm::SmallPtrSet<Operation*, 16> seen;
+      op::PermuteOp there = permuteOfRows(permute.getX(), farthest, seen);
+      return !there || lies(there.getX());
+    }
     return false;
   }
-  const auto any = [&](mlir::ValueRange operands) {
-    return llvm::any_of(operands, [&](Value operand) { return willLie(operand, farthest - 1); });
-  };
-  if (llvm::isa<op::ConvolutionOp>(maker)) {
-    return true;
-  }
-  if (llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp>(maker)) {
-    return willLie(maker->getOperand(0), farthest - 1);
-  }
-  if (auto cat = llvm::dyn_cast<op::CatOp>(maker)) {
-    return llvm::all_of(cat.getTensors(), [&](Value part) { return willLie(part, farthest - 1); });
-  }
-  if (llvm::isa<op::ElementwiseOpInterface>(maker)) {
-    return any(maker->getOperands());
-  }
-  if (auto permute = llvm::dyn_cast<op::PermuteOp>(maker); permute && putsChannelsFirst(permute)) {
-    // Rows that a norm reads through the opposite permute lie as they were before.
-    op::PermuteOp there = permuteOfRows(permute.getX(), farthest - 1);
-    return !there || willLie(there.getX(), farthest - 1);
-  }
-  return false;
-}
+
+  llvm::DenseMap<Operation*, bool> known_;
+};
 
 }  // namespace
 
@@ -106,7 +123,7 @@ bool liesChannelsLast(Value value) {
   return !there || liesChannelsLast(there.getX());
 }
 
-bool willLieChannelsLast(Value value) { return willLie(value, kFarthest); }
+bool willLieChannelsLast(Value value) { return Guess().willLie(value, kFarthest); }
 
 op::PermuteOp undoneBy(op::PermuteOp back, Operation* op) {
   for (Value operand : op->getOperands()) {

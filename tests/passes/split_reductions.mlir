@@ -120,3 +120,52 @@ func.func @channels(%x: tensor<8x128x32x32xf32>) -> (tensor<8x32x32xf32>, tensor
   %b = op.amax %first {dims = array<i64: 3>, keepdim = false} : (tensor<8x32x32x128xf32>) -> tensor<8x32x32xf32>
   return %a, %b : tensor<8x32x32xf32>, tensor<8x32x32xf32>
 }
+
+// Each op is looked at once, though 2^40 paths lead from the image to its first value.
+// CHECK-LABEL: func.func @many_paths
+// CHECK: op.amax
+func.func @many_paths(%x: tensor<8x8x4x4xf32>) -> tensor<8x4x4xf32> {
+  %y1 = op.mul %x, %x : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y2 = op.mul %y1, %y1 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y3 = op.mul %y2, %y2 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y4 = op.mul %y3, %y3 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y5 = op.mul %y4, %y4 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y6 = op.mul %y5, %y5 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y7 = op.mul %y6, %y6 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y8 = op.mul %y7, %y7 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y9 = op.mul %y8, %y8 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y10 = op.mul %y9, %y9 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y11 = op.mul %y10, %y10 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y12 = op.mul %y11, %y11 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y13 = op.mul %y12, %y12 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y14 = op.mul %y13, %y13 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y15 = op.mul %y14, %y14 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y16 = op.mul %y15, %y15 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y17 = op.mul %y16, %y16 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y18 = op.mul %y17, %y17 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y19 = op.mul %y18, %y18 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y20 = op.mul %y19, %y19 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y21 = op.mul %y20, %y20 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y22 = op.mul %y21, %y21 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y23 = op.mul %y22, %y22 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y24 = op.mul %y23, %y23 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y25 = op.mul %y24, %y24 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y26 = op.mul %y25, %y25 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y27 = op.mul %y26, %y26 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y28 = op.mul %y27, %y27 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y29 = op.mul %y28, %y28 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y30 = op.mul %y29, %y29 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y31 = op.mul %y30, %y30 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y32 = op.mul %y31, %y31 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y33 = op.mul %y32, %y32 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y34 = op.mul %y33, %y33 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y35 = op.mul %y34, %y34 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y36 = op.mul %y35, %y35 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y37 = op.mul %y36, %y36 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y38 = op.mul %y37, %y37 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y39 = op.mul %y38, %y38 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %y40 = op.mul %y39, %y39 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
+  %last = op.permute %y40 {dims = array<i64: 0, 2, 3, 1>} : (tensor<8x8x4x4xf32>) -> tensor<8x4x4x8xf32>
+  %a = op.amax %last {dims = array<i64: 3>, keepdim = false} : (tensor<8x4x4x8xf32>) -> tensor<8x4x4xf32>
+  return %a : tensor<8x4x4xf32>
+}

@@ -121,10 +121,12 @@ func.func @channels(%x: tensor<8x128x32x32xf32>) -> (tensor<8x32x32xf32>, tensor
   return %a, %b : tensor<8x32x32xf32>, tensor<8x32x32xf32>
 }
 
-// Each op is looked at once, though 2^40 paths lead from the image to its first value.
+// The pass looks at each op once, though 2^40 paths lead from each reduction to the argument: the guess where an image
+// lies (amax), the search for a permute and the test whether the reduced dims are one dim (sum).
 // CHECK-LABEL: func.func @many_paths
 // CHECK: op.amax
-func.func @many_paths(%x: tensor<8x8x4x4xf32>) -> tensor<8x4x4xf32> {
+// CHECK: op.sum
+func.func @many_paths(%x: tensor<8x8x4x4xf32>) -> (tensor<8x4x4xf32>, tensor<8x8xf32>) {
   %y1 = op.mul %x, %x : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
   %y2 = op.mul %y1, %y1 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
   %y3 = op.mul %y2, %y2 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
@@ -167,5 +169,6 @@ func.func @many_paths(%x: tensor<8x8x4x4xf32>) -> tensor<8x4x4xf32> {
   %y40 = op.mul %y39, %y39 : (tensor<8x8x4x4xf32>, tensor<8x8x4x4xf32>) -> tensor<8x8x4x4xf32>
   %last = op.permute %y40 {dims = array<i64: 0, 2, 3, 1>} : (tensor<8x8x4x4xf32>) -> tensor<8x4x4x8xf32>
   %a = op.amax %last {dims = array<i64: 3>, keepdim = false} : (tensor<8x4x4x8xf32>) -> tensor<8x4x4xf32>
-  return %a : tensor<8x4x4xf32>
+  %b = op.sum %y40 {dims = array<i64: 2, 3>, keepdim = false} : (tensor<8x8x4x4xf32>) -> tensor<8x8xf32>
+  return %a, %b : tensor<8x4x4xf32>, tensor<8x8xf32>
 }

@@ -43,6 +43,7 @@
 #include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "passes/channels_last.h"
 #include "passes/decompose_reductions.h"
 #include "passes/targets/cuda/architecture.h"
@@ -235,20 +236,32 @@ class Splitter {
     return cut.parts > 1 ? std::optional<Cut>(cut) : std::nullopt;
   }
 
+  /// Elementwise ops that a search has looked at, for each value of `asInMemory`. A search without
+  /// it follows each path, and a chain of n squares has 2^n.
+  using Seen = std::array<llvm::SmallPtrSet<Operation*, 16>, 2>;
+
   /// Whether the reduced dims can be one dim without any copy: those of an operand of the reduction
   /// or, if `asInMemory`, of the operand of a permute that makes one.
   static bool areOneDim(const Cut& cut, Value value, bool asInMemory) {
+    Seen seen;
+    return areOneDim(cut, value, asInMemory, seen);
+  }
+
+  /// The same for values that are not in `seen`; those that are have been answered with true, since
+  /// one false ends the search.
+  static bool areOneDim(const Cut& cut, Value value, bool asInMemory, Seen& seen) {
     Operation* maker = value.getDefiningOp();
     if (cut.reducedDims() == 1 || llvm::isa_and_present<op::FullOp>(maker)) {
       return true;
     }
     if (llvm::isa_and_present<op::ElementwiseOpInterface>(maker)) {
-      return llvm::all_of(maker->getOperands(),
-                          [&](Value operand) { return areOneDim(cut, operand, asInMemory); });
+      return !seen[asInMemory].insert(maker).second ||
+             llvm::all_of(maker->getOperands(),
+                          [&](Value operand) { return areOneDim(cut, operand, asInMemory, seen); });
     }
     if (auto permute = llvm::dyn_cast_if_present<op::PermuteOp>(maker)) {
       return !asInMemory && permute.getDims() == llvm::ArrayRef(cut.order) &&
-             areOneDim(cut, permute.getX(), true);
+             areOneDim(cut, permute.getX(), true, seen);
     }
     const int64_t first = asInMemory ? cut.first : cut.outer.size() + cut.inner.size();
     if (auto expand = llvm::dyn_cast_if_present<op::ExpandOp>(maker)) {
@@ -334,15 +347,20 @@ class Splitter {
   /// The permute that an elementwise chain reads, if there is one: its result then has the order in
   /// memory of that permute's result.
   static op::PermuteOp permuteBehind(Value x) {
+    llvm::SmallPtrSet<Operation*, 16> seen;
+    return permuteBehind(x, seen);
+  }
+
+  static op::PermuteOp permuteBehind(Value x, llvm::SmallPtrSetImpl<Operation*>& seen) {
     Operation* maker = x.getDefiningOp();
     if (auto permute = llvm::dyn_cast_if_present<op::PermuteOp>(maker)) {
       return permute;
     }
-    if (!llvm::isa_and_present<op::ElementwiseOpInterface>(maker)) {
+    if (!llvm::isa_and_present<op::ElementwiseOpInterface>(maker) || !seen.insert(maker).second) {
       return {};
     }
     for (Value operand : maker->getOperands()) {
-      if (op::PermuteOp permute = permuteBehind(operand)) {
+      if (op::PermuteOp permute = permuteBehind(operand, seen)) {
         return permute;
       }
     }

@@ -2,6 +2,7 @@
 #include "codegen/jit/builtin_symbols.h"
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -38,7 +39,7 @@ std::uint16_t roundToBfloat16(float value) {
 float roundToOdd(double value) {
   const float nearest = static_cast<float>(value);
   const double back = nearest;
-  if (back == value || value != value || back - back != 0.0) {
+  if (back == value || std::isnan(value) || std::isinf(back)) {
     return nearest;
   }
   std::uint32_t bits = std::bit_cast<std::uint32_t>(nearest);

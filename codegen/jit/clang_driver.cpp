@@ -191,6 +191,7 @@ ClangOutput runClang(const std::string& path, const std::string& text,
                      const Run& run) {
   initializeTarget();
   std::vector<const char*> argv;
+  argv.reserve(arguments.size() + 3);
   for (const std::string& argument : arguments) {
     argv.push_back(argument.c_str());
   }

@@ -7,6 +7,7 @@
 
 #include "expression.h"
 #include "host_memory.h"
+#include "interpreter_plan.h"
 #include "message_writer.h"
 #include "program.h"
 #include "straightline/abi/device_calls.h"

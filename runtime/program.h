@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "device_code.h"
-#include "frame.h"
-#include "guard.h"
-#include "interpreter_plan.h"
+#include "frame_pool.h"
+#include "guard_plan.h"
 #include "straightline/abi/straightline.h"
+
+namespace straightline {
+struct InterpreterPlan;  // interpreter_plan.h
+}  // namespace straightline
 
 /// Immutable once created, except for the reference count and the pool.
 struct sl_program {

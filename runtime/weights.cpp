@@ -5,6 +5,8 @@
 
 #include "boundary.h"
 #include "failure.h"
+#include "frame.h"
+#include "interpreter_plan.h"
 #include "message_writer.h"
 #include "program.h"
 

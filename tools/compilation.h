@@ -14,6 +14,7 @@
 #include "straightline/abi/straightline.h"
 #include "tools/compile_options.h"
 #include "tools/compiler_abi.h"
+#include "tools/diagnostic_log.h"
 #include "tools/dump.h"
 #include "tools/module_context.h"
 #include "tools/settings.h"

@@ -12,6 +12,7 @@
 #include "llvm/ADT/StringMap.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
+#include "tools/diagnostic_log.h"
 #include "tools/module_context.h"
 
 namespace straightline {

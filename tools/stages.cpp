@@ -13,7 +13,7 @@
 #include "passes/pipeline.h"
 #include "passes/targets/target.h"
 #include "passes/tuned_choices.h"
-#include "tools/module_context.h"
+#include "tools/diagnostic_log.h"
 #include "tools/pipeline_options.h"
 #include "tools/register_all.h"
 

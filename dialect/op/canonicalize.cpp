@@ -265,12 +265,8 @@ Value ifNoAlias(Operation* operation, Value replacement) {
   return safe ? replacement : Value();
 }
 
-void addConstantPatterns(mlir::RewritePatternSet& patterns) {
-  patterns.add<FoldLiterals, ViewOfSplat>(patterns.getContext());
-}
-
-void addIdentityPatterns(mlir::RewritePatternSet& patterns) {
-  patterns.add<PermuteOfUnitDims, CatOfEmpty>(patterns.getContext());
+void OpDialect::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns) const {
+  patterns.add<FoldLiterals, ViewOfSplat, PermuteOfUnitDims, CatOfEmpty>(patterns.getContext());
 }
 
 }  // namespace straightline::op

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Canonicalisation patterns of the dialect as a whole (folders and patterns of one op stand with
-// its family).
+// What canonicalisation asks of values. The patterns of the dialect as a whole are in
+// canonicalize.cpp; folders and patterns of one op stand with its family.
 #ifndef STRAIGHTLINE_DIALECT_OP_CANONICALIZE_H
 #define STRAIGHTLINE_DIALECT_OP_CANONICALIZE_H
 
 #include "mlir/IR/PatternMatch.h"
 
 namespace straightline::op {
-
-/// Elementwise ops over literals become literals, evaluated through their scalar meaning.
-void addConstantPatterns(mlir::RewritePatternSet& patterns);
-/// Rewrites that need new ops: reshape of reshape, expand of a constant, views of views.
-void addIdentityPatterns(mlir::RewritePatternSet& patterns);
 
 /// The one value of a splat literal (`op.full`, splat `op.constant`), else null.
 mlir::TypedAttr splatOf(mlir::Value value);

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialect/op/op_dialect.h"
 
-#include "dialect/op/canonicalize.h"
-#include "dialect/op/op_verify.h"
-#include "dialect/op/recorded.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/DialectImplementation.h"
 
 #include "dialect/op/op_dialect.cpp.inc"
 #include "dialect/op/op_interfaces.cpp.inc"
-#define GET_ATTRDEF_CLASSES
-#include "dialect/op/op_attributes.cpp.inc"
 
 namespace straightline::op {
 
@@ -22,10 +16,7 @@ using mlir::Operation;
 void OpDialect::initialize() {
   getContext()->getOrLoadDialect<mlir::arith::ArithDialect>();
   getContext()->getOrLoadDialect<mlir::math::MathDialect>();
-  addAttributes<
-#define GET_ATTRDEF_LIST
-#include "dialect/op/op_attributes.cpp.inc"
-      >();
+  registerAttributes();
   addOperations<
 #define GET_OP_LIST
 #include "dialect/op/op_ops.cpp.inc"
@@ -39,70 +30,6 @@ Operation* OpDialect::materializeConstant(mlir::OpBuilder& builder, Attribute va
                                                 : nullptr;
 }
 
-void OpDialect::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns) const {
-  addConstantPatterns(patterns);
-  addIdentityPatterns(patterns);
-}
-
-DimsAttr DimsAttr::get(mlir::MLIRContext* context, const symbolic::ExprList& list) {
-  return get(context, list.names, list.exprs);
-}
-
-symbolic::ExprList DimsAttr::getList() const {
-  symbolic::ExprList list;
-  list.names.assign(getNames().begin(), getNames().end());
-  list.exprs.assign(getExprs().begin(), getExprs().end());
-  return list;
-}
-
-Attribute DimsAttr::parse(mlir::AsmParser& parser, mlir::Type) {
-  symbolic::ExprList list;
-  if (parser.parseLess() || symbolic::parseList(parser, list) || parser.parseGreater()) {
-    return {};
-  }
-  return get(parser.getContext(), list);
-}
-
-void DimsAttr::print(mlir::AsmPrinter& printer) const {
-  printer << "<";
-  symbolic::printList(printer.getStream(), getNames(), getExprs());
-  printer << ">";
-}
-
-llvm::LogicalResult DimsAttr::verifyEncoding(
-    llvm::ArrayRef<int64_t> shape, mlir::Type,
-    llvm::function_ref<mlir::InFlightDiagnostic()> emitError) const {
-  if (shape.size() != getExprs().size()) {
-    return emitError() << "dims: the tensor has rank " << shape.size() << " but "
-                       << getExprs().size() << " extents are named (dims_c1)";
-  }
-  for (auto [dim, size] : llvm::enumerate(shape)) {
-    const int64_t named =
-        symbolic::constantValue(getExprs()[dim]).value_or(mlir::ShapedType::kDynamic);
-    if (named == size) {
-      continue;
-    }
-    mlir::InFlightDiagnostic diagnostic = emitError();
-    diagnostic << "dims: dim " << dim << " has size ";
-    mlir::ShapedType::isDynamic(size) ? (diagnostic << "?") : (diagnostic << size);
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    symbolic::printExpr(os, getExprs()[dim], getNames());
-    return diagnostic << " but extent " << text << " (dims_c2)";
-  }
-  if (!llvm::any_of(shape, mlir::ShapedType::isDynamic)) {
-    return emitError() << "dims: a static shape of rank " << shape.size()
-                       << " needs no named extents (dims_c3)";
-  }
-  return mlir::success();
-}
-
 llvm::StringRef mnemonicOf(Operation* operation) { return operation->getName().stripDialect(); }
 
 }  // namespace straightline::op
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-#define GET_OP_CLASSES
-#include "dialect/op/op_ops.cpp.inc"
-#pragma GCC diagnostic pop

@@ -26,6 +26,9 @@ def Op_Dialect : Dialect {
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
+  let extraClassDeclaration = [{
+    void registerAttributes();
+  }];
 }
 
 #endif  // STRAIGHTLINE_OP_DIALECT_BASE_TD

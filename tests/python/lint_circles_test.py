@@ -32,20 +32,31 @@ def test_circles_of_a_graph(graph: dict[str, set[str]], found: list[list[str]]) 
     assert sorted(lint.circles(graph)) == found
 
 
-def test_includes_by_file_and_in_passes_by_unit() -> None:
-    assert lint.includes(
-        {"runtime/a.h": '#include "runtime/b.h"', "runtime/b.h": "", "runtime/b.cpp": '#include "runtime/a.h"'}
-    ) == {
-        "runtime/a.h": {"runtime/b.h"},
-        "runtime/b.cpp": {"runtime/a.h"},
+@pytest.mark.parametrize("layer", ["codegen", "dialect/op", "passes", "runtime", "tools"])
+def test_a_header_and_its_source_are_one_node(layer: str) -> None:
+    sources = {
+        f"{layer}/a.h": f'#include "{layer}/b.h"',
+        f"{layer}/b.h": "",
+        f"{layer}/b.cpp": f'#include "{layer}/b.h"\n#include "{layer}/c.h"',
+        f"{layer}/c.h": "",
     }
-    passes = {"passes/a.h": '#include "passes/b.h"', "passes/b.h": "", "passes/b.cpp": '#include "passes/a.h"'}
-    assert lint.circles(lint.includes(passes)) == [["passes/a", "passes/b"]]
+    graph = lint.includes(sources)
+    assert graph == {f"{layer}/a": {f"{layer}/b"}, f"{layer}/b": {f"{layer}/c"}} and lint.circles(graph) == []
+    sources[f"{layer}/c.cpp"] = f'#include "{layer}/a.h"'
+    assert lint.circles(lint.includes(sources)) == [[f"{layer}/a", f"{layer}/b", f"{layer}/c"]]
+
+
+def test_a_header_that_includes_itself_is_a_circle() -> None:
+    assert lint.circles(lint.includes({"tools/a.h": '#include "tools/a.h"'})) == [["tools/a"]]
+
+
+def test_includes_by_installed_prefixes_and_beside_the_file() -> None:
     installed = {
         "codegen/kernels/a.h": '#include "straightline/abi/t.h"',
         "runtime/abi/t.h": '#include "straightline/kernels/a.h"',
     }
-    assert lint.circles(lint.includes(installed)) == [["codegen/kernels/a.h", "runtime/abi/t.h"]]
+    assert lint.circles(lint.includes(installed)) == [["codegen/kernels/a", "runtime/abi/t"]]
+    assert lint.includes({"runtime/a.cpp": '#include "b.h"', "runtime/b.h": ""}) == {"runtime/a": {"runtime/b"}}
 
 
 def test_imports_when_a_module_is_loaded() -> None:

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that no files depend on each other in a circle: C and C++ by #include, Python by imports.
 
-A node of the graph of includes is a file; in UNITS it is a header with its source, so that a source may not include what
-includes its own header. Imports count that run when a module is loaded: not those inside functions or for type checkers.
-`python/call_path` has one header for all files; tests/python/call_path_files_test.py checks its uses. Exit status 1 and one
-line per circle.
+A node of the graph of includes is a header with its source (the files of one name in a folder), so that a source may not
+include what includes its own header. Imports count that run when a module is loaded: not those inside functions or for type
+checkers. `python/call_path` has one header for all files; tests/python/call_path_files_test.py checks its uses. Exit status 1
+and one line per circle.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from pathlib import PurePosixPath
 
 from sources import listed
 
-#: Folders in which a header and the source of the same name are one node.
-UNITS = ("passes/",)
 #: The installed prefixes of folders.
 PREFIXES = {"straightline/abi/": "runtime/abi/", "straightline/kernels/": "codegen/kernels/"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
@@ -57,7 +55,7 @@ def circles(graph: Graph) -> list[list[str]]:
 
 
 def _unit(path: str) -> str:
-    return str(PurePosixPath(path).with_suffix("")) if path.startswith(UNITS) else path
+    return str(PurePosixPath(path).with_suffix(""))
 
 
 def includes(sources: Mapping[str, str]) -> dict[str, set[str]]:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C boundary: each function turns C arguments into C++ ones, calls one function, and hands
-// texts back. No exception and no fatal error of LLVM leaves it.
+// The functions of compiler_abi.h, the C boundary: each turns C arguments into C++ ones, calls one
+// function, and hands texts back. No exception and no fatal error of LLVM leaves it.
 #include "tools/compiler_abi.h"
 
 #include <algorithm>

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "program.h"
-
+// Creates and releases programs, and answers questions about them.
 #include <algorithm>
 #include <cstring>
 #include <memory>
 
 #include "boundary.h"
 #include "expression.h"
+#include "frame.h"
+#include "guard.h"
+#include "interpreter_plan.h"
 #include "message_writer.h"
+#include "program.h"
 #include "registry.h"
 #include "straightline/abi/queue.h"
 

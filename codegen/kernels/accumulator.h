@@ -178,7 +178,7 @@ struct Cascade {
 template <class A>
 struct Cascade<A, false> {};
 
-/// What some chains have together, merged pairwise.
+/// The result of all chains together, merged pairwise.
 template <class A, int K>
 SL_INLINE A mergeChains(const A (&chain)[K]) {
   A r[K];

@@ -35,7 +35,7 @@ struct AttentionTune {
   /// CUDA only: 1: no kernel of the run writes k or v (where they have two parts, the first of
   /// them)
   int early = 0;
-  /// CUDA only: by tensor cores, so many warps share the keys of 16 rows; 0: without them
+  /// CUDA only: warps that share the keys of 16 rows, by tensor cores; 0: no tensor cores
   int warps = 0;
   /// CUDA only: blocks of a cluster that share the keys; more than 1 from sm_90 on
   int splits = 1;

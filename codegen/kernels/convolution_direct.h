@@ -17,8 +17,9 @@
 namespace sl {
 
 /// transposed: 0 or 1. pixels: output pixels of a row done at once; on a CPU where all their taps
-/// are inside. The others are for CUDA only. taps > 0: depthwise by lines; kw, and the stride along
-/// a row. rows > 0: the tiles of MatmulTune; neither: a thread an output element.
+/// are inside. The others are for CUDA only. taps > 0: depthwise, a row of taps at a time; `taps`
+/// is kw and `step` the stride along a row. rows > 0: by the tiles of MatmulTune. Neither: a thread
+/// computes one output element.
 struct ConvolutionDirectTune {
   int transposed = 0;
   int pixels = 4;
@@ -43,7 +44,8 @@ struct ConvolutionDirectShape {
   int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
 };
 
-/// Where tap `tap` of output position `out` reads, or -1: `size` input positions.
+/// The input position, of `size`, that tap `tap` of output position `out` reads; -1 if it is
+/// outside.
 template <bool Transposed>
 SL_INLINE int64_t tapSource(int64_t out, int64_t tap, int64_t stride, int64_t pad, int64_t dilation,
                             int64_t size) {
@@ -193,8 +195,8 @@ SL_INLINE void directRow(const ConvolutionDirectShape& s, const ChannelBlock& bl
   }
 }
 
-/// A shape that is known when the kernel is compiled is a constant object, which every loop over it
-/// knows.
+/// A shape that is known when the kernel is compiled: a constant object, so that the compiler knows
+/// the extents of all loops.
 template <auto SHAPE>
 SL_INLINE const ConvolutionDirectShape& shapeOf(const Fixed<SHAPE>&) {
   return SHAPE;

@@ -28,7 +28,7 @@ inline constexpr int kRun = 4;  ///< neighbours along d that a thread sums
 /// Shared memory of a block.
 template <AttentionTune Tune, class T, class Sum>
 struct Memory {
-  /// Lines of one piece lie in different banks.
+  /// Lines are padded by one piece, so that neighbouring lines begin in different banks.
   static constexpr int kPitch = Tune.depth + kWholePiece<T>;
   static constexpr int kParts =
       Tune.threads / (Tune.depth / kRun) > 0 ? Tune.threads / (Tune.depth / kRun) : 1;
@@ -84,7 +84,8 @@ SL_INLINE void score(const AttentionShape& s, Memory<Tune, T, Sum>& memory,
   }
 }
 
-/// Scores become weights exp(score - highest so far); `factor` is what earlier sums are worth now.
+/// Scores become weights exp(score - highest so far); earlier sums are to be multiplied by
+/// `factor`.
 template <AttentionTune Tune, class T, class Sum>
 SL_INLINE void weigh(Memory<Tune, T, Sum>& memory) {
   constexpr int kEach = (Tune.keys + kWarp - 1) / kWarp;
@@ -135,7 +136,7 @@ SL_INLINE void weigh(Memory<Tune, T, Sum>& memory) {
 template <AttentionTune Tune, class T, class Sum>
 SL_INLINE void accumulate(const Memory<Tune, T, Sum>& memory, Sum (&sums)[Tune.rows][kRun],
                           int part, int column) {
-  constexpr int kKeys = 4;  // at once
+  constexpr int kKeys = 4;  // loaded at once
   SL_UNROLL
   for (int row = 0; row < Tune.rows; ++row) {
     const Sum factor = memory.factor[row];
@@ -166,7 +167,7 @@ SL_INLINE void accumulate(const Memory<Tune, T, Sum>& memory, Sum (&sums)[Tune.r
   }
 }
 
-/// Merges what the blocks of the cluster have and writes this block's part of the rows.
+/// Merges the sums of the blocks of the cluster and writes this block's part of the rows.
 template <AttentionTune Tune, class T, class Sum, class Epilogue, class Ops>
 SL_INLINE void finish(const AttentionShape& s, Memory<Tune, T, Sum>& memory,
                       const Block<Tune, T>& block, const Epilogue& epilogue, const Ops& ops) {
@@ -235,11 +236,11 @@ SL_INLINE void finish(const AttentionShape& s, Memory<Tune, T, Sum>& memory,
     }
   }
   if constexpr (Tune.splits > 1) {
-    cluster::sync();  // the others may still read
+    cluster::sync();  // other blocks may still read this block's sums
   }
 }
 
-/// `block` and its part [from, last) of the keys are found.
+/// Computes the rows of `block` over its part [from, last) of the keys, a tile of keys at a time.
 template <AttentionTune Tune, class T, class Sum, class Epilogue, class M, class Ops>
 SL_INLINE void attendTiles(const AttentionShape& s, Memory<Tune, T, Sum>& memory,
                            const Epilogue& epilogue, const Block<Tune, T>& block, int64_t from,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the problem that a block of attention in CUDA C++ computes, how it brings keys and
-// values to shared memory, and how a score is masked; for the bodies of the family.
+// What the bodies of family `attention` in CUDA C++ share: which part of the problem a block
+// computes, how it loads keys and values into shared memory, and how a score is masked.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_ATTENTION_BLOCK_H
 #define STRAIGHTLINE_KERNELS_CUDA_ATTENTION_BLOCK_H
 
@@ -42,8 +42,8 @@ struct Block {
   }
 };
 
-/// Brings one piece of 16 bytes of keys [from, last), or of their values, to shared memory; zeros
-/// beyond the operand and beyond d. `later`: it arrives when its group does.
+/// Loads one piece of 16 bytes of keys [from, last), or of their values, into shared memory; zeros
+/// beyond the operand and beyond d. `later`: as an asynchronous copy of the caller's next group.
 template <AttentionTune Tune, class T, int PITCH>
 SL_INLINE void fetchPiece(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& source, int64_t d,
                           int64_t from, int64_t last, int number, bool later) {
@@ -63,13 +63,14 @@ SL_INLINE void fetchPiece(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& so
   }
 }
 
-/// The pieces of a tile, of which each thread brings some; `inPieces`: later.
+/// Loads a tile; each thread loads some of its pieces. `inPieces`: by copies of the caller's next
+/// group.
 template <AttentionTune Tune, class T, int PITCH>
 SL_INLINE void fetch(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& source, int64_t d,
                      int64_t from, int64_t last, bool inPieces) {
   constexpr int kCount = Tune.keys * (Tune.depth / kWholePiece<T>);
   if constexpr (Tune.warps > 0) {
-    if (inPieces) {  // all of a thread's are under way at once
+    if (inPieces) {  // unrolled: a thread starts all its copies at once
       SL_UNROLL
       for (int first = 0; first < kCount; first += Tune.threads) {
         const int number = first + int(threadIdx.x);
@@ -86,7 +87,7 @@ SL_INLINE void fetch(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& source,
   }
 }
 
-/// The score of `row` and `key` with scale and masks; -inf where nothing is kept.
+/// The score of `row` and `key` with masks applied; -inf where they drop it.
 template <AttentionTune Tune, class Sum, class T, class M>
 SL_INLINE Sum masked(const AttentionShape& s, const Block<Tune, T>& block, const M* mask, Sum score,
                      int64_t row, int64_t key) {

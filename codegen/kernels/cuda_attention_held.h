@@ -58,8 +58,8 @@ struct HeldMemory {
   uint64_t arrived;  ///< the barrier that what is sent completes
 };
 
-/// The lane, of LANES, that has value `number` of COUNT behind LaneSum<COUNT, LANES>, and which of
-/// its values that is.
+/// The first of `lanes` lanes that has sum `number` of `count` after LaneSum<count, lanes>, and
+/// which of that lane's sums it is (placeOfSum).
 constexpr int laneOfSum(int count, int lanes, int number) {
   if (lanes == 1) {
     return 0;
@@ -78,7 +78,7 @@ constexpr int placeOfSum(int count, int lanes, int number) {
   return placeOfSum(count / 2, lanes / 2, number >= count / 2 ? number - count / 2 : number);
 }
 
-/// What a group of lanes has of its rows so far.
+/// Softmax state and sums of a group of lanes for its rows, over the keys taken so far.
 template <AttentionTune Tune, class T, class Sum>
 struct Progress {
   using H = Held<Tune, T>;
@@ -106,8 +106,8 @@ SL_INLINE bool isPiece(int lane, int e) {
   return H::kPieces % H::kLanes == 0 || lane + e * H::kLanes < H::kPieces;
 }
 
-/// Takes COUNT keys and their values into row r. `kept(i, score)`: the score of key i with scale
-/// and masks.
+/// Adds COUNT keys and their values to the sums of row r. `kept(i, score)`: the score of key i with
+/// scale and masks applied.
 template <AttentionTune Tune, class T, class Sum, int COUNT, class Kept>
 SL_INLINE void takeKeys(Progress<Tune, T, Sum>& progress, int r, Piece16 (&q)[Held<Tune, T>::kEach],
                         Piece16 (&k)[COUNT][Held<Tune, T>::kEach],
@@ -373,8 +373,8 @@ SL_INLINE void storeProgress(const Progress<Tune, T, Sum>& progress,
   }
 }
 
-/// `block` and its part [from, last) of the keys are found. All lines begin at multiples of 16
-/// bytes, and d is depth.
+/// Computes the rows of `block` over its part [from, last) of the keys. All lines begin at
+/// multiples of 16 bytes, and d is depth.
 template <AttentionTune Tune, class T, class Sum, class Epilogue, class M, class Ops>
 SL_INLINE void attendHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& memory,
                           const Epilogue& epilogue, const Block<Tune, T>& block, int64_t from,
@@ -390,7 +390,7 @@ SL_INLINE void attendHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
   }
   const HeldPlace<Tune, T> place;
   const int lane = place.lane, part = place.part;
-  // Keys of the first part up to `end`; the second part has those up to `last`.
+  // Keys before `end` are in the first part of the keys, those from `end` to `last` in the second.
   const int64_t end = Tune.parts == 2 ? maxOf(from, minOf(s.split, last)) : last;
   Piece16 k[Tune.held][H::kEach], v[Tune.held][H::kEach];
   const auto request = [&](int64_t first) {
@@ -431,7 +431,7 @@ SL_INLINE void attendHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
       });
     }
   };
-  if constexpr (Tune.parts == 2) {  // what is new: a key at a time
+  if constexpr (Tune.parts == 2) {  // the second part: a key at a time
     SL_NO_UNROLL
     for (int64_t first = maxOf(from, s.split); first < last; first += H::kParts) {
       const int64_t key = first + part;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention by tensor cores in CUDA C++ (AttentionTune.warps > 0); included by cuda_attention.h.
 //
-// 16 rows of the result (queries of the heads that share keys) are computed by `warps` warps, each
-// of which takes a part of every tile of `keys` keys; they merge their sums in the end. Where there
-// are many rows a warp has 16 of them alone. Tiles of keys, then of their values, come through
-// shared memory, each while the other is in use. Scores, weights and sums stay in registers: the
+// `warps` warps compute 16 rows of the result (queries of the heads that share keys): each takes a
+// part of every tile of `keys` keys, and they merge their sums in the end. Where there are many
+// rows, one warp computes 16 of them. Tiles of keys and of values are copied to shared memory, the
+// next tile of one while the other is used. Scores, weights and sums stay in registers: the
 // fragment of scores that a product leaves is the fragment of weights that the next one takes
-// (FlashAttention-2, Dao, 2023).
-// Factors are bfloat16, half, or float rounded to 10 bits of mantissa, to nearest; sums, and the
-// softmax, are float. Weights are rounded to the type of the values.
+// (FlashAttention-2, Dao, 2023). Factors are bfloat16, half, or float rounded to 10 bits of
+// mantissa, to nearest; sums, and the softmax, are float. Weights are rounded to the type of the
+// values.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_ATTENTION_WARPS_H
 #define STRAIGHTLINE_KERNELS_CUDA_ATTENTION_WARPS_H
 
@@ -16,7 +16,7 @@
 
 namespace sl::attention_detail {
 
-/// What a warp has summed, as its lanes have it.
+/// The sums of a warp, by lane.
 template <AttentionTune Tune>
 struct WarpSums {
   float highest[2][kWarp];
@@ -24,8 +24,9 @@ struct WarpSums {
   float sums[Tune.depth / 8][4][kWarp];
 };
 
-/// Shared memory of a block. Lines of one piece lie in different banks, and so do lines of values
-/// that are two apart.
+/// Shared memory of a block. Lines are padded by one piece, so that a piece of each of 8
+/// neighbouring lines, and the elements of lines two apart that a product of floats reads, lie in
+/// different banks.
 template <AttentionTune Tune, class T>
 struct WarpsMemory {
   static constexpr int kPitch = Tune.depth + kWholePiece<T>;
@@ -39,15 +40,17 @@ struct WarpsMemory {
   };
 };
 
-/// Keys of a tile that a warp takes, and the first of them.
+/// Keys of a tile that a warp takes.
 template <AttentionTune Tune>
 inline constexpr int kShare = Tune.keys / (Tune.warps > 0 ? Tune.warps : 1);
+/// Which share of a tile's keys this thread's warp takes.
 template <AttentionTune Tune>
 SL_INLINE int shareOfWarp() {
   return int(threadIdx.x) / kWarp % Tune.warps;
 }
 
-/// Fragments as mma takes them: elements of the reduction in one product, and of a lane in a word.
+/// Fragments as mma takes them: elements of the reduction in one product, and elements in a 32-bit
+/// word of a lane.
 template <class T>
 struct Fragment {
   static constexpr int kDepth = 32 / int(sizeof(T));
@@ -63,7 +66,7 @@ SL_INLINE uint32_t wordOf(T x, T y) {
   return uint32_t(bitcast<uint16_t>(x)) | uint32_t(bitcast<uint16_t>(y)) << 16;
 }
 
-/// What a lane knows of its two rows, lane / 4 and lane / 4 + 8 of its warp's.
+/// The two rows that a lane has results of: lane / 4 and lane / 4 + 8 of its warp's 16.
 template <AttentionTune Tune, class M>
 struct LaneRows {
   bool exists[2];
@@ -167,14 +170,13 @@ SL_INLINE void multiplyKeys(float (&scores)[kShare<Tune> / 8][4],
   }
 }
 
-/// Scales the scores of a warp's share of the tile of keys [from, last) and drops those that masks
-/// drop.
+/// Scales the scores of a warp's share of the tile of keys [from, last) and applies the masks.
 template <AttentionTune Tune, class M>
 SL_INLINE void maskScores(float (&scores)[kShare<Tune> / 8][4], const LaneRows<Tune, M>& rows,
                           int64_t keyStride, float scale, int64_t from, int64_t last) {
   constexpr float kNothing = -elementary::Format<float>::kInfinity;
   const int first = shareOfWarp<Tune>() * kShare<Tune> + laneNumber() % 4 * 2;
-  // Of the keys of the tile, those that a row may keep.
+  // How many keys of the tile, its first ones, each of the two rows may keep.
   const int count = int(minOf(last - from, int64_t(Tune.keys)));
   int upper = count, lower = count;
   if constexpr (Tune.causal != 0) {
@@ -249,8 +251,9 @@ SL_INLINE void multiplyValues(float (&sums)[Tune.depth / 8][4],
   SL_UNROLL
   for (int step = 0; step < kShare<Tune> / Fragment<T>::kDepth; ++step) {
     if constexpr (sizeof(T) == 4) {
-      // Of the eight keys a lane has weights of the neighbours 2 * (lane % 4) and the next, where
-      // mma wants lane % 4 and the one four further: the values come in the same other order.
+      // Of eight keys, a lane has the weights of keys 2 * (lane % 4) and the next one, where mma
+      // expects lane % 4 and lane % 4 + 4. The reduction may run in any order, so the values are
+      // loaded in the order of the weights.
       uint32_t w[1][4] = {{bitcast<uint32_t>(weights[step][0]), bitcast<uint32_t>(weights[step][2]),
                            bitcast<uint32_t>(weights[step][1]),
                            bitcast<uint32_t>(weights[step][3])}};
@@ -385,7 +388,7 @@ SL_INLINE void finishRows(const AttentionShape& s, const Block<Tune, T>& block,
   }
 }
 
-/// `block` and its keys [from, last) are found.
+/// Computes the rows of `block` over keys [from, last).
 template <AttentionTune Tune, class T, class Epilogue, class M, class Ops>
 SL_INLINE void attendByWarps(const AttentionShape& s, WarpsMemory<Tune, T>& memory,
                              const Epilogue& epilogue, const Block<Tune, T>& block, int64_t from,

@@ -14,10 +14,12 @@ SL_INLINE int rank() {
   return int(number);
 }
 
-/// All threads of all blocks come here before one goes on; what they have written to shared memory
-/// is seen.
+/// A barrier of all threads of the cluster in two halves: wait() returns when every thread has
+/// called arrive(). What a thread wrote to shared memory before arrive() is visible to all of them
+/// after wait().
 SL_INLINE void arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-/// The same where a block has written nothing yet but what expect() has.
+/// The same without making earlier writes visible: for a block that has written nothing to shared
+/// memory yet, except by expect(), which has a fence of its own.
 SL_INLINE void arriveFirst() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
@@ -27,8 +29,9 @@ SL_INLINE void sync() {
   wait();
 }
 
-/// What other blocks send to this one: `bytes` in all, once in the life of the block. Before
-/// arrive(), by one thread.
+/// Initializes `barrier`, which counts the bytes that blocks of the cluster send() to this block,
+/// and expects `bytes` of them. One thread calls it, once for a barrier, before arrive() or
+/// arriveFirst().
 SL_INLINE void expect(uint64_t* barrier, int bytes) {
   const uint32_t place = uint32_t(__cvta_generic_to_shared(barrier));
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(place) : "memory");
@@ -36,14 +39,16 @@ SL_INLINE void expect(uint64_t* barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place), "r"(bytes)
                : "memory");
 }
-/// The same once more, behind awaitSent() of the last time.
+/// Expects `bytes` more. One thread calls it after awaitSent() has returned for those expected
+/// before.
 SL_INLINE void expectAgain(uint64_t* barrier, int bytes) {
   const uint32_t place = uint32_t(__cvta_generic_to_shared(barrier));
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place), "r"(bytes)
                : "memory");
 }
-/// Writes to the shared memory of block `number`, at the place where this block has `p`, and says
-/// so at its `barrier`. Behind wait(). With TOGETHER false there is one block, and no barrier.
+/// Writes `value` to the shared memory of block `number`, at the address that `p` has in this
+/// block, and counts its bytes at that block's `barrier`. Called after wait(). With TOGETHER false
+/// there is one block and no barrier.
 template <bool TOGETHER, class T>
 SL_INLINE void send(int number, T* p, T value, uint64_t* barrier) {
   if constexpr (!TOGETHER) {
@@ -69,8 +74,8 @@ SL_INLINE void send(int number, T* p, T value, uint64_t* barrier) {
     }
   }
 }
-/// Waits until all that was expected is there; every thread that reads it calls it. `parity` is 0
-/// the first time, then 1, 0, ..
+/// Waits until all expected bytes have arrived; every thread that reads them calls it. `parity` is
+/// 0 for those of expect(), then 1, 0, 1, ... for those of each expectAgain().
 SL_INLINE void awaitSent(uint64_t* barrier, int parity = 0) {
   const uint32_t place = uint32_t(__cvta_generic_to_shared(barrier));
   asm volatile(
@@ -82,7 +87,8 @@ SL_INLINE void awaitSent(uint64_t* barrier, int parity = 0) {
       : "memory");
 }
 
-/// 16 bytes of the shared memory of block `number`, at the place where this block has `p`.
+/// Loads 16 bytes of the shared memory of block `number`, from the address that `p` has in this
+/// block.
 template <class T, int N>
 SL_INLINE void loadFrom(int number, T (&to)[N], const T* p) {
   static_assert(sizeof(T) * N == 16);
@@ -108,7 +114,8 @@ SL_INLINE void loadFrom(int number, T (&to)[N], const T* p) {
   }
 }
 
-/// The value of block `number`; with TOGETHER false there is one block.
+/// The value that block `number` has at `p`, which is an address in shared memory; with TOGETHER
+/// false there is one block.
 template <bool TOGETHER, class T>
 SL_INLINE T oneFrom(int number, const T* p) {
   if constexpr (!TOGETHER) {
@@ -129,6 +136,7 @@ SL_INLINE T oneFrom(int number, const T* p) {
     }
   }
 }
+/// The same for N neighbouring values, which are 16 bytes where TOGETHER.
 template <bool TOGETHER, class T, int N>
 SL_INLINE void someFrom(int number, T (&to)[N], const T* p) {
   if constexpr (TOGETHER) {

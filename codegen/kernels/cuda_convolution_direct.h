@@ -24,8 +24,8 @@
 namespace sl {
 namespace convolution_detail {
 
-/// What every output pixel of a block reads: a source of family `matmul` (rows are pixels, depth is
-/// [kh][kw][c]).
+/// The patches that a block's output pixels read, as a source of family `matmul`: rows are pixels,
+/// depth is [kh][kw][c].
 template <class T>
 struct Patches {
   const ConvolutionDirectShape& s;
@@ -118,7 +118,7 @@ SL_INLINE void finishAt(const ConvolutionDirectShape& s, const Epilogue& epilogu
   run.finish(epilogue, ops, sums, at.output + channel * s.outStride[3], count, s.outStride[3]);
 }
 
-/// The same for the pixel of that number.
+/// The same for pixel number `pixel` of all images.
 template <int N, class Sum, class Epilogue, class Ops>
 SL_INLINE void finishPixel(const ConvolutionDirectShape& s, const Epilogue& epilogue,
                            const Ops& ops, const Sum* sums, int64_t pixel, int64_t channel,
@@ -127,7 +127,7 @@ SL_INLINE void finishPixel(const ConvolutionDirectShape& s, const Epilogue& epil
               channel, count);
 }
 
-/// Which tile a block makes: an item of family `matmul`.
+/// Which tile a block computes: an item of family `matmul`.
 template <ConvolutionDirectTune Tune>
 struct Tile {
   const ConvolutionDirectShape& s;
@@ -219,7 +219,8 @@ SL_INLINE void byElements(const ConvolutionDirectShape& s, const Epilogue& epilo
 }
 
 /// Depthwise, dilation 1 along rows. Neighbouring threads have neighbouring channels where these
-/// lie side by side in the image, else neighbouring parts of a row: most accesses are reads.
+/// lie side by side in the image (not in the output: most accesses are reads), else neighbouring
+/// parts of a row.
 template <ConvolutionDirectTune Tune, class T, class Epilogue, class Ops>
 SL_INLINE void byLines(const ConvolutionDirectShape& s, const Epilogue& epilogue, const T* in,
                        const T* weight, const Ops& ops) {

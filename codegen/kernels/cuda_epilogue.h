@@ -18,8 +18,8 @@ using SumOf = typename Conditional<kSame<T, double>, double, float>::type;
 template <class T>
 inline constexpr int kWholePiece = 16 / int(sizeof(T));
 
-/// Element `number` of some that were loaded as words, as what products are summed in; bfloat16
-/// without a step between.
+/// Element `number` of elements T that were loaded as words, converted to the type of sums; a
+/// bfloat16 becomes a float by one operation on its word.
 template <class Sum, class T>
 SL_INLINE Sum partAs(const uint32_t* words, int number) {
   if constexpr (kSame<T, bfloat16> && kSame<Sum, float>) {
@@ -41,16 +41,16 @@ SL_INLINE bool isAligned(const T* p) {
   return (reinterpret_cast<uint64_t>(p) & (unsigned(sizeof(T)) * N - 1)) == 0;
 }
 
-/// What lane ^ distance has.
+/// The value of the lane whose number differs from this one's in the bits of `distance`.
 template <class T>
 SL_INLINE T laneAt(T value, int distance) {
   return __shfl_xor_sync(0xffffffffu, value, distance);
 }
 
-/// Sums COUNT values over LANES neighbouring lanes. While the number of values is even, halves of
-/// them go to halves of the lanes, so that COUNT = LANES = 32 takes 31 exchanges. kLeft values
-/// stay, from number first() on; lanes with kCopies in common have the same ones, and those for
-/// which isFirst() speak for them.
+/// Sums each of COUNT values over LANES neighbouring lanes. While the number of values is even,
+/// each half of the lanes goes on with one half of the values, so that COUNT = LANES = 32 takes 31
+/// exchanges. A lane ends with kLeft of the sums, from number first() on. Lanes whose numbers
+/// differ in bits of kCopies alone have the same sums, and isFirst() holds for one of these lanes.
 template <int COUNT, int LANES>
 struct LaneSum {
   static constexpr bool kHalves = LANES > 1 && COUNT % 2 == 0;
@@ -92,7 +92,7 @@ struct LaneSum<COUNT, 1> {
 };
 
 /// Operands of the epilogue for N neighbours of a row, in registers. They are loaded before the
-/// sums are known, so that nothing waits for them at the end.
+/// sums are computed, so that finish() need not wait for memory.
 template <int N, class Ops, class I = IntsUpTo<Ops::kInputs>, class O = IntsUpTo<Ops::kOutputs>>
 struct EpilogueRun;
 template <int N, class Ops, int... I, int... O>

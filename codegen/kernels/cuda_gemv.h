@@ -61,7 +61,7 @@ SL_INLINE void dotPart(const A* (&a)[T.mr], const W* (&w)[T.rows], int64_t depth
   }
 }
 
-/// Where result `number` of a group lies: row of A, row of the weight, and whether there is one.
+/// Result `number` of a group: its row of A, its row of the weight, and whether it exists.
 template <GemvTune T>
 struct Result {
   int64_t m, n;
@@ -119,7 +119,7 @@ SL_INLINE void gemv(GemvShape s, Epilogue epilogue, const A* a, const W* weight,
   using Ops = EpilogueOperands<P...>;
   constexpr int kWarp = 32;
   constexpr int kGroups = Tune.threads / Tune.lanes;
-  constexpr int kWarps = Tune.lanes > kWarp ? Tune.lanes / kWarp : 1;  // that share a reduction
+  constexpr int kWarps = Tune.lanes > kWarp ? Tune.lanes / kWarp : 1;  // sharing a reduction
   constexpr int kResults = Tune.mr * Tune.rows;
   constexpr int V = kWholePiece<A> < kWholePiece<W> ? kWholePiece<A> : kWholePiece<W>;
   static_assert((Tune.lanes & (Tune.lanes - 1)) == 0 && Tune.threads % Tune.lanes == 0 &&

@@ -24,7 +24,7 @@ namespace gemv_group_detail {
 
 inline constexpr int kWarp = 32;
 
-/// The sums of one result, one a weight; they stay together while lanes are summed.
+/// The sums of one result, one for each weight, which are summed over lanes together.
 template <class T, int N>
 struct Sums {
   T at[N];
@@ -61,7 +61,7 @@ SL_INLINE void forNumbers(const F& f, Ints<I...>) {
   (f(Number<I>{}), ...);
 }
 
-/// Where everything stands among what the kernel is given: lambdas, then pointers.
+/// Positions among the kernel's arguments: lambdas, then pointers.
 template <GemvGroupTune T>
 struct Places {
   static constexpr int kElement = T.stages;
@@ -78,7 +78,8 @@ struct Places {
   SL_INLINE_MEMBER static constexpr int output(int part) { return operand(T.parts) + part; }
 };
 
-/// The rows of A as family row_reduction has them: one result an element, in shared memory.
+/// The tunables with which family row_reduction computes the rows of A: one result for each
+/// element, written to shared memory.
 template <GemvGroupTune T>
 SL_INLINE constexpr RowReductionTune rowTune() {
   RowReductionTune tune;
@@ -99,7 +100,7 @@ SL_INLINE constexpr RowReductionTune rowTune() {
   return tune;
 }
 
-/// Loads the row inputs that are early, or the others, of the row that q has found.
+/// Loads the early inputs, or the others, of the row that q is at.
 template <GemvGroupTune T, bool EARLY, class Q>
 SL_INLINE void keep(Q& q) {
   constexpr RowReductionTune R = rowTune<T>();
@@ -119,7 +120,7 @@ SL_INLINE void keep(Q& q) {
   }
 }
 
-/// Stages and elements of the row that q has found and loaded.
+/// Computes the stages and elements of the row that q is at, whose inputs are loaded.
 template <GemvGroupTune T, class Q, class Pointers>
 SL_INLINE void makeRow(Q& q, const Pointers&) {
   constexpr RowReductionTune R = rowTune<T>();
@@ -152,14 +153,15 @@ SL_INLINE RowReductionShape rowShape(const GemvGroupShape& s) {
   return shape;
 }
 
-/// Sums of one result that a thread has under way, so that an addition need not wait for the one
-/// before it.
+/// Independent partial sums of one result in a thread, so that an addition need not wait for the
+/// previous one.
 template <GemvGroupTune T>
 inline constexpr int kChains = T.mr * T.rows * T.weights >= 4   ? 1
                                : T.mr * T.rows * T.weights >= 2 ? 2
                                                                 : 4;
 
-/// sums of every result += what `pieces` has of the weights * A, from element k0 of the rows on.
+/// Adds to the sums of every result the products of `pieces`, which are elements of the weights
+/// from k0 on, and the same elements of A.
 template <GemvGroupTune T, class Sum, class W>
 SL_INLINE void useStep(const Piece16 (&pieces)[T.rows * T.weights], const W* staged, int k0,
                        Sums<Sum, T.weights> (&sums)[kChains<T>][T.mr * T.rows]) {
@@ -182,7 +184,8 @@ SL_INLINE void useStep(const Piece16 (&pieces)[T.rows * T.weights], const W* sta
   }
 }
 
-/// Part, and first result in it, of a group of lanes; the rows of the weights that it reads.
+/// What a group of lanes computes: the part, the first result in it, and the rows of the weights
+/// that it reads.
 template <GemvGroupTune T, class W>
 struct Work {
   static constexpr int kGroups = T.threads / T.lanes;
@@ -287,7 +290,7 @@ struct EndingsOf<T, All, Ints<P...>> {
   using type = Tuple<Ending<T, P, All>...>;
 };
 
-/// Asks for step `u` of the rows of the weights; nothing beyond their ends.
+/// Requests a piece of every row of the weights, from element k0 on; zeros beyond their ends.
 template <GemvGroupTune T, class W>
 SL_INLINE void requestStep(Piece16 (&pieces)[T.rows * T.weights], const Work<T, W>& work, int k0) {
   SL_UNROLL
@@ -300,8 +303,8 @@ SL_INLINE void requestStep(Piece16 (&pieces)[T.rows * T.weights], const Work<T, 
   }
 }
 
-/// Makes the rows of A in shared memory. `rows` has found row `firstRow` and loaded its early
-/// inputs.
+/// Computes the rows of A into shared memory. `rows` is at row `firstRow`, whose early inputs are
+/// loaded.
 template <GemvGroupTune T, class Q>
 SL_INLINE void makeRows(Q& rows, int firstRow) {
   constexpr bool kKeeps = rowTune<T>().each > 0;
@@ -325,8 +328,8 @@ SL_INLINE void makeRows(Q& rows, int firstRow) {
   __syncthreads();
 }
 
-/// chains += rows of A times rows of the weights, in pieces of 16 bytes, the first of which are
-/// requested. `request(k0)` requests the pieces from element k0 on.
+/// chains += rows of A times rows of the weights, in pieces of 16 bytes; the first ones were
+/// requested before. `request(k0)` requests those from element k0 on.
 template <GemvGroupTune T, class Sum, class W, class Request>
 SL_INLINE void dotInPieces(Piece16 (&pieces)[T.unroll][T.rows * T.weights], const W* staged,
                            const Request& request,

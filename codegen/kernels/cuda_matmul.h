@@ -12,11 +12,11 @@
 // neighbouring rows are adjacent. The blocks of a tile are a cluster: each sums a part of the
 // reduction, then finishes a part of the tile from the sums of all, read in their shared memory.
 //
-// - float and double: a thread has mr x nr results; products are summed by fused multiply-adds. So
-//   are, in float, those of bfloat16 where a thread has mr x nr results of it (before sm_80, whose
-//   tensor cores are the first to take bfloat16).
+// - float and double: a thread has mr x nr results; products are summed by fused multiply-adds. The
+//   same holds, with sums of float, for bfloat16 before sm_80, whose tensor cores are the first to
+//   take it.
 // - bfloat16, half, and float with `tf32`: a warp has mr x nr results, made by tensor cores with
-//   sums of float; several tiles are under way. With `tf32` factors are rounded to 10 bits of
+//   sums of float; several tiles are copied ahead. With `tf32` factors are rounded to 10 bits of
 //   mantissa, to nearest.
 //
 // byThreads and byWarps do not depend on matrices: they take sources (what a block reads of one
@@ -35,8 +35,8 @@
 namespace sl {
 namespace matmul_detail {
 
-/// What a block reads of one operand: `rows` of them (columns of B are rows here), `depth` steps of
-/// the reduction.
+/// What a block reads of one operand: `rows` rows of A, or columns of B, and `depth` steps of the
+/// reduction.
 template <class T>
 struct Source {
   const T* p;
@@ -50,7 +50,8 @@ struct Source {
       : p(first), rowStride(rowStride), depthStride(depthStride), rows(rows), depth(depth) {
     constexpr int V = kWholePiece<T>;
     alongDepth = depthStride == 1 || rowStride != 1;
-    // Along the side that is read: whole pieces; along the other: an address that stays aligned.
+    // The extent along the side that is read is a number of whole pieces, and so is the stride of
+    // the other side, so that every piece is aligned.
     inPieces = (alongDepth ? depthStride == 1 && depth % V == 0 && rowStride % V == 0
                            : rows % V == 0 && depthStride % V == 0) &&
                isAligned<V>(first);
@@ -80,7 +81,7 @@ template <MatmulTune Tune>
 inline constexpr bool kByWarps =
     Tune.rows / Tune.mr * (Tune.columns / Tune.nr) * 32 == Tune.threads;
 
-/// Offsets of one batch item, and which tile of it a block makes.
+/// Offsets of one batch item, and which tile of its result a block computes.
 template <class A, class B>
 struct Item {
   const MatmulShape& s;
@@ -144,7 +145,7 @@ struct Item {
   }
 };
 
-/// Steps [first, last) of the reduction, in whole tiles: the part of this block.
+/// This block's part of the reduction: steps [first, last), whole tiles of them.
 template <int DEPTH, int SPLITS>
 struct Part {
   int64_t first, last;
@@ -186,19 +187,19 @@ SL_INLINE void finishTogether(const Item& item, const Epilogue& epilogue, const 
     item.template finish<N>(epilogue, ops, part[0].at, piece * N / Tune.columns,
                             piece * N % Tune.columns);
   }
-  cluster::sync();  // the others may still read
+  cluster::sync();  // other blocks may still read this block's sums
 }
 
 // ---- fused multiply-adds ----
 
-/// A tile of ROWS x DEPTH on its way from memory: in registers of THREADS threads, then in shared
-/// memory as [DEPTH][ROWS] of the type that is summed.
+/// A tile of ROWS x DEPTH, first in registers of THREADS threads, then in shared memory as
+/// [DEPTH][ROWS], converted to the type of sums.
 template <class T, int ROWS, int DEPTH, int THREADS>
 struct Stage {
   static constexpr int V = kWholePiece<T>;
   static constexpr int kPieces = (ROWS * DEPTH / V + THREADS - 1) / THREADS;
   static constexpr bool kRagged = ROWS * DEPTH / V % THREADS != 0;
-  /// Steps of the reduction do not share banks with their neighbours.
+  /// Padded, so that neighbouring steps of the reduction begin in different banks.
   static constexpr int kPitch = ROWS + V;
   using Sum = SumOf<T>;
   T piece[kPieces][V];
@@ -244,8 +245,8 @@ struct Stage {
   }
 };
 
-/// COUNT results of one side in chunks of at most 16 bytes; chunks of a thread lie EXTENT / chunks
-/// apart.
+/// Neighbours in a chunk: a thread's COUNT results along one side of the tile are chunks of at most
+/// 16 bytes, which are spread evenly over that side.
 template <class T, int COUNT>
 inline constexpr int kChunk = COUNT < kWholePiece<T> ? COUNT : kWholePiece<T>;
 
@@ -340,8 +341,8 @@ SL_INLINE void byThreads(const Item& item, const A& a, const B& b, int64_t depth
 
 /// A tile of ROWS x DEPTH in shared memory, in pieces of 16 bytes along the side that is read:
 /// [ROWS][DEPTH] when that is the reduction, else [DEPTH][ROWS]; always [ROWS][DEPTH] for elements
-/// of 4 bytes, which ldmatrix cannot turn. The place of a piece in its line is exchanged so that 8
-/// lines of one piece lie in different banks.
+/// of 4 bytes, which ldmatrix cannot transpose. Pieces of a line are permuted so that the pieces at
+/// one position of 8 neighbouring lines lie in different banks.
 template <class T, int ROWS, int DEPTH>
 struct SwizzledTile {
   static constexpr int V = kWholePiece<T>;
@@ -355,12 +356,12 @@ struct SwizzledTile {
     constexpr int kLinesOfBanks = kPieces < 8 ? 8 / kPieces : 1;
     return line * LINE + (piece ^ (line / kLinesOfBanks & kMask)) * V;
   }
-  /// Of the piece with element (row, at).
+  /// Offset of the piece that has element (row, at), in elements.
   SL_INLINE int offset(bool alongDepth, int row, int at) {
     return alongDepth ? swizzled<DEPTH>(row, at / V) : swizzled<ROWS>(at, row / V);
   }
-  /// Asks for the tile: what can be copied in pieces arrives when its group does, the rest is
-  /// written at once.
+  /// Loads the tile into shared memory: pieces by asynchronous copies of the caller's next group;
+  /// what cannot be copied in pieces is written before the function returns.
   template <int THREADS, class S>
   SL_INLINE void fetch(T* tile, const S& source, int64_t from) {
     constexpr int kPieces = (kElements / V + THREADS - 1) / THREADS;
@@ -437,7 +438,8 @@ SL_INLINE void loadFragments(const T* tileA, const T* tileB, const A& a, const B
   }
 }
 
-/// Finishes a warp's sums, or writes them to `together` where blocks share a reduction.
+/// Finishes a warp's results; where blocks share a reduction, writes the sums to `together`
+/// instead.
 template <MatmulTune Tune, class Item, class Epilogue, class Ops, int M, int N>
 SL_INLINE void finishWarp(const Item& item, const Epilogue& epilogue, const Ops& ops,
                           float* together, float (&sums)[M][N][4], int down, int across) {

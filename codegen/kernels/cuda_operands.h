@@ -5,29 +5,30 @@
 
 namespace sl {
 
-/// N neighbours of one operand in registers: indices must be known when compiling.
+/// N neighbouring elements of one operand in registers. Indices must be compile-time constants.
 template <class T, int N>
 struct Run {
   T at[N];
 };
 
-/// What one instruction moves: at most 16 bytes, aligned to their number.
+/// N elements that one instruction loads or stores: at most 16 bytes, aligned to their size.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Piece {
   T at[N];
 };
+/// Elements of one piece where N neighbours are moved.
 template <class T, int N>
 inline constexpr int kPiece = N * int(sizeof(T)) <= 16 ? N : 16 / int(sizeof(T));
 
-/// Whether N elements from `p` on can be moved in pieces. Differs between calls (views), hardly
-/// between threads.
+/// Whether N elements from `p` on can be moved in pieces. It depends on what the call is given
+/// (views) and is mostly the same in all threads.
 template <int N, class T>
 SL_INLINE bool inPieces(const T* p, int64_t stride, int count) {
   constexpr unsigned kMask = unsigned(sizeof(T)) * kPiece<T, N> - 1;
   return N > 1 && stride == 1 && count == N && (reinterpret_cast<uint64_t>(p) & kMask) == 0;
 }
 
-/// N neighbours from p on, which is aligned for pieces of them.
+/// Loads N neighbours from `p` on, which is aligned for pieces.
 template <int N, class T>
 SL_INLINE void loadPieces(T* to, const T* p) {
   constexpr int K = kPiece<T, N>;
@@ -41,7 +42,7 @@ SL_INLINE void loadPieces(T* to, const T* p) {
   }
 }
 
-/// The same, or zeros for no address.
+/// The same; zeros where `p` is null.
 template <int N, class T>
 SL_INLINE void loadPiecesOrZeros(T* to, const T* p) {
   if (p) {
@@ -54,16 +55,17 @@ SL_INLINE void loadPiecesOrZeros(T* to, const T* p) {
   }
 }
 
-/// Element `number` of a word of elements that are narrower.
+/// Element `number` of a 32-bit word that holds several elements.
 template <class T>
 SL_INLINE T partOf(uint32_t word, int number) {
   return bitcast<T>(
       typename UnsignedOfSize<sizeof(T)>::type(word >> (8 * int(sizeof(T)) * number)));
 }
 
-/// p[0], p[stride], ... of which the first `count` exist; nobody looks at the others. Elements that
-/// are narrower than a register stay together in words until they are used: whoever took them apart
-/// here would wait for them here, one operand after the other.
+/// Loads p[0], p[stride], ..., of which the first `count` exist; callers do not use the others.
+/// Elements that are narrower than a register are loaded as words, from which the compiler can
+/// extract them where they are used: extracted here, each operand would be waited for before the
+/// next one is loaded.
 template <int N, class T>
   requires(sizeof(T) < 4 && N * sizeof(T) % 4 == 0)
 SL_INLINE void loadRun(T* to, const T* p, int64_t stride, int count) {
@@ -105,7 +107,7 @@ SL_INLINE void loadRun(T* to, const T* p, int64_t stride, int count) {
   }
 }
 
-/// What operands.h has for vectors: one lane.
+/// loadLanes and storeLanes of operands.h for values of one lane.
 template <int N, class T>
 SL_INLINE T loadLanes(const T* p, int64_t, int) {
   static_assert(N == 1);
@@ -119,8 +121,8 @@ SL_INLINE void storeLanes(T* p, int64_t, int, T value) {
 /// The number of this thread in a one-dimensional grid.
 SL_INLINE int64_t threadNumber() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 
-/// The element that this thread takes of RANK loops, the last of them innermost: what each operand
-/// is ahead there, in elements, is added to `at`. False: the thread has none.
+/// Finds this thread's element of RANK nested loops, the last of which is innermost, and adds the
+/// offset of each operand there, in elements, to `at`. False for a thread beyond the last element.
 template <int RANK, int O, int S>
 SL_INLINE bool findElement(const int64_t* extent, const int64_t (&stride)[S][SL_MAX_RANK],
                            int64_t (&at)[O]) {

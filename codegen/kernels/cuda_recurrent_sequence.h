@@ -130,7 +130,7 @@ struct Sequence {
     }
   }
 
-  /// Without steps the last states are the first ones.
+  /// Writes the initial states as the last ones, for a sequence without steps.
   SL_INLINE_MEMBER void writeStart(const T* const* given, T* const* ends) {
     SL_UNROLL
     for (int row = 0; row < kRows; ++row) {
@@ -300,7 +300,8 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
     }
     Thread::sumOverLanes(sums);
     if constexpr (kTogether) {
-      // The receiver of what is sent writes to held[turn] next: the other lanes have read it.
+      // A receiver of h writes to this block's held[turn] next, so all lanes of the warp must have
+      // read it before one of them sends.
       __syncwarp();
     }
     const int64_t at = (Tune.reversed != 0 ? s.steps - 1 - step : step) * s.yStride[0];

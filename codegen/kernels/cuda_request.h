@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads that are issued early and used late.
+// Loads of 16 bytes that a thread issues long before it uses the bytes.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_REQUEST_H
 #define STRAIGHTLINE_KERNELS_CUDA_REQUEST_H
 
@@ -7,8 +7,9 @@
 
 namespace sl {
 
-/// 16 bytes that have been asked for; the compiler neither moves the request nor looks at them
-/// before pin().
+/// 16 bytes in registers, loaded by request(). The load is a volatile asm statement, which the
+/// compiler does not move. A caller calls pin() before its first use of the bytes: no instruction
+/// that uses them can then stand before pin().
 struct Piece16 {
   unsigned word[4];
 
@@ -17,7 +18,7 @@ struct Piece16 {
                  : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
                  : "l"(p));
   }
-  /// Stays what it is where nothing is wanted; `p` is not looked at then.
+  /// The same where `wanted` is true; else the bytes keep their value and nothing is read from `p`.
   SL_INLINE_MEMBER void requestIf(bool wanted, const void* p) {
     asm volatile(
         "{\n\t.reg .pred wanted;\n\tsetp.ne.s32 wanted, %5, 0;\n\t"

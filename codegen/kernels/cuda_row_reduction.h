@@ -38,7 +38,7 @@ SL_INLINE T fromLane(T value, int distance) {
   }
 }
 
-/// Merges what `count` neighbouring lanes have; all of them get the same bits.
+/// Merges the partial results of `count` neighbouring lanes; all of them get the same bits.
 template <Combine C, class A>
 SL_INLINE void mergeLanes(A& mine, int count) {
   SL_UNROLL
@@ -52,8 +52,8 @@ SL_INLINE void mergeLanes(A& mine, int count) {
   }
 }
 
-/// Merges what the THREADS threads of a row have. STAGE: each has memory of its own, so that one
-/// barrier is enough.
+/// Merges the partial results of the THREADS threads of a row. Each STAGE has shared memory of its
+/// own, so that one barrier is enough.
 template <int THREADS, int STAGE, Combine C, class A>
 SL_INLINE void mergeThreads(A& mine) {
   if constexpr (THREADS <= kWarp) {
@@ -93,8 +93,9 @@ SL_INLINE void fromWord(T& value, uint64_t word) {
   }
 }
 
-/// Merges what the blocks of a cluster have, each the same in all of its threads. Every thread of
-/// the cluster calls it. Other blocks read what a block offers until the next sync.
+/// Merges the partial results of the blocks of a cluster; all threads of a block have the same one.
+/// Every thread of the cluster calls it. Other blocks may read `offered` until the next barrier of
+/// the cluster.
 template <int SPLITS, int STAGE, Combine C, class A>
 SL_INLINE void mergeBlocks(A& mine) {
   __shared__ uint64_t offered[2];
@@ -170,8 +171,8 @@ struct Rows<T, L, P, Ints<I...>> {
     }
     return count;
   }
-  /// Whether every thread of a row has `each` whole runs: nothing is to be asked element by
-  /// element.
+  /// Whether every thread of a row has `each` whole runs, so that no element needs a check of its
+  /// own.
   SL_INLINE_MEMBER bool isWhole() const {
     return T.each > 0 && T.innerRank == 1 && innerExtent() == int64_t(T.each) * kSharers * T.vector;
   }
@@ -230,7 +231,7 @@ struct Rows<T, L, P, Ints<I...>> {
         visit(kept[i], place(thread + i * kSharers, count));
       }
     } else {
-      // Several runs are asked for before the first is used.
+      // Several runs are loaded before the first is used.
       constexpr int kBytes = int((sizeof(InputType<T, I, P>) + ... + 0)) * T.vector;
       constexpr int kAhead = kBytes > 32 ? 1
                              : kBytes > 16 || ((sizeof(InputType<T, I, P>) == 8) || ... || false)
@@ -340,7 +341,7 @@ SL_INLINE void start(const RowReductionShape& shape, All& all, Ints<L...>, Ints<
   typename ResultsOf<T, decltype(pointers), 1, IntsUpTo<T.stages>>::type results{};
   runStages<0, T>(q, results);
   if constexpr (T.splits > 1) {
-    cluster::arrive();  // has read the last of what the others offer
+    cluster::arrive();  // this block reads no other block's memory any more
   }
   if constexpr (T.rowOutputs > 0) {
     if (q.active && q.thread == 0) {

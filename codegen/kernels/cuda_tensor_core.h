@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions of NVIDIA's tensor cores and of the copies that feed them: sm_80 and later. Before
-// (sm_75) there are products of half alone, in smaller parts, and no copies that are not waited
-// for.
+// Instructions of NVIDIA's tensor cores and of the copies that feed them: sm_80 and later. On sm_75
+// only products of half exist, over fewer steps of the reduction, and copies are waited for.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_TENSOR_CORE_H
 #define STRAIGHTLINE_KERNELS_CUDA_TENSOR_CORE_H
 
@@ -11,7 +10,7 @@ namespace sl::tensor_core {
 
 SL_INLINE uint32_t sharedAddress(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
 
-/// Copies 16 bytes to shared memory without waiting; zeros when there is nothing.
+/// Copies 16 bytes to shared memory without waiting for them; writes zeros if `exists` is false.
 SL_INLINE void copyLater(void* to, const void* from, bool exists) {
 #if __CUDA_ARCH__ < 800
   Piece<uint32_t, 4> piece;
@@ -23,13 +22,13 @@ SL_INLINE void copyLater(void* to, const void* from, bool exists) {
                : "memory");
 #endif
 }
-/// Ends a group of copies.
+/// Makes a group of the copies that this thread has started since the last group.
 SL_INLINE void closeGroup() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-/// Waits until this thread has at most N groups under way.
+/// Waits until at most N of this thread's groups of copies are unfinished.
 template <int N>
 SL_INLINE void waitForGroups() {
 #if __CUDA_ARCH__ >= 800
@@ -37,8 +36,9 @@ SL_INLINE void waitForGroups() {
 #endif
 }
 
-/// Four parts of 8 x 8 elements of 16 bits as mma takes them; lane i gives the address of line i %
-/// 8 of part i / 8. TRANSPOSED: lines are steps of the reduction.
+/// Loads four parts of 8 x 8 elements of 16 bits from shared memory, distributed over the lanes as
+/// mma takes them. Lane i gives the address of line i % 8 of part i / 8. TRANSPOSED: a line is a
+/// step of the reduction.
 template <bool TRANSPOSED>
 SL_INLINE void loadParts(uint32_t (&to)[4], const void* line) {
   if constexpr (TRANSPOSED) {
@@ -54,7 +54,7 @@ SL_INLINE void loadParts(uint32_t (&to)[4], const void* line) {
   }
 }
 
-/// Floats as tensor cores take them: 10 bits of mantissa, rounded to nearest.
+/// Rounds floats to TF32, 10 bits of mantissa, to nearest.
 template <int M, int N>
 SL_INLINE void roundFactors(uint32_t (&factors)[M][N]) {
   SL_UNROLL

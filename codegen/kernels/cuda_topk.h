@@ -41,13 +41,13 @@ template <>
 struct WordOf<16> {
   using type = Pair;
 };
-/// Bits below the key.
+/// Bits of the place, which are below those of the key.
 template <class W>
 inline constexpr int kPlaceBits = kSame<W, uint32_t> ? 16
                                   : kSame<W, Pair>   ? 64
                                                      : 32;
 
-/// Comes after all others: what is not there.
+/// Comes after the words of all elements; fills places without an element.
 template <class W>
 SL_INLINE W lastWord() {
   if constexpr (kSame<W, Pair>) {
@@ -102,7 +102,8 @@ SL_INLINE int digitOf(W word, int shift) {
     return int(word >> shift) & (kDigits - 1);
   }
 }
-/// `word`, whose bits from `shift` on are 0 in the digit there and ones below it, with that digit.
+/// Sets the digit at `shift` in the least word `low` that has the digits found so far, whose bits
+/// there are 0, and makes `high` the greatest word with these digits.
 template <class W>
 SL_INLINE void setDigit(W& low, W& high, int shift, int digit) {
   if constexpr (kSame<W, Pair>) {
@@ -120,17 +121,16 @@ SL_INLINE void setDigit(W& low, W& high, int shift, int digit) {
   }
 }
 
-/// What a kernel has in shared memory: the words that threads hand each other and those that are
-/// sorted at last.
+/// Shared memory of a kernel: words that threads exchange, and the list that is sorted in the end.
 template <int COUNT, class W>
 SL_INLINE W* sharedWords() {
   __shared__ alignas(16) char memory[COUNT * sizeof(W)];
   return reinterpret_cast<W*>(memory);
 }
 
-/// Sorts the E words of each of THREADS threads (of each such group of a block): thread t has ranks
-/// t * E .. t * E + E - 1 afterwards. Above a warp all threads of the block call it, and `shared`
-/// has room for kExchanged words of each of them.
+/// Sorts the E words of each of THREADS threads, in each group of so many of a block: thread t then
+/// has ranks t * E .. t * E + E - 1. With more threads than a warp all threads of the block call
+/// it, and `shared` has room for kExchanged words of each thread.
 inline constexpr int kExchanged = 2;
 template <int THREADS, int E, class W>
 SL_INLINE void sortHeld(W (&held)[E], W* shared) {
@@ -183,8 +183,8 @@ SL_INLINE void sortHeld(W (&held)[E], W* shared) {
   }
 }
 
-/// Which words can be among the `need` least that the threads of a block hold: those up to `high`,
-/// at most LIST of them.
+/// Returns a bound of the `need` least words that the threads of a block hold: these are not above
+/// the bound, and at most LIST words are not above it.
 template <int THREADS, int E, int LIST, class W>
 SL_INLINE W boundOf(const W (&held)[E], int need, int keyBits, int placeBits) {
   __shared__ unsigned counts[kDigits];
@@ -252,8 +252,8 @@ SL_INLINE W boundOf(const W (&held)[E], int need, int keyBits, int placeBits) {
     if (sure + found[2] <= LIST || shift == 0) {
       return high;
     }
-    // The next round writes `found` behind three barriers, and `counts` behind this one's last
-    // reading.
+    // No barrier is needed here: the next round writes `found` after three more barriers, and all
+    // threads have read `counts` before the last one.
   }
 }
 
@@ -283,7 +283,7 @@ SL_INLINE int bitsFor(int64_t count) {
   return count > 1 ? 64 - leadingZeros(uint64_t(count - 1)) : 1;
 }
 
-/// Orders what is held and calls put(rank, word) for ranks below `need`.
+/// Orders the words that the threads hold and calls put(rank, word) for ranks below `need`.
 template <TopkTune T, class W, class F>
 SL_INLINE void order(W (&held)[T.each], int need, int keyBits, int64_t count, F put) {
   const int thread = int(threadIdx.x) % T.threads;
@@ -334,7 +334,7 @@ SL_INLINE void order(W (&held)[T.each], int need, int keyBits, int64_t count, F 
     for (int i = thread; i < T.list; i += T.threads) {
       list[i] = lastWord<W>();
     }
-    // behind barriers of its own
+    // boundOf has barriers, after which the list is initialized for all threads
     const W high = boundOf<T.threads, T.each, T.list>(held, need, keyBits, bitsFor(count));
     SL_UNROLL
     for (int i = 0; i < T.each; ++i) {
@@ -442,8 +442,8 @@ SL_INLINE void topk(TopkShape s, const E* x, E* values, int64_t* indices) {
   });
 }
 
-/// Parts of rows: the words of each part are neighbours, and those of a part that has fewer than
-/// `kept` elements end with such as come after all others.
+/// Parts of rows. The words of a part are neighbours; a part that has fewer than `kept` elements is
+/// filled with lastWord().
 template <TopkTune T, class E>
 SL_INLINE void topk(TopkShape s, const E* x, int64_t* words) {
   using namespace topk_detail;
@@ -467,7 +467,8 @@ SL_INLINE void topk(TopkShape s, const E* x, int64_t* words) {
   }
 }
 
-/// What the parts have: s.parts * s.kept words of each row, of which at least k are elements.
+/// The k least of the words that the parts have: s.parts * s.kept of each row, of which at least k
+/// are elements.
 template <TopkTune T, class E>
 SL_INLINE void topk(TopkShape s, const int64_t* words, const E* x, E* values, int64_t* indices) {
   using namespace topk_detail;

@@ -11,7 +11,7 @@
 
 #define SL_INLINE static __device__ __forceinline__
 #define SL_INLINE_MEMBER __device__ __forceinline__
-/// A lambda inside a device function is one itself.
+/// Nothing: a lambda inside a device function is a device function.
 #define SL_LAMBDA
 #define SL_NOINLINE static __device__ __noinline__
 #define SL_RESTRICT __restrict__
@@ -19,17 +19,17 @@
 #define SL_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define SL_UNROLL _Pragma("unroll")
 #define SL_NO_UNROLL _Pragma("unroll 1")
-/// How emitted text spells these.
+/// Emitted text spells infinities and NaNs as GCC and clang do.
 #define __builtin_inff() __int_as_float(0x7f800000)
 #define __builtin_inf() __longlong_as_double(0x7ff0000000000000)
 #define __builtin_nanf(text) __int_as_float(0x7fc00000)
 #define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000)
-/// An emitted kernel of so many threads a block.
+/// An emitted kernel with at most `threads` threads a block.
 #define SL_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
-/// The same with registers for so many blocks on one processor.
+/// The same with so few registers that `blocks` blocks fit on one multiprocessor.
 #define SL_RESIDENT_KERNEL(threads, blocks) \
   extern "C" __global__ void __launch_bounds__(threads, blocks)
-/// The same where neighbouring blocks work together (from sm_90 on).
+/// The same for clusters of `blocks` neighbouring blocks (sm_90 and later).
 #define SL_CLUSTER_KERNEL(threads, blocks) \
   extern "C" __global__ void __cluster_dims__(blocks) __launch_bounds__(threads)
 
@@ -37,8 +37,8 @@
 
 namespace sl {
 
-/// Ends the kernel where `holds` is false, as a failed assertion does: the driver reports
-/// SL_DEVICE_ERROR's words from then on.
+/// Ends the kernel as a failed assertion does if `holds` is false: calls of the driver then return
+/// an error, which the runtime reports as SL_DEVICE_ERROR.
 SL_INLINE void failUnless(bool holds, const char* what) {
   if (SL_UNLIKELY(!holds)) {
     __assertfail(what, __FILE__, __LINE__, "straightline", 1);
@@ -110,7 +110,7 @@ struct VecType;
 template <class T, int N>
 using vec = typename VecType<T, N>::type;
 
-/// No value has lanes.
+/// No type is a vector.
 template <class T>
 concept Vector = false;
 
@@ -160,13 +160,13 @@ template <class To, class V>
 SL_INLINE To convert(V v) {
   return To(v);
 }
-/// The wall against faults of LLVM for AVX-512 (vector.h).
+/// The value itself: faults of LLVM for AVX-512 (vector.h) do not concern a device.
 template <class V>
 SL_INLINE V forgotten(V v) {
   return v;
 }
 
-/// a and b, a or b, a unlike b, without a branch.
+/// a && b, a || b, a != b without a branch.
 SL_INLINE bool both(bool a, bool b) { return (int(a) & int(b)) != 0; }
 SL_INLINE bool either(bool a, bool b) { return (int(a) | int(b)) != 0; }
 SL_INLINE bool differ(bool a, bool b) { return a != b; }
@@ -206,7 +206,7 @@ SL_INLINE void unrolled(F&& f) {
 SL_INLINE int64_t minOf(int64_t a, int64_t b) { return a < b ? a : b; }
 SL_INLINE int64_t maxOf(int64_t a, int64_t b) { return a > b ? a : b; }
 SL_INLINE int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-/// Of a number that is not 0.
+/// x is not 0.
 SL_INLINE int leadingZeros(uint64_t x) { return __clzll(int64_t(x)); }
 
 }  // namespace sl

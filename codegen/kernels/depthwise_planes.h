@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Depthwise convolution of row-major images, for convolution_direct: vectors lie along the rows of
-// one channel's plane. A few rows are copied between zeros into a workspace in the first cache, so
-// that no tap asks whether it is inside; with a stride the columns of each phase stand together, so
-// that every tap reads whole vectors.
+// one channel's plane. A few rows are copied, with zeros around them, into a workspace in the first
+// cache, so that no tap needs a test whether it is inside; with a stride the columns of each phase
+// are neighbours, so that every tap reads whole vectors.
 #ifndef STRAIGHTLINE_KERNELS_DEPTHWISE_PLANES_H
 #define STRAIGHTLINE_KERNELS_DEPTHWISE_PLANES_H
 
@@ -91,8 +91,8 @@ SL_INLINE void addTap(const vec<T, N> (&from)[V], T weight, vec<T, N> (&sums)[V]
   }
 }
 
-/// V vectors of a row of the result, to `results`. `rows`: what the first tap of the first of them
-/// reads.
+/// Computes V vectors of a row of the result into `results`. `rows`: where the first tap of the
+/// first vector reads.
 template <int V, int N, class T>
 SL_INLINE void sumRow(const PlaneTap<T>* taps, int64_t count, const T* rows, T* results) {
   vec<T, N> sums[V] = {};
@@ -111,8 +111,9 @@ SL_INLINE void sumRow(const PlaneTap<T>* taps, int64_t count, const T* rows, T* 
   }
 }
 
-/// V vectors of two rows of the result where neither stride nor dilation comes between: a row of
-/// the image is read once for both. The second goes to `results + next`. KH x KW: the kernel.
+/// Computes V vectors of each of two rows of the result, for stride and dilation 1: a row of the
+/// image is read once for both. The second row's vectors go to `results + next`. KH x KW: the
+/// kernel.
 template <int KH, int KW, int V, int N, class T>
 SL_INLINE void sumTwoRows(const PlaneTap<T>* taps, const T* rows, int64_t length, T* results,
                           int64_t next) {

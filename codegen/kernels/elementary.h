@@ -583,7 +583,7 @@ SL_INLINE V lookUp(const float (&table)[32], IntegerLike<V> index) {
   }
 }
 
-/// A polynomial for each eighth: a register holds what 16 of them begin with.
+/// One polynomial for each interval of length 1/8; a register holds one coefficient of 16 of them.
 template <class V>
 SL_INLINE V errorFunctionFloat(V x) {
   using I = IntegerLike<V>;

@@ -58,7 +58,7 @@ SL_INLINE void finishLanes(const Epilogue& epilogue, const Ops& ops, const V& ac
 template <int N, class V, class Epilogue, class Ops>
 SL_INLINE void finish(const Epilogue& epilogue, const Ops& ops, const V& acc, const RowOffsets& at,
                       const int64_t* steps, int64_t column, int64_t outputStep, int64_t count) {
-  // Spelt so that a count of N is still known to be N after the narrowing.
+  // Written so that the compiler still knows a count of N after the conversion to int.
   finishLanes<N>(epilogue, ops, acc, at, steps, column, outputStep, count >= N ? N : int(count),
                  IntsUpTo<Ops::kInputs>{}, IntsUpTo<Ops::kOutputs>{});
 }

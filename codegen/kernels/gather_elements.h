@@ -42,8 +42,8 @@ namespace gather_detail {
 
 inline constexpr int kBlock = 16;  ///< elements whose indices are checked at once
 
-/// Whether one of kBlock indices lies outside of [0, extent). Those inside have no sign bit, and
-/// neither has what is left from them to the last place.
+/// Whether one of kBlock indices lies outside of [0, extent). An index is inside when the sign bits
+/// of the index and of (extent - 1 - index) are both 0.
 template <class I>
 SL_INLINE bool anyOutside(const I* index, int64_t extent) {
   constexpr int N = kNativeLanes<int64_t>;

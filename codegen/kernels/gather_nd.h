@@ -46,7 +46,7 @@ SL_INLINE auto firstPointers(const T& tuple) {
 
 #if defined(__CUDACC__)
 
-/// Where the entry `index` stands along a dim; ends the kernel where there is none.
+/// The place of entry `index` along a dim; ends the kernel if it is outside.
 SL_INLINE int64_t placeFromEnd(int64_t index, int64_t extent) {
   const int64_t place = index < 0 ? index + extent : index;
   failUnless(uint64_t(place) < uint64_t(extent), "an index lies outside of what is indexed");
@@ -73,7 +73,7 @@ SL_INLINE void gather_nd(GatherNdShape s, const E* in, P... pointers) {
 
 #else
 
-/// Where the entry `index` stands along a dim, or -1 when there is none, which is reported.
+/// The place of entry `index` along a dim; reports an index that is outside and returns -1.
 SL_INLINE int64_t placeFromEnd(sl_ctx* ctx, int64_t index, int64_t extent) {
   const int64_t place = index < 0 ? index + extent : index;
   if (SL_UNLIKELY(uint64_t(place) >= uint64_t(extent))) {

@@ -9,7 +9,7 @@
 // elements, L1 or L2) is used by all rows of a chunk of mc rows (A chunk in L2) before the next
 // panel is touched. `prefetch` = cache lines of the next panel fetched per 4 steps of k; worth
 // 15-30% when weights come from L3 or memory, costs as much when they are in L2 already.
-// prefetchStreams divides `prefetch`: so many places are asked for in turn (Ahead).
+// prefetchStreams divides `prefetch`: the lines are prefetched from so many places in turn (Ahead).
 #ifndef STRAIGHTLINE_KERNELS_GEMM_H
 #define STRAIGHTLINE_KERNELS_GEMM_H
 
@@ -62,7 +62,7 @@ struct PanelShare {
   }
 };
 
-/// Named only: what a pointer points to.
+/// Declared only, for decltype: the type that a pointer points to.
 template <class T>
 T pointee(const T*);
 
@@ -104,7 +104,7 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
   constexpr int64_t kTiles = Tune.mc < Tune.mr ? 1 : Tune.mc / Tune.mr;
   const int64_t depth = reduction.outer * reduction.inner * reduction.run;
   const int64_t whole = Tune.kc == 0 || reduction.run < depth ? depth : minOf(Tune.kc, depth);
-  const int64_t kc = maxOf(whole, 1);  // an empty reduction is one block of nothing
+  const int64_t kc = maxOf(whole, 1);  // an empty reduction is one block without steps
   alignas(64) T partial[Tune.kc == 0 ? 1 : kTiles * Tune.mr * Tune.nr];
   for (int64_t k0 = 0; k0 < depth || k0 == 0; k0 += kc) {
     const int64_t run = kc == depth ? reduction.run : minOf(kc, depth - k0);

@@ -22,7 +22,7 @@ struct GemvTune {
   int mr = 4;
   int lanes = 32;    ///< CUDA only: threads that share a reduction, a power of two
   int threads = 32;  ///< CUDA only: of a block, a multiple of `lanes` and of 32
-  /// CUDA only: pieces of each row of the weight that a thread asks for at once
+  /// CUDA only: pieces of each row of the weight that a thread loads at once
   int unroll = 1;
 };
 
@@ -54,8 +54,9 @@ SL_INLINE Wide<T, N> loadZeroFilled(const T* p, int64_t count) {
   return load<N>(lanes);
 }
 
-/// Elements [done, k) of a row beside zeros, fewer than N. Where the row has N elements its last N
-/// are read: those that came before are made zero, for they may be infinities.
+/// The last elements [done, k) of a row, fewer than N; the other lanes are zero. Where the row has
+/// N elements, its last N are loaded and the bits of lanes before `done` are cleared (a factor of 0
+/// would not do: it makes NaN of an infinity).
 template <class T, int N>
 struct LastLanes {
   using Bits = vec<typename SignedOfSize<sizeof(T)>::type, N>;
@@ -82,9 +83,11 @@ struct LastLanes {
 template <int R, int MR, int N, class T, class W>
 SL_INLINE void dotRows(const T* a, int64_t lda, const W* w, int64_t ldw, int64_t k, int64_t valid,
                        T* sums) {
-  // Longer rows are sums of sums: the error of one grows with its length.
+  // Longer rows are summed in blocks, whose sums are added: the error of a sum grows with its
+  // length.
   constexpr int64_t kBlock = 8192;
-  // Two sets of accumulators where they fit: one does not cover the latency of the multiply-add.
+  // Two sets of accumulators where they fit in registers: one does not cover the latency of the
+  // multiply-add.
   constexpr int U = MR * R * 2 <= 12 ? 2 : 1;
   const W* row[R];
   SL_UNROLL

@@ -32,22 +32,22 @@ struct GemvGroupTune {
   int rows = 1;
   int lanes = 32;     ///< threads that share a reduction: a power of two, at most 32
   int threads = 256;  ///< of a block
-  /// pieces of 16 bytes of each row of a weight that a thread asks for at once
+  /// pieces of 16 bytes of each row of a weight that a thread requests at once
   int unroll = 1;
   int mr = 1;     ///< M
   int depth = 1;  ///< K
   int parts = 1;
   int weights = 1;               ///< of a part
   int operands[kMaxParts] = {};  ///< of the epilogue of each part
-  /// 1: nothing that the run computes is in a weight, so it may be read at once
+  /// 1: the run writes no weight, so weights may be read before the previous kernel has ended
   int early = 0;
   int inputs = 1;                       ///< of the rows of A
-  int earlyInputs[kMaxRowInputs] = {};  ///< 1: likewise
+  int earlyInputs[kMaxRowInputs] = {};  ///< 1: the same for a row input
   int stages = 0;
   Combine combine[4] = {};
   Value value[4] = {};
   int rowThreads = 32;  ///< that share a row of A while it is made: a warp, or all of the block
-  int vector = 1;       ///< neighbours that a thread takes then
+  int vector = 1;       ///< neighbours that a thread computes at once
 };
 
 /// Elements. stride: of each row input, along rows and along K. Weights [n][ldw], results [m][ldc].

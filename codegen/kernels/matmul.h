@@ -91,7 +91,7 @@ SL_INLINE void packPanel(const T* b, int64_t bRow, int64_t bCol, int64_t k, int6
     }
     return;
   }
-  // Whole blocks of columns that are contiguous are turned in registers.
+  // Whole blocks of columns that are contiguous are transposed in registers.
   int64_t turned = 0;
   if (bRow == 1 && columns == NR) {
     for (; turned + N <= k; turned += N) {

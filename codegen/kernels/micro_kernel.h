@@ -52,7 +52,7 @@ struct SumOf<ByteQuad> {
   using type = int32_t;
 };
 
-/// Elements that a step takes as they are, in 32 bits.
+/// Whether a step takes several elements of B at once, unconverted, in 32 bits.
 template <class B>
 inline constexpr bool kSeveral = kSame<B, BfloatPair> || kSame<B, ByteQuad>;
 
@@ -259,8 +259,8 @@ SL_INLINE void multiplyStep(Tile<T, N, MR, NV>& tile, const Rows<A, MR>& a, int6
 /// Steps of a reduction for which a panel one vector wide fits into registers beside the sums.
 inline constexpr int kShortRun = 16;
 
-/// Sums that a small tile is split into, each over every so many steps of k, so that 4 to 8
-/// multiply-adds are under way at once: one alone waits 4 cycles for the one before it.
+/// Partial sums of each result of a small tile, each over every kChains-th step of k, so that 4 to
+/// 8 multiply-adds are in flight: one waits 4 cycles for the one before it in its sum.
 template <int MR, int NV>
 inline constexpr int kChains = MR * NV <= 2   ? 4
                                : MR * NV <= 4 ? 2
@@ -290,19 +290,19 @@ SL_INLINE void multiplyRowByRow(Tile<T, N, MR, 1>& tile, Rows<T, MR> a, int64_t 
   }
 }
 
-/// What is asked for ahead: `at`, and so many bytes on from one stream of lines to the next. A
-/// core's own requests are too few for the way to memory (16 lines under way: 11 GB/s); what its L2
-/// fetches ahead by itself is one stream for each page that is being read, so several places at
-/// once are several streams (Granite Rapids, 100 MB of weights, 16 rows: 11.5 GB/s in order, 16.2
-/// in four streams).
+/// Where lines are prefetched: at `at`, and for each further stream `streamBytes` after the one
+/// before. The misses that a core can have outstanding do not cover the latency of memory (16
+/// lines: 11 GB/s). The hardware prefetcher of L2 follows one stream for each page that is read, so
+/// prefetching at several places makes it follow several streams (Granite Rapids, 100 MB of
+/// weights, 16 rows: 11.5 GB/s in order, 16.2 in four streams).
 struct Ahead {
   const char* at = nullptr;
   int64_t streamBytes = 0;
 };
 
-/// What row block `block` of a panel asks for: its share of the next panel, `panelBytes` on. The
-/// only block and a single stream: 2 KiB ahead. Addresses only, which may lie beyond the weight.
-/// `steps`: of the reduction.
+/// Where row block `block` of a panel prefetches: its share of the next panel, which is
+/// `panelBytes` further; 2 KiB ahead if it is the only block and there is one stream. The addresses
+/// may lie beyond the weight: they are prefetched, not read. `steps`: of the reduction.
 template <int Prefetch, int Streams>
 SL_INLINE Ahead aheadOf(const void* panel, int64_t panelBytes, int64_t steps, int64_t block,
                         bool isOnly) {

@@ -12,8 +12,8 @@ namespace sl {
 
 inline constexpr int kMaxOperands = 16;
 
-/// A shape that is known when the kernel is compiled. Families that make nothing of it take it as
-/// the shape that it is.
+/// A shape that is known when the kernel is compiled. It converts to the shape, for families that
+/// have no special code for it.
 template <auto SHAPE>
 struct Fixed {
   using Shape = decltype(SHAPE);
@@ -144,8 +144,8 @@ SL_INLINE Wide<T, N> loadLanes(const T* p, int64_t stride, int count) {
     }
     auto lanes = load<N>(buffer);
     if constexpr (kSame<T, int64_t> || kSame<T, uint64_t>) {
-      // LLVM 22.1 for AVX-512 takes two i64 that were loaded beside repeated ones, converted to
-      // float and copied as 8 bytes, for one of them twice.
+      // LLVM 22.1 miscompiles this for AVX-512: of two i64 that are loaded beside repeated ones,
+      // converted to float and copied as 8 bytes, it copies one twice.
       lanes = forgotten(lanes);
     }
     return lanes;
@@ -169,7 +169,7 @@ SL_INLINE void storeLanes(T* p, int64_t stride, int count, V v) {
   }
 }
 
-/// Lanes for operands of these types: a register of the widest, at most 32.
+/// Lanes for operands of these types: as many as a register holds of the widest type, at most 32.
 template <class... T>
 SL_INLINE constexpr int lanesFor() {
   int bytes = 1;

@@ -3,7 +3,7 @@
 // / 4)][nr][4] unsigned bytes that are 128 more than the weight's; beyond k they are 0 (which adds
 // nothing whatever A is there), as beyond n.
 //
-// Cost: where k or n is contiguous a block of registers is turned at once, some 0.2 ns for each 4
+// Cost: where k or n is contiguous a block is transposed in registers, some 0.2 ns for each 4
 // bytes: a weight that is computed while running is packed on each call.
 #ifndef STRAIGHTLINE_KERNELS_PACK_GEMM_INT8_H
 #define STRAIGHTLINE_KERNELS_PACK_GEMM_INT8_H
@@ -22,11 +22,11 @@ struct PackGemmInt8Shape {
   int64_t strideN = 0, strideK = 0;
 };
 
-/// What turns signed bytes into unsigned ones, 128 more.
+/// Exclusive or with this turns four signed bytes into unsigned ones that are 128 more.
 inline constexpr uint32_t kOffsetBytes = 0x80808080u;
 
-/// N columns of which k is contiguous, `strideN` apart: turns N x N quads at once; returns how many
-/// quads are done.
+/// N columns of which k is contiguous, `strideN` apart: transposes N x N quads at once; returns how
+/// many quads are done.
 template <int N>
 SL_INLINE int64_t packContiguousK(const int8_t* from, int64_t strideN, int64_t quads, uint32_t* to,
                                   int64_t nr) {

@@ -123,8 +123,8 @@ SL_INLINE constexpr bool lanesOf(const Nest<R, O>& nest, int inputs) {
   return lanes;
 }
 
-/// The loop, other than the innermost, along which an input is contiguous that is not so along the
-/// innermost; -1: none.
+/// The loop along which an input is contiguous that is not contiguous along the innermost loop; -1
+/// if there is none.
 template <int R, int O>
 SL_INLINE constexpr int transposedLoop(const Nest<R, O>& nest, int inputs) {
   int found = -1;
@@ -147,15 +147,15 @@ SL_INLINE constexpr Nest<R, O> crossed(Nest<R, O> nest, int loop) {
   return nest;
 }
 
-/// A square of an input that is contiguous across the innermost loop, turned so that it is
-/// contiguous along it.
+/// A square of an input that is not contiguous along the innermost loop, transposed so that it is.
 template <class E>
 struct Tile {
   E cell[kTile][kTile + 1];
 };
 
-/// The two innermost loops in tiles. The inputs that lie across are turned in a buffer first: each
-/// of their cache lines is read once and in full, whatever the strides are.
+/// Runs the two innermost loops in tiles. Inputs that are contiguous along the outer of the two are
+/// transposed in a buffer first: each of their cache lines is read once and in full, whatever the
+/// strides are.
 template <int N, int INPUTS, int R, int O, class F, class Pointers, int... I>
 SL_INLINE void runTiles(const Nest<R, O>& nest, sl_team team, F f, Pointers& base, Ints<I...> all) {
   constexpr bool kTurns =
@@ -214,8 +214,8 @@ SL_INLINE void runTiles(const Nest<R, O>& nest, sl_team team, F f, Pointers& bas
   }
 }
 
-/// One run along the innermost loop of a known nest: `whole` vectors, and after them what is left
-/// of the loop when `last`.
+/// One run along the innermost loop of a known nest: `whole` vectors, and after them the rest of
+/// the loop if `last`.
 template <int N, int INPUTS, const auto& NEST, class F, class Pointers, int... I>
 SL_INLINE void runFixed(F f, Pointers p, int64_t whole, bool last, Ints<I...> all) {
   constexpr int64_t kStrides[] = {NEST.innerStride(I)...};

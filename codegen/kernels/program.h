@@ -36,7 +36,8 @@ SL_INLINE bool cancelled(sl_ctx* ctx, sl_team team) {
   return sl_failed(ctx, team);
 }
 
-/// Makes the status that an external entry returned the program's. Any thread.
+/// Sets the program's status to `status`, which an external entry has returned. Any thread may call
+/// it.
 SL_INLINE void report(sl_ctx* ctx, int32_t status) {
   if (status != SL_OK) {
     sl_fail_at(ctx, status, 0, 0, 0);
@@ -62,10 +63,12 @@ SL_INLINE T* at(void* arena, int64_t bytes) {
   return reinterpret_cast<T*>(static_cast<char*>(arena) + bytes);
 }
 
-/// An address for an array of arguments: what is written to is the kernel's business.
+/// `pointer` as an element of an array of arguments, which are not const: the kernel knows which of
+/// them it writes to.
 SL_INLINE void* address(const void* pointer) { return const_cast<void*>(pointer); }
 
-/// Where an argument of a device's kernel stands; the driver only reads it.
+/// The address of an argument of a device's kernel, which the driver takes as not const but only
+/// reads.
 template <class T>
 SL_INLINE void* place(const T& argument) {
   return const_cast<T*>(&argument);
@@ -107,7 +110,7 @@ SL_INLINE void profile(sl_ctx* ctx, sl_team team, int32_t statement, int32_t beg
   }
 }
 
-/// A point in the order of a queue; thread 0 holds it, and gives it back where the scope ends.
+/// An event in a queue. Thread 0 records it, and releases it at the end of the scope.
 class Event {
  public:
   SL_INLINE_MEMBER Event(sl_team team, void* queue)

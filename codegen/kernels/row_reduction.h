@@ -27,10 +27,10 @@
 // Workspace, only with kept = 1: per thread roundUp(inner elements * sizeof(value type), 64) bytes.
 // With kept = 1 lanes go along rows only where tune.columns says how many; the workspace then has
 // so many values per inner element. Rows are split over the team. An element output may be an
-// input's buffer when their strides are equal. With Fixed<RowReductionShape{...}> the way that this
-// shape does not take is not compiled. In CUDA C++ (cuda_row_reduction.h) there is no ctx, no team,
-// no workspace and nothing kept: `threads` threads of the grid share a row and keep its inputs in
-// registers.
+// input's buffer when their strides are equal. With Fixed<RowReductionShape{...}> the variant that
+// this shape does not take is not compiled. In CUDA C++ (cuda_row_reduction.h) there is no ctx, no
+// team, no workspace and nothing kept: `threads` threads of the grid share a row and keep its
+// inputs in registers.
 #ifndef STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
 #define STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
 
@@ -379,7 +379,7 @@ struct FixedNests {
 
   SL_INLINE_MEMBER static FixedNests of(Fixed<S>) { return {}; }
   SL_INLINE_MEMBER static constexpr bool lanesAlongRows() { return rowsInLanes<T>(outer, inner); }
-  /// No run along the inner dims has so many lanes.
+  /// Whether runs along the inner dims have fewer than LANES elements.
   template <int LANES>
   SL_INLINE_MEMBER static constexpr bool isShort() {
     return inner.innerExtent() < LANES;

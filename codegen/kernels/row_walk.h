@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of family `row_reduction` through a row on a CPU: N lanes along its inner dims in several
-// chains, or one element at a time of neighbouring rows. Q is a call's problem (row_reduction.h):
-// its loops, and where its operands are.
+// How family `row_reduction` visits the elements of rows on a CPU: N lanes along the inner dims of
+// a row in several chains, or one element at a time of neighbouring rows. Q is a call's problem
+// (row_reduction.h): its loops, and where its operands are.
 #ifndef STRAIGHTLINE_KERNELS_ROW_WALK_H
 #define STRAIGHTLINE_KERNELS_ROW_WALK_H
 

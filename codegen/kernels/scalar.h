@@ -247,7 +247,8 @@ SL_INLINE auto isfinite(V x) {
 
 // ---- bool and bits ----
 
-// `forgotten`: see elementary::copySign, which is no other combination of bits than users write.
+// `forgotten` as in elementary::copySign: bitwise ops of users can form the combination that LLVM
+// gets wrong there.
 #define SL_BITWISE(name, op)                              \
   template <class V>                                      \
   SL_INLINE V name(V a, V b) {                            \

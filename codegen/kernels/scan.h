@@ -162,7 +162,7 @@ SL_INLINE void scanLanes(const ScanShape& s, const In* in, Out* out, int64_t inL
   }
 }
 
-inline constexpr int kRows = 4;  ///< side by side, as many as hide how long an addition takes
+inline constexpr int kRows = 4;  ///< summed side by side: enough to hide the latency of additions
 
 /// kRows rows, each summed as it would be alone.
 template <class In, class Out>

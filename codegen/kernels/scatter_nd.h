@@ -59,7 +59,7 @@ SL_INLINE V combined(V old, V value) {
   }
 }
 
-/// What stands behind `old` and `value`, elements of a buffer.
+/// The new element of a buffer, from its old value and an element of src.
 template <int COMBINE, class E>
 SL_INLINE E updated(E old, E value) {
   if constexpr (COMBINE != 0 && kPacked16<E>) {
@@ -75,9 +75,9 @@ SL_INLINE E updated(E old, E value) {
 
 namespace scatter_detail {
 
-/// One atomic update: a compare-and-swap of the aligned word that holds the element, which is taken
-/// for 0 at first. What else stands in that word keeps its value, also where another thread changes
-/// it meanwhile.
+/// One atomic update: compare-and-swap of the aligned word that holds the element; the first try
+/// assumes that the word is 0. Other elements in the word keep their values, also those that
+/// another thread writes meanwhile.
 template <int COMBINE, class E>
 SL_INLINE void update(E* to, E value) {
   using W = typename Conditional<sizeof(E) == 8, unsigned long long, unsigned>::type;
@@ -170,7 +170,7 @@ SL_INLINE void scatter_nd(sl_ctx* ctx, sl_team team, ScatterNdShape s, P... poin
   const Range part =
       split(beside.count() / run * pieces, team, ceilDiv(4096, count * minOf(run, kPiece)));
   Cursor<T.beside, O> at;
-  // Where the indices of one element send it; false: nowhere.
+  // Finds the place in `out` of one element of src; false if an index is outside.
   const auto findPlace = [&](const int64_t* offset, int64_t i, int64_t* place) SL_LAMBDA {
     bool isInside = true;
     *place = 0;

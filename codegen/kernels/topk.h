@@ -5,10 +5,9 @@
 //   sl::topk<TopkTune{.rank, .largest}>(ctx, team, shape, x, values, indices)
 //
 // Equal elements come by rising place, so the result is the same in every call. NaN is larger than
-// every number, -0 equals 0; values are copied from x, whose buffer is no other. 1 <= k <= count <=
-// 2^32 - 2. Along a row indices are neighbours (stride
-// 1): their memory holds the candidates while they are put in order. The team splits rows; there is
-// no barrier.
+// every number, -0 equals 0; values are copied from x, which shares no memory with the results. 1
+// <= k <= count <= 2^32 - 2. Along a row indices are neighbours (stride 1): their memory holds the
+// candidates while they are put in order. The team splits rows; there is no barrier.
 //
 // An element is a *word*: its key, an unsigned number that rises in the order wanted, above its
 // place. No two are equal. In CUDA C++ a row is held in registers by a few neighbouring lanes or by

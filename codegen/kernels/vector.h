@@ -315,9 +315,9 @@ SL_INLINE Wide<T, N> loadSplat(const T* p) {
   return splat<Wide<T, N> >(*p);
 }
 
-/// The same lanes, of which the compiler forgets how they came about: a wall against faults of
-/// LLVM's instruction selection for AVX-512. Costs no instruction where the lanes are in registers
-/// anyway.
+/// The same lanes, hidden from the optimizer, which then does not know how they were computed: this
+/// works around faults of LLVM's instruction selection for AVX-512. It costs no instruction where
+/// the lanes are in registers anyway.
 template <class V>
 SL_INLINE V forgotten(V v) {
 #if defined(__clang__) && defined(__AVX512F__)
@@ -350,8 +350,8 @@ SL_INLINE Element<V> lane(V v, int i) {
   }
 }
 
-/// Conversion of numbers lane by lane, as a C++ cast converts; out-of-range floats are sl::cast's
-/// business.
+/// Conversion of numbers lane by lane, as a C++ cast converts; sl::cast also handles floats that
+/// are out of range.
 template <class To, class V>
 SL_INLINE Like<To, V> convert(V v) {
   if constexpr (kLanes<V> == 1) {
@@ -380,7 +380,7 @@ SL_INLINE Mask<B, N> operator!(Mask<B, N> a) {
   return Mask<B, N>(~a.bits);
 }
 
-/// a and b, a or b, a unlike b: for bool and masks alike, without a branch.
+/// a && b, a || b, a != b for bool and masks, without a branch.
 SL_INLINE bool both(bool a, bool b) { return (int(a) & int(b)) != 0; }
 SL_INLINE bool either(bool a, bool b) { return (int(a) | int(b)) != 0; }
 SL_INLINE bool differ(bool a, bool b) { return a != b; }
@@ -524,7 +524,7 @@ SL_INLINE constexpr int64_t minOf(int64_t a, int64_t b) { return a < b ? a : b; 
 SL_INLINE constexpr int64_t maxOf(int64_t a, int64_t b) { return a > b ? a : b; }
 SL_INLINE constexpr int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 SL_INLINE int64_t roundUp(int64_t a, int64_t b) { return ceilDiv(a, b) * b; }
-/// Of a number that is not 0.
+/// x is not 0.
 SL_INLINE int leadingZeros(uint64_t x) { return __builtin_clzll(x); }
 
 // ---- the team ----

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order of what a device may run at once (kernel.step), from the attributes and the buffers alone:
-// each pair of statements that touch the same bytes, one of them writing, has to have a way from
-// the first to the second.
+// Checks the order of statements that a device may run concurrently (kernel.step), from the
+// attributes and the buffers alone: for each pair of statements that touch the same bytes, one of
+// them writing, the attributes must order the second after the first, directly or through other
+// statements.
 #include "passes/levels/levels.h"
 
 namespace straightline {
@@ -53,14 +54,14 @@ class Steps {
       return isStray ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
     });
     if (walked.wasInterrupted()) {
-      return refuse(&op,
-                    "holds a statement that begins a step, expected none but in the block of run",
-                    constraint_);
+      return refuse(
+          &op, "holds a statement that begins a step, expected steps in the block of run alone",
+          constraint_);
     }
     if (op.hasAttr(kernel::kStepAttr) || op.hasAttr(kernel::kAfterAttr)) {
       if (!step || !after || statement.accesses.empty()) {
         return refuse(&op,
-                      "begins a step, expected a number (i64), what it comes behind (array<i64>) "
+                      "begins a step, expected its number (i64), the steps before it (array<i64>) "
                       "and a statement that touches a buffer",
                       constraint_);
       }
@@ -78,17 +79,18 @@ class Steps {
 
   LogicalResult begin(Operation& op, int64_t number, llvm::ArrayRef<int64_t> after) {
     if (number != step_ + 1 || (step_ < 0 && !statements_.empty())) {
-      return refuse(&op,
-                    "begins step " + llvm::Twine(number) + " behind step " + llvm::Twine(step_) +
-                        ", expected them counted from 0, the first statement's",
-                    constraint_);
+      return refuse(
+          &op,
+          "begins step " + llvm::Twine(number) + " after step " + llvm::Twine(step_) +
+              ", expected steps numbered in order from 0, the step of the first statement",
+          constraint_);
     }
     ends_.push_back(ahead_);  // at 0 that of no step
     ahead_.clear();
     for (int64_t other : after) {
       if (other < 0 || other >= number) {
         return refuse(&op,
-                      "comes behind step " + llvm::Twine(other) + ", expected one before step " +
+                      "comes after step " + llvm::Twine(other) + ", expected a step below " +
                           llvm::Twine(number),
                       constraint_);
       }
@@ -143,12 +145,13 @@ LogicalResult verifyStepOrder(mlir::Region& region, const MayShare& mayShare,
           if (!conflict(other, access, mayShare)) {
             continue;
           }
-          mlir::InFlightDiagnostic error =
-              all[late].op->emitOpError()
-              << (access.writes ? "writes" : "reads") << " what a statement "
-              << (other.writes ? "writes" : "reads")
-              << " that may run at the same time: no way of steps leads from that to this ("
-              << constraint << ")";
+          mlir::InFlightDiagnostic error = all[late].op->emitOpError()
+                                           << (access.writes ? "writes" : "reads")
+                                           << " what a statement "
+                                           << (other.writes ? "writes" : "reads")
+                                           << " that may run at the same time: no chain of steps "
+                                              "orders that one before this one ("
+                                           << constraint << ")";
           error.attachNote(all[early].op->getLoc()) << "the other statement";
           return error;
         }

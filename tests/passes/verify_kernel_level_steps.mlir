@@ -11,7 +11,7 @@ kernel.program @unordered target(<"cuda", "sm_90">) {
     %s = kernel.slot : !x
     // expected-note@+1 {{the other statement}}
     kernel.copy %x to %s on @stream {kernel.step = 0, kernel.after = array<i64>} : !x to !x
-    // expected-error@+1 {{reads what a statement writes that may run at the same time: no way of steps leads from that to this (kernel_level_c7)}}
+    // expected-error@+1 {{reads what a statement writes that may run at the same time: no chain of steps orders that one before this one (kernel_level_c7)}}
     kernel.copy %s to %y on @stream {kernel.step = 1, kernel.after = array<i64>} : !x to !x
     kernel.return %y : !x
   }
@@ -45,7 +45,7 @@ kernel.program @behind_a_later_one target(<"cuda", "sm_90">) {
   kernel.queue @team backend("cpu")
   kernel.queue @stream backend("cuda")
   kernel.run (%x "x": !x) outs(%y "y": !x) {
-    // expected-error@+1 {{comes behind step 1, expected one before step 0 (kernel_level_c7)}}
+    // expected-error@+1 {{comes after step 1, expected a step below 0 (kernel_level_c7)}}
     kernel.copy %x to %y on @stream {kernel.step = 0, kernel.after = array<i64: 1>} : !x to !x
     kernel.return %y : !x
   }
@@ -59,7 +59,7 @@ kernel.program @not_counted target(<"cuda", "sm_90">) {
   kernel.queue @stream backend("cuda")
   kernel.run (%x "x": !x) outs(%y "y": !x) {
     kernel.copy %x to %y on @stream {kernel.step = 0, kernel.after = array<i64>} : !x to !x
-    // expected-error@+1 {{begins step 2 behind step 0, expected them counted from 0, the first statement's (kernel_level_c7)}}
+    // expected-error@+1 {{begins step 2 after step 0, expected steps numbered in order from 0, the step of the first statement (kernel_level_c7)}}
     kernel.copy %x to %y on @stream {kernel.step = 2, kernel.after = array<i64: 0>} : !x to !x
     kernel.return %y : !x
   }
@@ -74,7 +74,7 @@ kernel.program @within_a_loop target(<"cuda", "sm_90">) {
   kernel.run (%x "x": !x) outs(%y "y": !x) {
     %0 = arith.constant 0 : index
     %1 = arith.constant 1 : index
-    // expected-error@+1 {{holds a statement that begins a step, expected none but in the block of run (kernel_level_c7)}}
+    // expected-error@+1 {{holds a statement that begins a step, expected steps in the block of run alone (kernel_level_c7)}}
     kernel.for %i = %0 to %1 step %1 {
       kernel.copy %x to %y on @stream {kernel.step = 0, kernel.after = array<i64>} : !x to !x
     }

@@ -13,7 +13,7 @@ kernel.program @at_once target(<"cuda", "sm_90">) {
     // expected-note@+1 {{the other statement}}
     kernel.copy %x to %s on @stream {kernel.step = 0, kernel.after = array<i64>} : !x to !x
     kernel.copy %s to %y on @stream : !x to !x
-    // expected-error@+1 {{writes what a statement writes that may run at the same time: no way of steps leads from that to this (planned_c6)}}
+    // expected-error@+1 {{writes what a statement writes that may run at the same time: no chain of steps orders that one before this one (planned_c6)}}
     kernel.copy %x to %t on @stream {kernel.step = 1, kernel.after = array<i64>} : !x to !x
     kernel.copy %t to %z on @stream : !x to !x
     kernel.return %y, %z : !x, !x

@@ -129,7 +129,7 @@ def _sampled(ctx: Importer, x: Tensor, grid: Tensor, type: TensorType, mode: int
 
 
 def _cubic_weights(ctx: Importer, beyond: Tensor) -> list[Tensor]:
-    """Of the four neighbours of a place that lies so far behind the second one."""
+    """Returns the weights of the four neighbours of a place that lies `beyond`, in [0, 1), after the second one."""
     a = -0.75
     before = _of(ctx, "sub", ctx.operand(1.0, beyond.type), beyond)
 
@@ -172,7 +172,7 @@ def _cubic(
 
 
 def _share(ctx: Importer, at: Tensor, first: Tensor, which: int) -> Tensor:
-    """The weight of the first neighbour, or of the one behind it."""
+    """Returns the weight, for linear interpolation at `at`, of neighbour `first` (`which` 0) or of the next one (1)."""
     beyond = _of(ctx, "sub", at, first)
     return beyond if which else _of(ctx, "sub", ctx.operand(1.0, at.type), beyond)
 

@@ -221,7 +221,11 @@ class _Rewriter:
         return self._memories[name]
 
     def _memory(self, name: str, node: Node, made: Node, fake: torch.Tensor) -> View:
-        """What the caller gives: `made` stands for `node`. A tensor with strides of 0 that may be written is one expanded."""
+        """Returns the view of the placeholder `made`, the copy of `node`, in a new memory `name`.
+
+        If elements of the tensor share memory (strides of 0) and the model may write it, the view is an expand of a tensor
+        without shared elements.
+        """
         whole = View(Memory(name), made, fake)
         if not has_shared_elements(fake) or not (self._exact is None or node in self._exact):
             return whole

@@ -55,9 +55,10 @@ def resampling_of(matrix: torch.Tensor) -> Resampling:
 
 
 def halving_weights(places: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """The weights where a column with too few places reads its last one again: halves and quarters of that one's weight.
+    """Returns `weights`, [taps, count], for columns of `places` that repeat their last place because they need fewer taps.
 
-    These add up without rounding. A weight of 0 would make NaN of an infinity.
+    The repeats share the weight of that place as its half, quarter and so on, the last two equally: these add up to it
+    without rounding. Weights of 0 for the repeats would make NaN of an infinity.
     """
     taps = places.shape[0]
     first = (places == places[-1]).int().argmax(0)

@@ -107,7 +107,13 @@ class DistinctView:
             raise _unknown(op)
 
     def values(self, new: Viewed) -> Viewed:
-        """Of values for all elements of the expanded view, those for `base`: the first of each shared dimension."""
+        """Returns values for `base` from `new`, which has one for each element of the expanded view.
+
+        Of the elements that share memory, those at the start of each shared dimension count.
+
+        Raises:
+            Reject: a shared dimension may have no elements.
+        """
         for dim in reversed(range(len(self.dims))):
             if self.dims[dim] is None:
                 if not statically_known_true(new.fake.shape[dim] >= 1):
@@ -119,7 +125,10 @@ class DistinctView:
         return self._in_order(new)
 
     def any(self, flags: Viewed) -> Viewed:
-        """Of a flag for each element of the expanded view, those for `base`: whether any of its elements has one."""
+        """Returns, of `flags` for the elements of the expanded view, flags for `base`.
+
+        An element of `base` has the flag if any of the elements that share its memory has it.
+        """
         for dim in reversed(range(len(self.dims))):
             if self.dims[dim] is None:
                 flags = self._apply(_aten.any.dim, flags, dim)

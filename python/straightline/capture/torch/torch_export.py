@@ -209,7 +209,10 @@ def _mode_of(tensors: Iterable[torch.Tensor]) -> AbstractContextManager[Any]:
 
 
 def _distinct(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The examples with no tensor object twice: torch.export takes equal objects for one input, and calls may differ."""
+    """Returns the examples with an object of its own for each tensor.
+
+    torch.export takes one object that is given twice for one input, but a call may give two different tensors there.
+    """
     seen: set[int] = set()
 
     def convert(leaf: Any) -> Any:

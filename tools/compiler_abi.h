@@ -125,10 +125,9 @@ SL_API int32_t sl_builder_finish(sl_builder* builder, sl_module** out, sl_text**
 
 // Compilation -------------------------------------------------------------------------------------
 
-/// How far a compilation is, for whoever shows it. Zeroed by the caller; written with relaxed
-/// atomic stores meanwhile, so that any thread may look. The other way round, any thread may set
-/// `stop` to end the compilation: with a user error, when the units that are being compiled are
-/// done.
+/// The progress of a compilation, for display. Zeroed by the caller; the compilation writes it with
+/// relaxed atomic stores, and any thread may read it. Any thread may set `stop`: the compilation
+/// then ends with a user error when the units that are being compiled are done.
 typedef struct sl_progress {
   uint64_t size;       ///< sizeof(sl_progress)
   int32_t stage;       ///< 0: not begun, then SL_STAGE_*
@@ -150,8 +149,8 @@ typedef struct sl_pair {
 /// one version to the next. All zero: nothing.
 typedef struct sl_internal_options {
   uint64_t size;  ///< sizeof(sl_internal_options)
-  /// more than 1: so many kernels are compiled, and kept in the disk cache, as one: less work for
-  /// clang, less to share
+  /// more than 1: so many kernels are compiled, and kept in the disk cache, as one unit: less work
+  /// for clang, but programs share fewer units
   int32_t kernels_per_unit;
   int32_t list_candidates;  ///< 1: `explain` lists what there is to measure
   int32_t profile;          ///< 1: emitted statements tell when they begin and end
@@ -171,11 +170,11 @@ typedef struct sl_compile_options {
   const char* cpu;
   const char* target;  ///< NULL, "" or "cpu"; or a device, "cuda:sm_90"
   int32_t threads;     ///< team size to plan for; 0: 1
-  /// more than `threads`: plan for up to so many instead when one call of the program for `threads`
-  /// is estimated to take
+  /// more than `threads`: if one call of the program for `threads` is estimated to take more than
+  /// `team_from_us`, the program is planned for a larger team, with one thread for each half of
+  /// `team_from_us` in that estimate and at most `team` threads; decided before compilation
   int32_t team;
-  /// more than this, for one more with each half of it; decided before anything is compiled
-  double team_from_us;
+  double team_from_us;  ///< microseconds; see `team`
   /// number of the device, where the program is for one: it changes nothing that is compiled
   int32_t device;
   /// 1: stop after emission: there is no program, and any CPU may be named

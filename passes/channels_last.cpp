@@ -79,7 +79,8 @@ class Guess {
     }
     if (auto permute = llvm::dyn_cast<op::PermuteOp>(maker);
         permute && putsChannelsFirst(permute)) {
-      // Rows that a norm reads through the opposite permute lie as they were before.
+      // A norm that reads its rows through the opposite permute keeps the order of that permute's
+      // operand.
       llvm::SmallPtrSet<Operation*, 16> seen;
       op::PermuteOp there = permuteOfRows(permute.getX(), farthest, seen);
       return !there || lies(there.getX());
@@ -116,8 +117,8 @@ bool liesChannelsLast(Value value) {
   if (!fusion || !putsChannelsFirst(permute) || op::layoutOf(fusion) || op::isPrepared(fusion)) {
     return false;
   }
-  // Where rows are read through the opposite permute, the result has the order of what they are
-  // rows of (the lowering of row_reduction).
+  // A reduction that reads its rows through the opposite permute writes its result in the order of
+  // that permute's operand (the lowering of row_reduction).
   op::PermuteOp there =
       fusion.getFamily() == "row_reduction" ? undoneBy(permute, fusion) : op::PermuteOp();
   return !there || liesChannelsLast(there.getX());

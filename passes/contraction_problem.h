@@ -18,13 +18,14 @@ mlir::Value fusionInput(op::FusionOp fusion, mlir::Value argument);
 /// (freeze=false), or a view of one.
 bool isKnownEarly(mlir::Value tensor);
 
-/// Whether no kernel of a run writes it, so that one may read it before the kernels ahead have
-/// ended: what prepare has made, literals, parameters (live ones, too), and views of these.
+/// Whether no kernel of a run writes the tensor, so that a kernel may read it before the kernels
+/// before it have ended: results of prepare, literals, parameters (live ones, too), and views of
+/// these.
 bool isFixedInRun(mlir::Value tensor);
 
 /// Whether some kernel of a run reads or writes the tensor where the caller has it: it is an
-/// argument of the function, a result, or a view of one, also by way of loops and branches that
-/// hand it on, and the program may be launched as a graph (its options do not say "stream").
+/// argument of the function, a result, or a view of one, also through loops and branches that pass
+/// it on, and the program may be launched as a graph (its options do not say "stream").
 bool isAtGraphEdge(mlir::Value tensor);
 
 /// Numbers of a 2-D convolution; a 1-D one has h = 1 and kh = 1.
@@ -35,12 +36,12 @@ struct ConvolutionGeometry {
 };
 ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution);
 
-/// What a linear's weight of float32 is widened from, when that is a tensor of 16-bit floats, or on
-/// a CPU of 8-bit integers, known early; else null.
+/// The tensor that a linear's float32 weight is widened from, if it is of 16-bit floats (on a CPU
+/// also of 8-bit integers) and known early; else null.
 mlir::Value storedWeight(mlir::Value weight);
 
-/// What x of float32 is widened from, when that is bfloat16: by itself, or as the last thing that
-/// its fusion does.
+/// The bfloat16 value that a float32 x is widened from: by an op of its own, or by the last op of
+/// the fusion that yields x.
 struct Bfloat {
   mlir::Value source;   ///< the tensor that is widened, where nothing else is done
   op::FusionOp fusion;  ///< else the fusion that yields x
@@ -55,8 +56,8 @@ bool isReadAsBfloat(op::LinearOp linear);
 /// product alone.
 bool isOfBfloat(op::FusionOp fusion, op::MatmulOp matmul);
 
-/// What the linear's operands are where they come from: before they are widened to the float32 that
-/// it is computed with.
+/// A linear's operands as they are stored, before they are widened to float32, in which it is
+/// computed.
 struct StoredOperands {
   mlir::Value x, weight;     ///< inputs of the fusion
   mlir::Type weightElement;  ///< what the weight is stored as

@@ -182,8 +182,9 @@ struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
     return build.reshape(build.expand(build.reshape(value, split), repeated), joined);
   }
 
-  /// A query for which the mask keeps no key has weights of 0, as in torch, and not of 0 / 0.
-  /// Written out, so that the maximum is taken once.
+  /// Softmax of scores that gives weights of 0, as torch does, to a query for which the mask keeps
+  /// no key (op.softmax would give NaN). Such a query's maximum is -infinity; the softmax is
+  /// written as its steps, so that the maximum is computed once.
   static Value softmaxOrZero(ValueBuilder& build, Value scores) {
     const Extents all = build.extents(scores);
     Extents rows = all;

@@ -50,7 +50,7 @@ llvm::SmallVector<Operation*> reachable(Operation* contraction) {
   return ordered;
 }
 
-/// Nothing but the last member's result is seen outside.
+/// Whether ops outside the group read the last member's result alone.
 bool isClosed(const FusionGroup& group) {
   return llvm::all_of(
       llvm::ArrayRef<Operation*>(group.getArrayRef()).drop_back(), [&](Operation* member) {
@@ -73,8 +73,8 @@ FusionGroup withEpilogue(Operation* contraction) {
   return longest;
 }
 
-/// For epilogues of any type: what only widens an operand of 16 bits joins them, and each group
-/// gets its own.
+/// For kernels whose epilogues take any type: an op that only widens a 16-bit operand of the
+/// epilogue joins the group, and each group gets a copy of that op.
 void takeWidening(FusionGroup& group) {
   for (Operation* member :
        llvm::to_vector(llvm::ArrayRef<Operation*>(group.getArrayRef()).drop_front())) {

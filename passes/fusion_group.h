@@ -34,9 +34,9 @@ void grow(FusionGroup& group, llvm::function_ref<bool(mlir::Operation*)> accepts
 op::FusionOp outline(const FusionGroup& group, llvm::StringRef family,
                      mlir::ValueRange leading = {});
 
-/// Brings the block into topological order again, of which only this fusion, which stands where the
-/// last op that it was made of stood, may be out: what reads it, and what reads that, moves behind
-/// it.
+/// Restores the topological order of a block in which only `fusion` may be out of order. It stands
+/// where the last of its ops stood; ops before it that read its results, directly or through other
+/// ops, are moved behind it.
 void restoreOrder(op::FusionOp fusion);
 
 /// Calls `fuse` with every block of the function that is no fusion's body, innermost last.

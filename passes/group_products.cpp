@@ -84,7 +84,7 @@ unsigned epilogueOperands(op::FusionOp fusion) {
   return count;
 }
 
-/// The estimates' choice; null: the fusion has none.
+/// The kernel that the estimates choose for the fusion; null if there is none.
 const sl_kernel_desc* estimatedKernel(op::FusionOp fusion) {
   const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion);
   return choice ? findKernel(choice.estimatedKernel().getValue()) : nullptr;
@@ -98,7 +98,8 @@ bool mayBePart(op::FusionOp fusion) {
     return false;
   }
   op::LinearOp linear = linearOf(fusion);
-  // Of a weight that is stored in another type that kernel makes no other copy, others do.
+  // A weight that is widened from a stored one is left to the product's own kernel, which may read
+  // the stored weight itself (select-kernels); a group would read the widened copy.
   return !storedWeight(fusionInput(fusion, linear.getWeight())) && linear.getX().hasOneUse() &&
          linear.getWeight().hasOneUse() && linear.getX() != linear.getWeight() &&
          elementOf(linear.getX()) == elementOf(linear.getWeight()) &&

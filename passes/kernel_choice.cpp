@@ -223,7 +223,7 @@ class KernelSelector {
   bool preferredWasAsked_ = false;
   bool isElsewhere_ = false;  ///< another device has a kernel for it
   std::string refusals_;      ///< of the kernels that a route allows
-  std::string others_;        ///< everybody but the winner: what it would have cost, or why not
+  std::string others_;        ///< of all kernels but the chosen one: cost, or reason of refusal
 };
 
 }  // namespace

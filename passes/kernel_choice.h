@@ -37,8 +37,8 @@ class Problem {
   }
   /// Which of a kernel's variants is asked about (sl_kernel_desc.variants).
   void setVariant(int32_t variant) { variant_ = variant; }
-  /// In a graph of a device, it reads or writes memory of the caller's, whose address may be
-  /// another one in each call.
+  /// `atEdge`: the kernel is part of a device's graph and reads or writes memory of the caller,
+  /// whose address may differ from call to call.
   void setAtEdge(bool atEdge) { atEdge_ = atEdge; }
   bool atEdge() const { return atEdge_; }
   /// Where the program runs: "cpu", or the backend of a device. Only its kernels are asked.
@@ -89,12 +89,12 @@ struct SelectionConstraints {
   std::function<std::string(const sl_kernel_desc&)> whyNot = nullptr;
 };
 
-/// What a kernel of a library costs more at the edge of a graph. A capture of its part for an
-/// address that has not been seen takes some 10 us of the host's (an H200,
-/// bench/results/h200_0d56e03.json); most callers' addresses come back, and a frame keeps four
-/// graphs, so one call in five is thought to be such a call.
+/// Extra cost of a library's kernel that reads or writes the caller's memory in a device's graph.
+/// For an address that no graph of the frame has, its part of the graph is captured again, which
+/// takes some 10 us of the host (an H200, bench/results/h200_0d56e03.json). Most callers' addresses
+/// recur, and a frame keeps four graphs: one call in five is assumed to capture.
 inline constexpr double kCapturedAgainUs = 2.0;
-/// That, for a kernel of a library at such an edge; 0 for all others.
+/// kCapturedAgainUs for a library's kernel that is at the edge of a graph, else 0.
 double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem);
 
 /// The cheapest kernel that accepts, among those that the constraints leave. If a route leaves

@@ -44,14 +44,15 @@ bool runsAnywhere(const sl_kernel_desc& kernel);
 bool has(const sl_kernel_desc& kernel, sl_kernel_properties property);
 /// The element type as a bit of sl_type_set; 0: it has none.
 uint32_t typeBit(mlir::Type element);
-/// Whether the kernel does this behind its own work, for results of this type.
+/// Whether the kernel can apply the elementwise op `name` to its results, if these are of this
+/// type.
 bool takesEpilogue(const sl_kernel_desc& kernel, llvm::StringRef name, mlir::Type element);
-/// Whether it does it together with a bias only.
+/// Whether it applies that op only together with a bias.
 bool needsBiasFor(const sl_kernel_desc& kernel, llvm::StringRef name);
 
-/// Whether memory should have channels last for what it writes.
+/// Whether images that the kernel writes should lie channels last.
 bool prefersChannelsLast(const sl_kernel_desc& kernel);
-/// Whether it reads images of any strides, none of them better than the rest.
+/// Whether the kernel reads images of any strides equally well.
 bool passesLayoutsOn(const sl_kernel_desc& kernel);
 
 /// Names of sl_kernel_properties as the option `avoid` writes them: "transforms_inputs",

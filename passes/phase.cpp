@@ -9,8 +9,8 @@ namespace straightline::passes {
 using mlir::Operation;
 using mlir::Value;
 
-/// Sizes that a call brings: of a result, or in an attribute (bounds of a loop), here or in a
-/// region.
+/// Whether the op, or an op in its regions, has sizes that are only known per call: extents of a
+/// result, or an attribute (bounds of a loop).
 static bool dependsOnNamedSizes(Operation* operation) {
   auto isNamed = [](mlir::Attribute attribute) {
     auto dims = llvm::dyn_cast_if_present<op::DimsAttr>(attribute);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of a graph, in order. Each phase says why it stands where it stands; a verifier stands at
-// every boundary.
+// The pipeline: all passes in their order, each with the reason for its place. A verifier stands at
+// every boundary of levels.
 #include "passes/pipeline.h"
 
 #include "mlir/Pass/PassRegistry.h"
@@ -92,8 +92,7 @@ void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& option
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFuseReductions());
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFusePointwise());
   manager.addPass(passes::createVerifyOpLevel({"fused"}));
-  // 5. Softmax and norms helped to decide what belongs together; from here on only sums and maxima
-  //    are wanted.
+  // 5. Fusion needs softmax and norms as single ops; all that follows takes sums and maxima.
   manager.addPass(passes::createDecomposeReductions());
   // 6. The kernel decides the layout that it reads and writes, so it is chosen first.
   manager.addPass(passes::createSelectKernels(
@@ -116,7 +115,7 @@ void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& optio
     manager.addPass(createVerifyKernelLevelPass());
   }
   addTargetPasses(PipelinePlace::beforePlanning, manager, options);
-  // Behind placing, for a device's kernels are counted otherwise.
+  // After placing: the pass leaves kernels of a device alone.
   manager.addPass(passes::createSharePrepareKernels());
   // 2. In place before planning: fewer slots with longer lives make the smaller arena.
   manager.addPass(passes::createReuseInPlace());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gives every slot of run and prepare its place in the arena of its space, and every prepared
-// buffer its place in the Weights. Where a device may run statements at once (kernel.step), a
-// slot's place is given again only to what begins when all that touches it has ended. Slots whose
-// sizes are numbers (or bounded closely enough) are placed by best fit over their live ranges, the
-// largest first; slots of sizes only known per call share classes: slots of one class have disjoint
-// live ranges and equal sizes, and class offsets are sums evaluated per call. Everything is aligned
-// to 64 bytes; borders are part of the storage.
+// buffer its place in the Weights. Where a device may run statements concurrently (kernel.step), a
+// slot's place is reused only by a slot whose statements all begin after every statement that
+// touches the first has ended. Slots whose sizes are numbers (or bounded closely enough) are placed
+// by best fit over their live ranges, the largest first; slots of sizes only known per call share
+// classes: slots of one class have disjoint live ranges and equal sizes, and class offsets are sums
+// evaluated per call. Everything is aligned to 64 bytes; borders are part of the storage.
 //
 // Algorithm: greedy by size with best-fit gaps, as in Pisarchyk and Lee, "Efficient memory
 // management for deep neural net inference" (2020), section 5.2.

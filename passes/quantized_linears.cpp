@@ -22,7 +22,7 @@ bool isByte(mlir::Type element) {
   return element.isSignlessInteger(8) || element.isUnsignedInteger(8);
 }
 
-/// What holds each difference of two bytes, and of a byte and a zero point.
+/// Whether the element type holds every difference of two bytes, or of a byte and a zero point.
 bool holdsDifferences(mlir::Type element) {
   return element.isF32() || element.isF64() || element.isSignlessInteger(32) ||
          element.isSignlessInteger(64);
@@ -310,7 +310,7 @@ struct QuantizedLinear : mlir::OpRewritePattern<op::LinearOp> {
     auto whole = llvm::dyn_cast_if_present<mlir::IntegerAttr>(weight.zero.literal);
     return !weight.zero || (real ? real.getValue().isZero() : whole.getValue().isZero());
   }
-  /// So many products of differences of bytes are below 2^31.
+  /// The largest number of products of two differences of bytes whose sum is below 2^31.
   static int64_t longestSum(const Affine& weight) {
     constexpr int64_t kLargestSum = (int64_t{1} << 31) - 1;
     return kLargestSum / (255 * (isWithoutZero(weight) ? 128 : 255));

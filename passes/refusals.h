@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why external kernels did not get an op stays known when a pass writes the op as others.
+// Keeps the reasons for which external kernels refused an op (op.refusals) when a pass replaces the
+// op by others.
 #ifndef STRAIGHTLINE_PASSES_REFUSALS_H
 #define STRAIGHTLINE_PASSES_REFUSALS_H
 

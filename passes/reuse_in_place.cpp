@@ -7,7 +7,8 @@
 // Refuses: storage that is not a slot, different types, another operand of the same statement in
 // the same storage that is not tied to the result, an operand that is read again (also by the next
 // round of a loop) or that something else touches which may run at the same time (kernel.step), a
-// result that is written before, or whose border is by the first statement of a step.
+// result that an earlier statement writes (its border apart), or whose border the first statement
+// of a step writes.
 #include "llvm/ADT/STLExtras.h"
 #include "passes/live_ranges.h"
 #include "passes/passes.h"

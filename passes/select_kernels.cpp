@@ -112,8 +112,9 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     return fusionInput(fusion, llvm::cast<op::LinearOp>(contractionRoot(fusion)).getX());
   }
 
-  /// A tensor that its fusion rounds to bfloat16 and widens again is kept as bfloat16 when all who
-  /// read it take that; otherwise the ones that would are given another kernel.
+  /// A tensor that its fusion rounds to bfloat16 and widens again is kept as bfloat16 when the
+  /// kernels of all its readers take that; otherwise those readers whose kernels take it are given
+  /// another kernel.
   mlir::LogicalResult agreeAboutBfloat(kernel::TargetAttr target) {
     bool agreed = true;
     getOperation().walk([&](op::FusionOp fusion) {
@@ -223,8 +224,8 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     op::setCandidates(getOperation(), rows);
   }
 
-  /// For a kernel that widens a weight of 16-bit floats, or of bytes, by itself no widened copy is
-  /// kept.
+  /// Where the kernel reads a weight of 16-bit floats or bytes and widens it itself, the linear
+  /// reads the stored weight, and no widened copy is kept.
   static void readStoredWeight(op::FusionOp fusion, op::LinearOp linear,
                                const sl_kernel_desc& kernel) {
     const unsigned input = fusionInputIndex(fusion, linear.getWeight());

@@ -7,8 +7,8 @@
 //     ->  kernel.func @scale_sized(..) schedule(<"pointwise", shape = {extent = [n0, 3], ..}, ..>)
 //         kernel.launch @scale_sized(..) outs(..) sizes([64]) ...
 //
-// A kernel takes clang tens of milliseconds, and prepare runs once: what constants in its loops
-// gain there is less than what a function of its own costs.
+// Clang takes tens of milliseconds to compile a kernel, and prepare runs once: constant extents
+// would save less time there than the compilation of one more function costs.
 #include <map>
 #include <optional>
 
@@ -77,8 +77,8 @@ std::string keyOf(kernel::FuncOp function) {
   return key;
 }
 
-/// What the names of all begin with, without the start of a size: "scale_64x3" and "scale_32x3"
-/// give "scale". The family where they have nothing in common.
+/// The common beginning of the functions' names, without the beginning of a size: "scale_64x3" and
+/// "scale_32x3" give "scale". The family where they have nothing in common.
 std::string commonName(llvm::ArrayRef<kernel::FuncOp> functions) {
   kernel::FuncOp first = functions.front();
   llvm::StringRef common = first.getSymName();

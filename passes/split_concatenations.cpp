@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops behind a concatenation of two halves of one tensor's rows are done half by half,
-// and so are the ops that made that tensor, so that all of it is one kernel and nothing is moved
+// Computes, half by half, elementwise ops that read a concatenation of two halves of one tensor's
+// rows, and the ops that made that tensor. All of it is then one kernel, and no data is moved
 // (rotary embedding, with the norm before it):
 //
 //   y = norm(x);  z = y * cos + cat(-y[64:], y[:64]) * sin
 //     ->  s = sum(x0 * x0 + x1 * x1);  y0, y1 = ..;  z = cat(y0 * cos0 + -y1 * sin0, y1 * cos1 + y0
 //         * sin1)
 //
-// What has another shape, another reader or depends on parameters only is read in halves, which are
-// views. Sums and maxima over the last dim become those of both halves together; dims before the
-// last may be permuted or reshaped on the way. Runs before fusion, which makes one group of the
-// halves, each written where it is wanted in the concatenation.
+// Values that have another shape or another reader, or depend on parameters only, are computed as
+// before, and halves of them are read, which are views. Sums and maxima over the last dim become
+// those of both halves together; dims before the last may be permuted or reshaped on the way. Runs
+// before fusion, which makes one group of the halves, each written where it is wanted in the
+// concatenation.
 #include <map>
 #include <tuple>
 #include <vector>
@@ -30,8 +31,9 @@ namespace {
 using mlir::Operation;
 using mlir::RankedTensorType;
 using mlir::Value;
-/// Views that lead to a value from what stands in the concatenation's order of dims, outermost
-/// first; all keep the last dim.
+/// The permutes and reshapes between a value and the concatenation, the one next to the
+/// concatenation first. Applied from last to first they bring the value into the concatenation's
+/// order of dims; all keep the last dim.
 using Space = std::vector<Operation*>;
 
 RankedTensorType typeOf(Value value) { return llvm::cast<RankedTensorType>(value.getType()); }
@@ -143,7 +145,7 @@ class Splitter {
     fresh->getResult(0).setType(type);
     return fresh->getResult(0);
   }
-  /// The value (its last dim may be another) as the concatenation sees it.
+  /// The value in the concatenation's order of dims; the extent of its last dim may differ.
   Value inOrder(Value value, const Space& space) {
     for (Operation* view : llvm::reverse(space)) {
       if (auto permute = llvm::dyn_cast<op::PermuteOp>(view)) {

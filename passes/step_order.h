@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which statements of prepare or run come one behind the other where a device may run some of them
-// at once (kernel.step), for passes that give memory to what they touch. Verifiers have their own
-// (levels/step_order.cpp).
+// The partial order of the statements of prepare or run where a device may run some of them
+// concurrently (kernel.step), for passes that assign memory. Verifiers have an implementation of
+// their own (levels/step_order.cpp).
 #ifndef STRAIGHTLINE_PASSES_STEP_ORDER_H
 #define STRAIGHTLINE_PASSES_STEP_ORDER_H
 
@@ -11,8 +11,8 @@
 
 namespace straightline {
 
-/// Of the statements of a region's block; what is nested in one belongs to it, and is in the order
-/// of the text there.
+/// The order of the statements of a region's block. Ops that are nested in a statement belong to
+/// it, and run in the order of the text.
 class StepOrder {
  public:
   explicit StepOrder(mlir::Region& region);
@@ -20,12 +20,12 @@ class StepOrder {
   bool isOneOrder() const { return isOneOrder_; }
   /// Numbers of statements; empty in one order.
   using Places = llvm::BitVector;
-  /// Of all that touch the storage `root`, views looked through.
+  /// The statements that touch the storage `root`, also through views.
   Places placesOf(mlir::Value root) const;
   /// Whether every statement of `earlier` has ended before any of `later` begins, those aside that
   /// are in both. Always true in one order.
   bool isBefore(const Places& earlier, const Places& later) const;
-  /// The same of all that touch `root`, before `op`.
+  /// The same for the statements that touch `root`, and `op`.
   bool isBefore(mlir::Value root, mlir::Operation* op) const;
 
  private:

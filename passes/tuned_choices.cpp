@@ -16,7 +16,8 @@ using mlir::Operation;
 using mlir::Value;
 using passes::channelsLast;
 
-/// Estimated microseconds of one thread between which it is measured whether the team shares.
+/// Where the estimate of a kernel, in microseconds of one thread, lies between these, it is
+/// measured whether the team shares it.
 constexpr double kLeastToShareUs = 0.5;
 constexpr double kMostToKeepUs = 40.0;
 

@@ -21,7 +21,8 @@ struct Candidate {
   std::optional<bool> alone;
   llvm::SmallVector<int64_t> tune;  ///< values in the order of the kernel's tunables
   double costUs;                    ///< estimated
-  /// what it costs more there (kernel_choice.h), which no measurement of it alone sees
+  /// extra cost at the edge of a graph (kernel_choice.h), which a measurement of the contraction
+  /// alone does not include
   double atEdgeUs;
 
   /// "native.gemm[mr:6,nr:16]", "native.gemm[mr:6,nr:16]alone", ".. ]shared".
@@ -37,8 +38,9 @@ std::vector<Candidate> candidatesOf(op::FusionOp fusion, kernel::TargetAttr targ
 std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target);
 
 /// The contraction with its epilogue as a captured module of its own: what is known early is a
-/// parameter, the rest an argument. One that is not at a graph's edge is not there either, and a
-/// device's images between convolutions lie channels last here as well.
+/// parameter, the rest an argument. It also keeps what decides about kernels beside the problem:
+/// whether the contraction is at the edge of a graph, and that a device's images between
+/// convolutions lie channels last.
 std::string moduleOf(op::FusionOp fusion);
 
 /// One choice of the module's options, by key; empty: there is none.

@@ -127,7 +127,7 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
     return true;
   }
 
-  /// What a buffer's description, and 64 bits of an address, can hold.
+  /// Whether a buffer's description can hold the sizes, and 64 bits the addresses.
   bool isOfHoldableSize(Operation* operation, mlir::RankedTensorType type) {
     if (type.getRank() > SL_MAX_RANK) {
       emitUnsupported(operation) << type << " has rank " << type.getRank()
@@ -146,7 +146,7 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
     return fits;
   }
 
-  /// There is no largest or smallest element of nothing.
+  /// Whether a maximum or minimum is over at least one element: over none it has no value.
   bool hasElementsToChoose(Operation* operation) {
     if (!llvm::isa<op::AmaxOp, op::AminOp, op::ArgmaxOp, op::ArgminOp>(operation)) {
       return true;

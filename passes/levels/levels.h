@@ -14,7 +14,7 @@ namespace straightline {
 
 /// Kernel level: one program and no op of an earlier level; extents are declared; handles are
 /// planned before a call uses them; two queues touch one storage only in an order that record and
-/// wait say; what may run at once touches nothing in common that one of it writes.
+/// wait say; of two statements that may run concurrently, none writes bytes that the other touches.
 mlir::LogicalResult verifyKernelLevel(mlir::ModuleOp module);
 
 /// Planned level: kernel level, and every slot and prepared buffer has a place, aligned to 64
@@ -35,7 +35,8 @@ using MayShare = std::function<bool(mlir::Value, mlir::Value)>;
 mlir::LogicalResult verifyQueueOrder(mlir::Region& region, const MayShare& mayShare,
                                      llvm::StringRef constraint);
 
-/// What a device may run at once (kernel.step) touches nothing in common that one of it writes.
+/// Of two statements that a device may run concurrently (kernel.step), none writes bytes that the
+/// other touches.
 mlir::LogicalResult verifyStepOrder(mlir::Region& region, const MayShare& mayShare,
                                     llvm::StringRef constraint);
 
@@ -45,7 +46,7 @@ struct Access {
   bool writes;
   mlir::Value buffer;  ///< what of it
 };
-/// Of one statement, nested ones left out.
+/// The accesses of one statement, without those of statements nested in it.
 llvm::SmallVector<Access> accessesOf(mlir::Operation* op);
 
 }  // namespace straightline

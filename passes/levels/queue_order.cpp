@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order between queues. Each queue counts its statements; a queue knows of another how far it has
-// certainly come: what a record saw is known where its event is waited for (vector clocks). Loops
-// are walked twice, so that an access of one iteration meets those of the next.
+// Checks the order of accesses on different queues with vector clocks. Each queue numbers its
+// statements and keeps a clock: for each other queue, the number of the last statement that is
+// certain to have ended. A record saves the clock of its queue, and a wait for its event raises the
+// clock of the queue that waits. Loops are walked twice, so that accesses of one iteration are
+// compared with those of the next.
 #include "passes/levels/levels.h"
 
 namespace straightline {
@@ -12,7 +14,7 @@ using mlir::Value;
 
 namespace {
 
-/// How far each queue has come, as far as somebody knows.
+/// By queue: the number of its last statement that is known to have ended.
 using Clock = llvm::DenseMap<StringAttr, int64_t>;
 
 struct Past {
@@ -24,7 +26,7 @@ struct Past {
 };
 
 struct State {
-  llvm::DenseMap<StringAttr, Clock> known;  ///< by queue
+  llvm::DenseMap<StringAttr, Clock> known;  ///< the clock of each queue
   llvm::DenseMap<Value, Clock> events;
   llvm::SmallVector<Past> past;
 };
@@ -36,7 +38,7 @@ void raise(Clock& clock, const Clock& other) {
   }
 }
 
-/// What holds on both ways.
+/// What is known whichever of two branches was taken: the smaller number of each queue.
 Clock meet(const Clock& a, const Clock& b) {
   Clock result;
   for (auto [queue, time] : a) {
@@ -131,7 +133,7 @@ class Checker {
       }
     }
     if (isAlone_ && llvm::isa<kernel::LoadOp>(op)) {
-      return mlir::success();  // a team of one has the number before it enqueues anything more
+      return mlir::success();  // a team of one thread has it before it enqueues anything else
     }
     for (const Access& access : accessesOf(op)) {
       state_.past.push_back({access.root, access.writes, queue, time, op});

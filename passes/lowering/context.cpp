@@ -80,8 +80,8 @@ LogicalResult LoweringContext::lowerOp(Operation* op) {
                              << name;
 }
 
-/// Why external kernels did not get the op, or ops of the fusion, stands with the last kernel that
-/// does its work. `before` is the statement before its own; null: there was none.
+/// Copies the reasons for which external kernels refused the op, or ops of the fusion, to the last
+/// kernel that computes it. `before` is the statement before its own; null: there was none.
 void LoweringContext::tellRefusals(Operation* op, Operation* before) {
   std::string refusals;
   op->walk([&](Operation* part) {

@@ -76,7 +76,7 @@ class LoweringContext : public Sizes {
   mlir::Value viewInPrepare(mlir::Value buffer);
   /// Whether the storage of `buffer` exists before the first run.
   bool isFromPrepare(mlir::Value buffer) const;
-  /// What was made once for all who name the same key (packed weights); null the first time.
+  /// The value that all callers with the same key share (packed weights); null at the first call.
   mlir::Value& shared(llvm::StringRef key) { return shared_[key.str()]; }
 
   // --- places (places.cpp)
@@ -91,7 +91,8 @@ class LoweringContext : public Sizes {
   mlir::Value placeOf(mlir::Value tensor) const { return places_.lookup(tensor); }
   /// The output argument of result `i` of the function.
   void setOutput(unsigned i, mlir::Value argument) { outputs_[i] = argument; }
-  /// A place that `user` keeps for one of its operands; a value may have several users that do.
+  /// The place that `user` keeps for one of its operands; several users may keep places for the
+  /// same value.
   mlir::Value& keptPlace(mlir::Operation* user, mlir::Value operand) {
     return keptPlaces_[{user, operand}];
   }

@@ -66,9 +66,10 @@ class ContractionLowering {
 
   mlir::Attribute epilogueStrideAttribute(llvm::ArrayRef<Exprs> rows);
 
-  /// Kernels take up to four operands beside the accumulator and write one result: on a CPU of
-  /// their own element type or, where that is float32, of 16-bit floats; where it is int32, of any
-  /// type of 8 to 32 bits; of any type on a device, where an epilogue works on scalars.
+  /// Whether the kernel can run the epilogue. Kernels take up to four operands beside the
+  /// accumulator and write one result. On a device these may have any type, since an epilogue works
+  /// on scalars there. On a CPU they have the kernel's element type; where that is float32 also
+  /// 16-bit floats, where it is int32 any type of 8 to 32 bits.
   bool epilogueFits();
   static mlir::Type elementOf(mlir::Value tensor) {
     return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType();
@@ -76,7 +77,7 @@ class ContractionLowering {
 
   /// The contraction with its bias alone, then an elementwise kernel for the rest.
   mlir::LogicalResult lowerInTwo();
-  /// Where the contraction's own result is wanted.
+  /// The place that the contraction's own result is to be written to.
   mlir::Value wantedPlace() {
     return plain_ ? plainResult_ : lowering_.destination(fusion_.getResult(0));
   }
@@ -121,23 +122,24 @@ class ContractionLowering {
 
   // --- external libraries
 
-  /// Of a library on a device's queue: any strides of which one is 1, the bias of a linear, one
-  /// activation.
+  /// A product by a library on a device's queue: with any strides of which one is 1, the bias of a
+  /// linear, and one activation.
   mlir::LogicalResult lowerProductOnQueue();
 
-  /// The activation that the library does behind its product, an epilogue of its description; "":
-  /// there is none to do; nullopt: it does not do all of what there is to do.
+  /// The activation that the library applies to its product, one of the epilogues of its
+  /// description; "" if the epilogue is empty; nullopt if the library cannot apply all of the
+  /// epilogue.
   std::optional<llvm::StringRef> libraryActivation();
   /// Adds the attribute that names it.
   void tellActivation(llvm::StringRef name,
                       llvm::SmallVectorImpl<mlir::NamedAttribute>& attributes);
 
-  /// A convolution of a library on a device's queue: dense and channels last, with bias, residual
+  /// A convolution by a library on a device's queue: dense and channels last, with bias, residual
   /// and ReLU.
   mlir::LogicalResult lowerConvolutionOnQueue();
 
-  /// The epilogue behind the bias as relu(y + residual), either of which may be missing. Not
-  /// `isAll`: there is something else.
+  /// The epilogue after the bias as relu(y + residual), of which ReLU, residual or both may be
+  /// missing. `isAll` is false if it has any other op.
   struct AddAndRelu {
     bool isAll = false, hasRelu = false;
     mlir::Value residual;  ///< argument of the fusion, of the type of the result
@@ -147,7 +149,8 @@ class ContractionLowering {
   bool isDenseChannelsLast(kernel::BufferType type);
   /// The buffer, or a copy of it.
   mlir::Value denseChannelsLast(mlir::Value buffer, llvm::StringRef why);
-  /// As many zeros, of the convolution's type; made in prepare, once for all convolutions.
+  /// A bias of `count` zeros, of the convolution's type; made in prepare, once for all
+  /// convolutions.
   mlir::Value zeroBias(mlir::AffineExpr count);
 
   /// The buffer, or a dense copy where neither of its last two dims lies densely.
@@ -221,8 +224,8 @@ class ContractionLowering {
 
   mlir::Value packConvolution(mlir::Value weight, const ConvolutionGeometry& g, mlir::Value in);
 
-  /// Channels in whole pieces of 16 bytes, which the tiles of a device gather at once; those beyond
-  /// the image's own are zeros.
+  /// The number of channels, rounded up to whole pieces of 16 bytes, which the tiles of a device
+  /// load at once; channels beyond the image's own are zeros.
   int64_t wholePieces(const ConvolutionGeometry& g);
 
   /// Strides over `extents`, [n, channels, ...], with the channels innermost.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control flow: carried values live in one place each; a region writes its yields there, in place
+// Control flow: each carried value has one place, to which a region writes its yield, in place
 // where that is safe.
 #include "passes/lowering/control.h"
 

@@ -6,9 +6,9 @@
 
 namespace straightline::lowering {
 
-/// The row that `tensor` replaces in what a loop carries, seen with its extents, for the op that
-/// makes `tensor` to write: the update then has nothing to do. Null where there is no such row, or
-/// it was given out before.
+/// If an op.dynamic_update_slice replaces a row of a tensor that a loop carries by `tensor`: that
+/// row, with the extents of `tensor`, for the op that makes `tensor` to write to. The update is
+/// then done. Null where there is no such row, or where another call has returned it.
 mlir::Value takeRow(mlir::Value tensor, LoweringContext& context);
 
 }  // namespace straightline::lowering

@@ -18,8 +18,8 @@ using mlir::Value;
 
 namespace {
 
-/// Where the parts of `part` stand among those of `whole`, one behind the other: the number of the
-/// first of them. Null: nowhere.
+/// The index of the first operand of `whole` from which on its operands are those of `part`, in the
+/// same order; nullopt if there is none.
 std::optional<size_t> runOf(op::CatOp part, op::CatOp whole) {
   const mlir::ValueRange run = part.getTensors(), all = whole.getTensors();
   if (part.getDim() != whole.getDim()) {

@@ -55,8 +55,8 @@ LogicalResult lowerPointwise(op::FusionOp fusion, LoweringContext& context) {
     spec.outputs.push_back(buffer);
     strides.push_back(context.stridesOf(typeOf(buffer)));
   }
-  // What a loop carries and is a row of another thing that it carries (h and y) is written to both
-  // at once.
+  // A loop may carry a result both as itself and as a row of another tensor (h and y of a
+  // recurrence): the kernel then writes both.
   llvm::SmallVector<Value> yielded(yield->getOperands());
   for (auto [result, value] : llvm::zip(fusion.getResults(), yield->getOperands())) {
     if (Value row = context.inPrepare() ? Value() : takeRow(result, context)) {

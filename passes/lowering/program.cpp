@@ -91,7 +91,7 @@ class ProgramLowering {
   Value storageOfTie(const op::Tie& tie);
   void demotePrepared();
   LogicalResult finishReturn();
-  /// Results that are neither tied nor views of what is tied.
+  /// Sets the results that are neither tied nor views of a tied result.
   void finishOwn(llvm::MutableArrayRef<Value> results);
   Value viewOfTied(Value tensor);
   Value freshResult(unsigned i, Value buffer);
@@ -162,7 +162,8 @@ ProgramParts ProgramLowering::declare(mlir::ModuleOp module, kernel::TargetAttr 
   return parts;
 }
 
-/// The storage that a tied result's new value is to be written to; null where there is none.
+/// The buffer of the argument or state that a tied result is the new value of; null if the function
+/// has no argument or state of that name.
 Value ProgramLowering::storageOfTie(const op::Tie& tie) {
   Value storage;
   if (!tie.isState) {
@@ -243,9 +244,9 @@ void ProgramLowering::demotePrepared() {
   }
 }
 
-/// A view of the tied storage in place of `tensor`, whose own buffer may be elsewhere with a copy
-/// into that storage. Null when `tensor` is no view of tied storage, or when the strides of the
-/// storage do not allow the view.
+/// `tensor` is a tied result or a view of one. Returns the same view of the storage that the result
+/// is tied to, though the result may have been computed elsewhere and copied there. Null when
+/// `tensor` is neither, or when the strides of that storage do not allow the view.
 Value ProgramLowering::viewOfTied(Value tensor) {
   if (Value storage = context_.placeOf(tensor)) {
     context_.bind(tensor, storage);
@@ -314,12 +315,12 @@ LogicalResult ProgramLowering::finishReturn() {
       results[i] = made ? made : freshResult(i, context_.bufferOf(value));
     }
   }
-  llvm::erase(results, Value());  // tied results are not results for the user
+  llvm::erase(results, Value());  // tied results are not returned to the user
   kernel::ReturnOp::create(context_.builder(), terminator()->getLoc(), results);
   return success();
 }
 
-/// The output argument of result `i`, holding what `buffer` holds.
+/// The output argument of result `i`, into which `buffer` is copied if it lies elsewhere.
 Value ProgramLowering::freshResult(unsigned i, Value buffer) {
   Value place;
   if (auto found = outputOfResult_.find(i); found != outputOfResult_.end()) {

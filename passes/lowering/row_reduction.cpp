@@ -137,7 +137,7 @@ class RowReduction {
     return {};
   }
 
-  /// What the template hands on of a stage: integers are reduced in 64 bits.
+  /// The type of a stage's result in the template: integers are reduced in 64 bits.
   static mlir::Type resultType(op::ReductionOpInterface reduction) {
     mlir::Type type = scalarType(elementType(reduction->getResult(0)));
     return llvm::isa<mlir::IntegerType>(type) && !type.isInteger(1)

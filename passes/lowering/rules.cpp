@@ -9,7 +9,7 @@ namespace straightline::lowering {
 
 namespace {
 
-/// Names of ops have a dialect; this key has none of theirs.
+/// The key of a family's rule; it equals no op's name, since those begin with a dialect.
 std::string familyKey(llvm::StringRef family) { return ("fusion of " + family).str(); }
 
 }  // namespace

@@ -18,7 +18,7 @@ using mlir::Value;
 
 namespace {
 
-/// Brings the operand that `op` updates to `to`.
+/// Copies the operand that `op` updates to `to`, unless it is there already.
 void bringTo(Operation* op, Value from, Value to, LoweringContext& context) {
   if (from != to) {
     context.copy(op->getLoc(), from, to, op->getName().stripDialect(),

@@ -122,7 +122,7 @@ class TopkLowering {
     return spec;
   }
 
-  /// Of a result: values or indices; null for what a part leaves.
+  /// The strides of a result, values or indices; null for the words of a part.
   mlir::Attribute rowStrides(Value buffer) {
     return context_.numbers(buffer ? without(context_.stridesOf(typeOf(buffer)), dim_)
                                    : Exprs(outer_.size(), context_.constant(0)));

@@ -57,7 +57,7 @@ struct FrontEndFacts {
   bool copiesElements = false;
   /// Convolutions over three dims of few channels with large kernels.
   bool convolvesFewChannels = false;
-  /// A histogram (histc) compares so many pairs of an element and a bin.
+  /// The largest number of pairs of an element and a bin that a histogram (histc) compares.
   int64_t mostComparedPairs = int64_t{1} << 17;
   /// The framework's own kernels there compute sums and differences of 16-bit floats in float32,
   /// with numbers beside them as they are; a number that is a tensor is rounded before a product.
@@ -93,11 +93,11 @@ struct TargetFacts {
   bool hasEpiloguesOfAnyType = false;
   /// Measured choices of convolutions tell images as a caller has them from channels-last ones.
   bool tunesByImageLayout = false;
-  /// Of a row: an expensive value that is needed again is kept; otherwise it is computed again.
+  /// An expensive value of a row that is needed again is kept; if false, it is computed again.
   bool keepsRowValues = true;
   /// Attention reads shared keys once only where the heads that share them are queries of one head.
   bool mergesHeadsOfOneQuery = true;
-  /// So many queries of 16-bit floats want the keys of attention in one piece.
+  /// From so many queries of 16-bit floats on, attention reads keys in one piece, not in two parts.
   int64_t queriesForWholeKeys = std::numeric_limits<int64_t>::max();
 };
 

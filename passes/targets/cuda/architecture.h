@@ -44,7 +44,7 @@ inline constexpr CudaArchitecture kCudaArchitectures[] = {
     {121, 48, 1536, 8, 16},   // GB10
 };
 
-/// The number in "sm_75" or "sm_90a"; of what is no such text 90.
+/// The number in "sm_75" or "sm_90a"; 90 for any other text.
 inline int cudaNumber(llvm::StringRef arch) {
   int number = 90;
   if (arch.consume_front("sm_")) {
@@ -53,7 +53,7 @@ inline int cudaNumber(llvm::StringRef arch) {
   return number;
 }
 
-/// Of "sm_90"; of one that is not listed the last before it.
+/// The row of "sm_90"; for an architecture that is not listed, the last row before it.
 inline const CudaArchitecture& cudaArchitecture(llvm::StringRef arch) {
   const int number = cudaNumber(arch);
   const CudaArchitecture* found = &kCudaArchitectures[0];

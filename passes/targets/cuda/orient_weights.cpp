@@ -18,8 +18,8 @@ using mlir::Value;
 
 namespace {
 
-/// As many as the kernel for few rows takes (cuda.gemv). Others read a weight of either order
-/// equally well.
+/// The most rows that the kernel for few rows takes (cuda.gemv). Other kernels read a weight of
+/// either order equally well.
 constexpr int64_t kMostRows = 16;
 
 /// The permute that makes the value, if it transposes a matrix; else null.

@@ -12,7 +12,7 @@ namespace straightline::passes {
 /// Why a kernel has no CUDA form; "" when it has one.
 std::string whyNotOnCuda(kernel::FuncOp function);
 
-/// Whether the kernel, or most of those of its family, waits by itself for what is ahead of it
+/// Whether the kernel, or most kernels of its family, waits itself for the previous kernel
 /// (codegen: mayStartEarly).
 bool startsEarlyOnCuda(kernel::FuncOp function);
 

@@ -45,7 +45,7 @@ class Size {
 
 // --- readers -------------------------------------------------------------------------------------
 
-/// 0 where the schedule lacks it.
+/// The tunable `key` of the kernel's schedule; 0 where the schedule lacks it.
 int64_t tuneOf(kernel::FuncOp function, llvm::StringRef key);
 Size shapeOf(kernel::FuncOp function, llvm::StringRef key);
 /// Of a list of sizes.
@@ -55,7 +55,7 @@ Size productOf(kernel::FuncOp function, llvm::StringRef key);
 Size product(mlir::MLIRContext* context, llvm::ArrayRef<Size> factors);
 /// The rows of a list of lists, such as the strides of each operand.
 mlir::ArrayAttr rowsOf(kernel::FuncOp function, llvm::StringRef key);
-/// Of an element of a buffer, given its type as an attribute.
+/// Bytes of an element of a buffer, given the buffer's type as an attribute.
 int64_t elementBytes(mlir::Attribute type);
 /// Neighbours that one thread takes, so that they move in one instruction; 1 where they do not lie
 /// side by side. `onlyLoop`: no other loop goes over the elements.
@@ -69,10 +69,10 @@ using Tune = llvm::SmallVector<std::pair<llvm::StringRef, int64_t>>;
 void setGrid(kernel::FuncOp function, const Tune& chosen, const Size& blocks, int64_t threads);
 /// For kernels that give a thread an element.
 void setGridOfElements(kernel::FuncOp function, const Size& elements);
-/// So many neighbouring blocks work together; one is none.
+/// Makes clusters of `blocks` neighbouring blocks; 1: no clusters.
 void setCluster(kernel::FuncOp function, int64_t blocks);
-/// Blocks that share the work of one, and makes them a cluster: the kernel's wish (tunable splits)
-/// where the architecture has clusters.
+/// Makes clusters of as many blocks as the kernel's tunable `splits` says, and returns that number;
+/// 1 where the architecture has no clusters.
 int64_t clusterFor(kernel::FuncOp function, const CudaArchitecture& device);
 
 // --- the table -----------------------------------------------------------------------------------
@@ -83,7 +83,8 @@ struct FamilySchedule {
   void (*schedule)(kernel::FuncOp function, const CudaArchitecture& device);
   /// Tunables without which there is no grid. A kernel that was chosen for a CPU lacks them.
   llvm::ArrayRef<llvm::StringLiteral> needs;
-  /// It, or most of it, waits by itself for what is ahead (codegen: mayStartEarly).
+  /// The kernels of the family, or most of them, wait themselves for the previous kernel (codegen:
+  /// mayStartEarly).
   bool startsEarly = false;
 };
 

@@ -21,8 +21,8 @@ void scheduleGemv(kernel::FuncOp function, const CudaArchitecture&) {
   setGrid(function, {}, blocks, tuneOf(function, "threads"));
 }
 
-/// A block for so many results of each part. Two fit on a processor, so that the next kernel can
-/// come early.
+/// A block for every threads / lanes * rows results of each part. Two blocks fit on a processor, so
+/// that the next kernel can start early.
 void scheduleGemvGroup(kernel::FuncOp function, const CudaArchitecture&) {
   int64_t blocks = 0;
   for (const Size& n : sizesOf(function, "n")) {
@@ -42,8 +42,8 @@ void scheduleMatmul(kernel::FuncOp function, const CudaArchitecture& device) {
   setGrid(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
 }
 
-/// The most tiles that the groups can have: each has at most one that is not full, as have the rows
-/// behind the last.
+/// The most tiles that the groups can have: each group has at most one tile that is not full, and
+/// so have the rows after the last group.
 void scheduleGroupedMatmul(kernel::FuncOp function, const CudaArchitecture&) {
   const int64_t rows = tuneOf(function, "rows");
   const int64_t groups = *shapeOf(function, "groups").known();

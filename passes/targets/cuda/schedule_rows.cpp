@@ -14,7 +14,8 @@ using mlir::ArrayAttr;
 using mlir::Attribute;
 
 constexpr int64_t kMostKept = 64;  ///< words of a row that a thread keeps in registers
-/// The same in a block of so many threads, which have 64 registers each from 1,024 on.
+/// The same in a block of `threads` threads: half of it above 512, since threads of a block of
+/// 1,024 have 64 registers each.
 constexpr int64_t mostKept(int64_t threads) { return threads > 512 ? kMostKept / 2 : kMostKept; }
 
 // --- row_reduction -------------------------------------------------------------------------------

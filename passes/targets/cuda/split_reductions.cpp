@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few long rows on a device, where a kernel gives a row to a block (or to the blocks of a cluster):
-// parts of each row are reduced side by side by the whole device, then the parts, in their order.
-// No atomics, so a sum is the same in every call.
+// Splits reductions of few long rows on a device, whose kernel gives a row to a block (or to the
+// blocks of a cluster): parts of each row are reduced concurrently by the whole device, then the
+// results of the parts, in their order. There are no atomics, so a sum is the same in every call.
 //
 //   sum(x [o, n], dims = [1])  ->  sum(sum(reshape(x) [o, parts, c], dims = [2]) [o, parts], dims =
 //   [1])
@@ -22,9 +22,10 @@
 // Softmax, norms, mean and var of such rows are written as sums and maxima first. Elementwise ops
 // that make x for the reduction alone are done on the parts, too.
 //
-// Several reduced dims are one where that is a view of everything that those ops read. Where it is
-// not (a row that is repeated, an operand with its dims exchanged, a slice), one of them is cut,
-// which is a view whatever the strides, and the others are dims of the parts or of each part:
+// Several reduced dims are merged into one if every operand of those ops can be viewed so. If not
+// (a row that is repeated, an operand with its dims exchanged, a slice), one of them is cut, which
+// is a view whatever the strides are, and each of the others becomes a dim of the parts or a dim
+// inside each part:
 //
 //   sum(x [n, m] + expand(b [m]), dims = [0, 1])
 //     ->  sum(sum(reshape(x) [parts, c, m] + expand(reshape(b) [1, 1, m]), dims = [1, 2]) [parts],
@@ -438,8 +439,8 @@ class Splitter {
     }
   }
 
-  /// Composite reductions as plain ones. What is written so is for these alone, and may be done
-  /// again.
+  /// Writes a composite reduction as plain ones. The ops that it writes have no other readers, so
+  /// split() may compute them on the parts.
   void write(op::ReductionOpInterface reduction) {
     mlir::OpBuilder builder(reduction);
     Operation* before = reduction->getPrevNode();
@@ -468,7 +469,8 @@ class Splitter {
       inside_.insert(reader);
     }
 
-    /// The parts of an operand of the reduction, or, `asInMemory`, of what a permute makes one of.
+    /// The parts of an operand of the reduction or, if `asInMemory`, of the operand of a permute
+    /// that makes one.
     Value of(Value value, bool asInMemory = false) {
       if (Value known = done_[asInMemory].lookup(value)) {
         return known;

@@ -45,7 +45,7 @@ bool canFail(mlir::Operation* entry);
 /// (#kernel.extent) of how many threads (i64).
 inline constexpr llvm::StringLiteral kBlocksAttr = "kernel.blocks";
 inline constexpr llvm::StringLiteral kThreadsAttr = "kernel.threads";
-/// Neighbouring blocks that work together; absent: each works alone.
+/// Blocks of a cluster; absent: there are no clusters.
 inline constexpr llvm::StringLiteral kClusterAttr = "kernel.cluster";
 /// Blocks that a processor must have room for, so that a kernel's registers are bounded; absent:
 /// one.
@@ -55,12 +55,12 @@ bool runsOnDevice(mlir::Operation* entry);
 /// the library computes where it is called.
 inline constexpr llvm::StringLiteral kRunsOnAttr = "kernel.runs_on";
 
-/// Of a statement of run's own block: what a graph of the device may run at once with what. A
-/// statement with kernel.step = n (i64, counted from 0) begins step n, which holds it and those
-/// behind it up to the next that begins one, in order, and comes behind the steps kernel.after
-/// (array<i64>, all of them smaller). Without any of these, statements of a queue come one behind
-/// the other in the order of the text, which is right in any case. kernel.branch (i64) is for
-/// people: statements of one number run one after the other.
+/// On statements of run's own block: which of them a graph of the device may run concurrently. A
+/// statement with kernel.step = n (i64, counted from 0) begins step n: it and the statements after
+/// it, up to the next one that begins a step, in order. Step n runs after the steps kernel.after
+/// (array<i64>, all below n). Without these attributes the statements of a queue run in the order
+/// of the text, which is always a valid order. kernel.branch (i64) is for people: statements of one
+/// number run one after the other.
 inline constexpr llvm::StringLiteral kStepAttr = "kernel.step";
 inline constexpr llvm::StringLiteral kAfterAttr = "kernel.after";
 inline constexpr llvm::StringLiteral kBranchAttr = "kernel.branch";

@@ -23,8 +23,8 @@ namespace straightline::op {
 
 /// Unit attribute: the op depends on parameters and constants only.
 inline constexpr llvm::StringLiteral kPrepare = "op.prepare";
-/// On a module: what there is to measure, rows of key, module, candidates and what each costs more
-/// at a graph's edge.
+/// On a module: the contractions that may be measured. A row has the key, a module, the candidates
+/// and the extra cost of each at the edge of a graph.
 inline constexpr llvm::StringLiteral kCandidates = "op.candidates";
 
 /// A ranked tensor of a supported element type whose dynamic sizes are named by `#op.dims`.

@@ -34,7 +34,7 @@ void setKernelChoice(mlir::Operation* op, KernelChoiceAttr choice);
 
 /// op.refusals: why external kernels did not get the op, for `explain`; empty: none was asked.
 llvm::StringRef refusalsOf(mlir::Operation* op);
-/// Behind those that the op has; none is written twice.
+/// Appends refusals to those that the op has, unless these contain them already.
 void addRefusals(mlir::Operation* op, llvm::StringRef refusals);
 
 /// op.layout: the memory layout of the op's result; null: the lowering decides.

@@ -432,7 +432,7 @@ int32_t load(int32_t number, const sl_device_code* code, void** kernel, char* re
   const Entered entered(device);
   Result result = entered.result;
   const RelaxedCapture relaxed(driver());
-  // older ones have no such instruction, and the kernel nothing in its place
+  // older devices have no such instruction, and a kernel for them does not wait
   constexpr int kFirstThatWaits = 9;
   Loaded loaded{
       device,

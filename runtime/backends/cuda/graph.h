@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// // A run of a program as one CUDA graph of kernels, copies and the work of
-// libraries: a chain, in the // order in which one stream would run them, or
-// the dependences that the run declares by `step`. // // The program's code
-// is executed on every run. The nodes of the first run become a graph; a
-// later // run is compared with it, node by node, and only what differs
-// (addresses, scalars, the grid) is // written into the graph. A graph that
-// is still running keeps the values of its launch, so no run // waits for
-// another. //
+// A run of a program as one CUDA graph of kernels, copies and the work of libraries: a chain, in
+// the order in which one stream would run them, or the dependences that the run declares by `step`.
+//
+// The program's code is executed in every run. The nodes of the first run become a graph; a later
+// run is compared with it, node by node, and only what differs (addresses, scalars, the grid) is
+// written into the graph. A graph that is still running keeps the values of its launch, so no run
+// waits for another.
 #ifndef STRAIGHTLINE_RUNTIME_BACKENDS_CUDA_GRAPH_H
 #define STRAIGHTLINE_RUNTIME_BACKENDS_CUDA_GRAPH_H
 
@@ -84,8 +83,8 @@ class LaunchGraph {
     size_t first;
     size_t count;
     bool enabled;                           ///< whether the graph runs it: it has blocks or bytes
-    size_t firstAfter = 0, countAfter = 0;  ///< in after_: the nodes that it comes behind
-    bool empty = false;  ///< the graph has nothing there that could be made to run
+    size_t firstAfter = 0, countAfter = 0;  ///< in after_: its predecessors
+    bool empty = false;  ///< an empty node of the graph, which cannot be made to run
     GraphNode handle = nullptr;
     /// not null: a library's work, its pointers and scalars are the values
     sl_thunk_fn entry = nullptr;
@@ -123,18 +122,19 @@ class LaunchGraph {
   std::vector<uint64_t> given_;          ///< of the node that is being compared
   size_t position_ = 0;                  ///< how many nodes this run has had
   using Places = std::vector<uint32_t>;  ///< numbers of nodes
-  Places after_;  ///< of all nodes what they come behind, one after the other
-  Places ahead_;  ///< what the next node comes behind, in order
-  /// of each step of this run that has ended, what comes behind it comes behind
+  Places after_;                         ///< the predecessors of all nodes, node by node
+  Places ahead_;                         ///< the predecessors of the next node, in order
+  /// for each step of this run that has ended: the predecessors of a node that follows it
   std::vector<Places> ends_;
-  int32_t current_ = -1;            ///< the step of this run; -1: it has said none
-  std::vector<GraphNode> handles_;  ///< of one node's ahead, while the driver reads them
+  int32_t current_ = -1;            ///< the step that the run is in; -1: it has begun none
+  std::vector<GraphNode> handles_;  ///< one node's predecessors, while the driver reads them
   Stream captures_ = nullptr;       ///< made when the first library is captured
   Graph graph_ = nullptr;
   GraphExec exec_ = nullptr;  ///< null: nodes_ is what this run has had so far
   /// the graph has edges that let a kernel start before the one before it has ended
   bool programmatic_ = false;
-  /// it may have none: a node that does nothing would not hold back the one behind it
+  /// it may have no such edges: after a node that does nothing, a kernel would not wait for the
+  /// nodes before that one
   bool plain_ = false;
 };
 

@@ -88,11 +88,11 @@ struct GroupChoice {
   int64_t rows, lanes, threads, unroll, rowThreads, vector;
 };
 
-/// m <= 16 rows, `n` results of all parts together, of so many `weights` each. Two blocks a
-/// processor where that is enough (one for many rows, which use what a thread has read again); a
-/// thread holds at most 16 pieces of 16 bytes of 4 rows of weights (more than that spills), and a
-/// row of A is made by the whole block where there are few, in runs of one length where that is
-/// possible.
+/// m <= 16 rows of A; `n` results of all parts together; `weights` a part. There are two blocks a
+/// processor where that is enough, or one for more than two rows, whose threads use each weight
+/// that they load several times. A thread holds at most 16 pieces of 16 bytes, of at most 4 rows of
+/// weights (more are spilled). One or two long rows of A are each computed by the whole block, with
+/// runs of one length for all threads where possible.
 inline GroupChoice groupChoice(int64_t m, int64_t n, int64_t k, int64_t bytes, int64_t weights,
                                int64_t inputs, int64_t processors) {
   constexpr int64_t kMostPieces = 16, kMostSums = 16, kMostAddresses = 4;
@@ -117,8 +117,8 @@ inline GroupChoice groupChoice(int64_t m, int64_t n, int64_t k, int64_t bytes, i
   return c;
 }
 
-/// What making m rows of k elements costs a block, before its products: the sums over a row are
-/// waited for, and each element is loaded and computed by one of its threads.
+/// Microseconds that a block takes to compute m rows of k elements before its products: it waits
+/// for the sums over a row, and one of its threads loads and computes each element.
 inline double rowsMicroseconds(int64_t m, int64_t k, int64_t inputs, int64_t stages) {
   constexpr double kStageUs = 0.3;
   constexpr double kElementsPerUs = 24e3;
@@ -126,9 +126,9 @@ inline double rowsMicroseconds(int64_t m, int64_t k, int64_t inputs, int64_t sta
   return kStageUs * double(stages) * rows + double(m * k * inputs) / kElementsPerUs;
 }
 
-/// A is written to shared memory before it is used. Weights that are asked for before the kernel
-/// ahead has ended hide what they take, at most half of what a launch costs; of more than two rows
-/// the sums take that back.
+/// A is written to shared memory before it is used. With `early` weights are loaded while the
+/// previous kernel still runs, which hides their time, but at most half of what a launch costs;
+/// with more than two rows the sums take that gain.
 inline double groupMicroseconds(int64_t m, int64_t n, int64_t k, int64_t bytes, int64_t weights,
                                 bool early) {
   constexpr double kHiddenUs = 1.0, kStagedUs = 0.3;

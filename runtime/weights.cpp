@@ -136,6 +136,7 @@ int32_t prepare(sl_weights* weights, const sl_executor* executor, sl_message* me
   // Prepare depends on no extent (checkDescription). The table exists because emitted text copies
   // every extent into a local.
   std::vector<int64_t> extents;
+  extents.reserve(static_cast<size_t>(desc.extent_count));
   for (int32_t i = 0; i < desc.extent_count; ++i) {
     extents.push_back(desc.extents[i].min);
   }

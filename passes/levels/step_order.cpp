@@ -9,7 +9,6 @@ namespace straightline {
 
 using mlir::LogicalResult;
 using mlir::Operation;
-using mlir::Value;
 
 namespace {
 

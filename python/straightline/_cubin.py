@@ -13,7 +13,7 @@ _FRAME_SIZE, _REGISTERS = 0x11, 0x2F
 
 
 class Resources(NamedTuple):
-    """Of one kernel."""
+    """What one kernel takes of a multiprocessor."""
 
     kernel: str
     registers: int  # of a thread
@@ -31,7 +31,7 @@ def is_cubin(image: bytes) -> bool:
 
 
 def resources_of(image: bytes) -> Iterator[Resources]:
-    """Of every kernel in a cubin."""
+    """Yields the resources of every kernel in a cubin."""
     if not is_cubin(image):
         raise ValueError(f"not a cubin: it begins with {image[:20]!r}")
     (table,) = struct.unpack_from("<Q", image, 40)

@@ -18,7 +18,7 @@ _PATIENCE_S = 30.0
 
 
 class _Threads:
-    """Those that may not be ended now."""
+    """The threads that may not be ended now."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()

@@ -35,7 +35,7 @@ _current: ContextVar[InternalOptions] = ContextVar("internal options", default=I
 
 
 def current() -> InternalOptions:
-    """What compilations that begin now are asked for."""
+    """Returns the internal options of compilations that begin now."""
     return _current.get()
 
 

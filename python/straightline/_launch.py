@@ -39,5 +39,5 @@ def chosen(launch: str | None, place: str, program: _call.ProgramCapsule) -> tup
 
 
 def facts(way: tuple[str | None, str]) -> dict[str, Any]:
-    """What `explain` says of it."""
+    """Returns the fields of `explain` for `way`, which `chosen` returned."""
     return {"launch": way[0], "launch_reason": way[1]}

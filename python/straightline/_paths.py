@@ -61,7 +61,7 @@ def chosen(argument: bool | None) -> tuple[bool, str]:
 
 
 def here(function: tuple[bool, str]) -> tuple[bool, str]:
-    """What `chosen` gave, or what a `with fast_path(...)` around the caller makes of it."""
+    """Returns `function`, which `chosen` gave, unless a `with fast_path(...)` around the caller overrides it."""
     override = _call.override_fast_path(None)
     _call.override_fast_path(override)
     return function if override is None else (override, f"fast_path({override}) around the call")

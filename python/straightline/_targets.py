@@ -138,7 +138,7 @@ def check_options(*, tune: bool, place: str, tensors: Iterable[Any]) -> None:
 
 
 def machine(number: int) -> str:
-    """What times on this CUDA device are of: its name, and the versions of the libraries, whose ways are numbers."""
+    """Returns what measured times depend on: the name of the CUDA device, and the versions of CUDA and cuDNN."""
     import torch
 
     return f"{torch.cuda.get_device_name(number)}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"

@@ -16,7 +16,7 @@ _WORTH_A_TEAM_US = 10.0
 
 
 def plan(threads: int | None) -> dict[str, int | float]:
-    """What the compiler is told: a team of a certain size, or one where the program is estimated to be worth it.
+    """Returns the compiler's options for a team of `threads`, or for a team only if the program is estimated to be worth one.
 
     Args:
         threads: The option, which is valid.

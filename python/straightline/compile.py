@@ -45,7 +45,7 @@ _INSTEAD_OF_A_COPY = (
 
 
 class _Methods:
-    """What a compiled function offers beside being called."""
+    """The methods and attributes of a compiled function."""
 
     __slots__ = ()
 
@@ -57,7 +57,7 @@ class _Methods:
 
     @property
     def examples(self) -> tuple[str, ...]:
-        """What each program was compiled for, in the order in which a call tries them."""
+        """The example inputs of each program, in words, in the order in which a call tries the programs."""
         return tuple(function._binding.example for function in self._all)
 
     def _texts(self, texts: Sequence[str]) -> str:
@@ -334,7 +334,7 @@ def _place(
 
 
 def _request(options: CompileOptions, place: str, number: int = 0) -> dict[str, Any]:
-    """What `_compiler.compile` is told."""
+    """Returns the options for `_compiler.compile`."""
     request = {**options.for_compiler(place), **_internal.current().for_compiler()}
     if place == "cpu":
         return {**request, **_threads.plan(options.threads)}
@@ -342,7 +342,7 @@ def _request(options: CompileOptions, place: str, number: int = 0) -> dict[str, 
 
 
 class _Where(NamedTuple):
-    """What capture is told about where ops run."""
+    """Where ops run, for capture."""
 
     target: str = ""
     allows_aten: bool = True
@@ -491,7 +491,7 @@ def _check_distinct(captures: Sequence[_Capture]) -> None:
 
 @dataclass(frozen=True)
 class _Binding:
-    """What makes a function of a program and a set of weights."""
+    """The part of a compiled function beside its program and weights: names, inputs, outputs and options."""
 
     #: The example's arguments in words.
     example: str
@@ -568,7 +568,7 @@ class _Binding:
 
 
 def _add_resources(statements: list[dict[str, Any]], images: Sequence[bytes]) -> None:
-    """What each kernel for a device takes of a processor, read from its machine code."""
+    """Adds to each row the registers, shared memory and stack of its kernel for a device, read from the machine code."""
     of = {found.kernel: found for image in images for found in _cubin.resources_of(image)}
     for row in statements:
         if taken := of.get(row["kernel"]):

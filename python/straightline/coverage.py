@@ -197,7 +197,7 @@ def _module(op: str, example: str, dtype: str) -> str:
 
 @dataclass(frozen=True)
 class Support:
-    """What became of an op with one element type on one target.
+    """Whether an op with one element type has a kernel on one target.
 
     Attributes:
         is_valid: The op is defined for this element type.

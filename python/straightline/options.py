@@ -88,7 +88,7 @@ class CompileOptions:
             object.__setattr__(self, "routes", MappingProxyType(dict(self.routes)))
 
     def for_compiler(self, place: str) -> dict[str, Any]:
-        """What `_compiler` is told for a program on `place`, which is "cpu" or "cuda:sm_NN"."""
+        """Returns the options for `_compiler`, for a program on `place`, which is "cpu" or "cuda:sm_NN"."""
         always = {name: getattr(self, name) for name in ("freeze", "concurrent_branches", "winograd", "cache", "cpu")}
         given = {"allow": self.allow, "routes": self.routes and dict(self.routes), "launch": self.launch}
         return {**always, "target": place} | {name: value for name, value in given.items() if value is not None}

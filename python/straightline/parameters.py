@@ -37,7 +37,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class DeclaredParameter:
-    """What a module that was written as text says of a parameter or state.
+    """A parameter or state as a module that was written as text declares it.
 
     Attributes:
         name: Its name.
@@ -157,7 +157,7 @@ def _dtype(tensor: Any) -> str:
 
 
 def _strides(tensor: Any) -> tuple[int, ...]:
-    """In elements."""
+    """Returns the strides of a tensor in elements."""
     if _is_torch(tensor):
         return tuple(tensor.stride())
     return tuple(stride // tensor.itemsize for stride in tensor.strides)

@@ -111,7 +111,7 @@ def _grouped_mm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 @converter("transformers.grouped_mm_fallback.default")
 def _grouped_mm_of_transformers(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
-    """What `transformers` has where torch lacks `_grouped_mm`, or has it for bfloat16 only."""
+    """Converts the op that `transformers` uses where torch lacks `_grouped_mm`, or has it for bfloat16 only."""
     return _grouped(ctx, a.input, a.weight, a.offs)
 
 

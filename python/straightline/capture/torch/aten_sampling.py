@@ -43,7 +43,7 @@ def _reflected(ctx: Importer, x: Tensor, size: int, align: bool) -> Tensor:
 
 
 def _coordinates(ctx: Importer, grid: Tensor, axis: int, size: int, padding: int, align: bool) -> Tensor:
-    """Where along one dim of the image each result lies, [n, results]."""
+    """Returns the position of each result along one dim of the image, [n, results]."""
     g = ctx.select(grid, 3, axis)
     g = ctx.reshape(g, (g.extents[0], g.extents[1] * g.extents[2]))
     up = _of(ctx, "add", g, 1.0)
@@ -93,7 +93,7 @@ def _grid_sampler(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 @converter("aten.cudnn_grid_sampler.default")
 def _cudnn_grid_sampler(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
-    """What torch makes of grid_sample on a device where cuDNN has it."""
+    """Converts the op that torch's grid_sample becomes on a device where cuDNN has a kernel for it."""
     return _sampled(ctx, a.self, a.grid, ctx.result_type(node), _BILINEAR, _ZEROS, True)
 
 

@@ -230,7 +230,7 @@ def _roll(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 
 def _seam(size: int | torch.SymInt, shift: int) -> int:
-    """Where the part that comes first begins: counted from the end where the size is dynamic, 0 for nowhere."""
+    """Returns the index at which the part that a roll puts first begins; negative: from the end, 0: nothing moves."""
     if isinstance(size, int):
         return -shift % size if size else 0
     least = size.node.shape_env.bound_sympy(size.node.expr).lower

@@ -99,7 +99,7 @@ class ValueGraph:
 
 @dataclass(eq=False)
 class Memory:
-    """What a tensor that is no view of another holds; `version` counts writes.
+    """The memory of a tensor that is no view of another; `version` counts writes.
 
     `name` is that of the placeholder or attribute that it comes from, empty for what the graph makes.
     """
@@ -592,7 +592,7 @@ class _Rewriter:
             changed.node, changed.version = value, memory.version
 
     def _results(self, node: Node) -> tuple[Any, ...]:
-        """What the source returns: views of memory that the caller sees overwritten as views of its last value."""
+        """Returns the results of the source; a view of overwritten memory of the caller becomes a view of its last value."""
         values = (self._mapped(item) for item in pytree.tree_leaves(node.args[0]))
         return tuple(
             self._read_from_whole(value)
@@ -603,7 +603,7 @@ class _Rewriter:
 
 
 def _wholes(view: View) -> Iterator[View]:
-    """What a view is of, what that is a view of, and so on."""
+    """Yields the tensor that a view is of, the tensor that this one is a view of, and so on."""
     while view.parent is not None:
         view = view.parent
         yield view

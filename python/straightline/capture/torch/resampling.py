@@ -68,7 +68,7 @@ def halving_weights(places: torch.Tensor, weights: torch.Tensor) -> torch.Tensor
 
 
 def whole_factor(places: torch.Tensor, size: int) -> int:
-    """How many times in succession `places` repeats each of `size` elements; 0 where it does not repeat all alike."""
+    """Returns how many times `places` repeats each of `size` elements in succession; 0 if not all equally often."""
     factor, rest = divmod(places.shape[0], size) if size else (0, 1)
     return factor if not rest and torch.equal(places, torch.arange(size, device="cpu").repeat_interleave(factor)) else 0
 

@@ -45,7 +45,7 @@ def same_sizes(x: Sequence[Any], y: Sequence[Any]) -> bool:
 def written_through(
     op: Op, rest: Sequence[Any], kwargs: Mapping[str, Any], whole: torch.Tensor, view: torch.Tensor
 ) -> Any:
-    """How `whole` takes over what was written to `view`, which is op(whole, *rest, **kwargs).
+    """Returns how a value written to `view`, which is op(whole, *rest, **kwargs), gets into `whole`.
 
     Args:
         op: makes the view.

@@ -319,7 +319,7 @@ def _torch_for(model: object) -> Any:
 def _place(
     model: Any, examples: list[tuple[Sequence[Any], Mapping[str, Any]]], options: CompileOptions
 ) -> tuple[str, int]:
-    """Where the program runs, "cpu" or "cuda:sm_NN", and the number of the device. Refuses options that mean nothing there."""
+    """Returns where the program runs, "cpu" or "cuda:sm_NN", and the device's number; refuses options without a meaning there."""
     import torch
 
     is_exported = isinstance(model, torch.export.ExportedProgram)

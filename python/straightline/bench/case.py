@@ -162,7 +162,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Collection:
-    """What a folder declares.
+    """The cases and contenders that the files of a folder declare.
 
     Attributes:
         folder: Where the files are.

@@ -57,7 +57,7 @@ def paired_interval(record: Record, other: Record | None) -> tuple[float, float]
 
 @dataclass(frozen=True)
 class BarResult:
-    """What became of a bar.
+    """The outcome of a bar for one row.
 
     Attributes:
         allowed_us: The time to reach; None when what it is set against has none. In the unit of the bar's metric.

@@ -69,7 +69,7 @@ class Call:
 
 @dataclass
 class Prepared:
-    """What came of preparing.
+    """The result of preparing a contender: calls by row, and what preparing took.
 
     Attributes:
         calls: Rows by name.
@@ -215,7 +215,7 @@ def seconds_per_call(loop: Callable[[int], float], at_least_s: float = 0.002, sa
 
 
 def calls_for(loop: Callable[[int], float], seconds: float) -> int:
-    """How many calls take about so long; makes some."""
+    """Returns how many calls take about `seconds`, estimated by making some."""
     calls = 1
     while True:
         elapsed = loop(calls)

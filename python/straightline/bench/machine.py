@@ -52,7 +52,7 @@ def _gpu() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of the packages that contenders run on; those that are not installed are missing."""
+    """Returns the versions of the installed packages that contenders run on."""
     found = {}
     for name in _PACKAGES:
         try:
@@ -130,7 +130,7 @@ def quietest_core() -> int:
 
 
 def warnings_before() -> list[str]:
-    """What speaks against measuring now."""
+    """Returns reasons against measuring now: other load on the machine."""
     found = []
     load = os.getloadavg()[0]
     if load > _LOAD_LIMIT:
@@ -142,7 +142,7 @@ def warnings_before() -> list[str]:
 
 
 class OthersMeter:
-    """How much processor time others took: of the whole machine's, what was not ours, in cores."""
+    """Measures, in cores, the processor time that other processes take: that of the whole machine less ours."""
 
     def __init__(self, own: Iterable[int]) -> None:
         self._own = tuple(own)

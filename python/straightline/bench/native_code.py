@@ -48,7 +48,7 @@ def shared_library(
 
 
 def _includes() -> list[Path]:
-    """Where "straightline/abi/..." is: in an installed package, or in a build tree, which the package lies in."""
+    """Returns the include folders with "straightline/abi/...": of an installed package, or of the build tree around it."""
     package = Path(straightline.__file__).parent
     return [
         path for path in (package / "include", package.parents[1] / "include") if (path / "straightline/abi").is_dir()

@@ -119,7 +119,7 @@ class ReferenceFailed(Exception):
 
 
 def environment(folder: Path, device: str = "cpu") -> dict[str, str]:
-    """What every worker starts with: torch's caches in the temporary folder, and for a CPU the counter of allocations."""
+    """Returns every worker's environment variables: torch's caches in `folder`, and for a CPU the counter of allocations."""
     variables = {
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "TRITON_CACHE_DIR": str(folder / "triton"),
@@ -248,7 +248,7 @@ class Session:
         )  # fmt: skip
 
     def _results(self, client: WorkerClient, row: str, folder: Path) -> list[Any] | str:
-        """What a row answers, or why it does not."""
+        """Returns the results of a row, or the reason why it has none."""
         file = folder / f"{row}.npz"
         done = client.ask(self._settings.limit_s, "check", row=row, file=str(file))
         return answers.load(file) if done["ok"] else done["reason"]

@@ -9,7 +9,7 @@ from straightline._cubin import Resources, is_cubin, resources_of
 
 
 def resources_in(cache: Path) -> list[Resources]:
-    """Of every kernel for a device in a folder of the disk cache."""
+    """Returns the resources of every kernel for a device in a folder of the disk cache."""
     found: list[Resources] = []
     for path in sorted(path for path in cache.rglob("*") if path.is_file()):
         data = path.read_bytes()

@@ -227,7 +227,7 @@ def torch_errors(
 
 @torch.no_grad()
 def moved_errors(eager: Callable[..., Any], given: Any, draws: int = _DRAWS) -> list[float]:
-    """How far each leaf of `(result, given)` moves with inputs and parameters moved by an ulp, where no float64 reference is."""
+    """Returns how far each leaf of `(result, given)` moves if inputs and parameters move by an ulp, for lack of a reference."""
     unmoved = _run(eager, given)
     largest: list[float] = []
     for _ in range(draws):

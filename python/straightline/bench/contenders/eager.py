@@ -39,7 +39,7 @@ def channels_last(x: Any) -> Any:
 
 
 def dispatched_kernels(model: Any, inputs: tuple[Any, ...]) -> int:
-    """How many ops a call sends through the dispatcher that are no views."""
+    """Returns the number of ops, views apart, that a call sends through the dispatcher."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Counter(TorchDispatchMode):

@@ -14,7 +14,7 @@ from straightline.bench.contenders.eager import channels_last
 
 
 class TorchCompile(Contender):
-    """In several ways; the fastest counts.
+    """torch.compile in several ways, of which the fastest counts.
 
     With Inductor's Python wrapper and with its C++ one, and where the model has attention layers of torch also with those taken
     apart, so that Inductor sees what is in them.

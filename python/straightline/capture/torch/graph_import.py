@@ -552,7 +552,7 @@ def _unused(name: str, results: Sequence[Result]) -> str:
 
 
 def _device_of(node: Any) -> Any:
-    """Where a node's tensor is; None: it has none."""
+    """Returns the device of a node's tensor; None if it has none."""
     return getattr(node.meta.get("val"), "device", None)
 
 

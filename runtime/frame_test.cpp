@@ -142,6 +142,7 @@ TEST(Frame, HasOneOwnerAtATime) {
   ASSERT_EQ(SL_OK, sl_queue_team(1, &queue, nullptr));
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int64_t t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       Call call(program, weights, queue);

@@ -268,7 +268,7 @@ TEST_F(Launch, OrderOfAQueue) {
   EXPECT_EQ(0u, sl_queue_order(stream(0))) << "it has none";
   EXPECT_EQ(0, sl_queue_captured(team));
   EXPECT_EQ(0, sl_queue_captured(stream(7)));
-  notes().captured = 1;
+  notes().captured = true;
   EXPECT_EQ(0u, sl_queue_order(stream(7))) << "what is captured runs whenever its graph does";
   EXPECT_EQ(1, sl_queue_captured(stream(7)));
   EXPECT_EQ(0, sl_queue_captured(team));

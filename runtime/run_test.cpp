@@ -196,6 +196,7 @@ TEST(Run, SteadyStateMakesNoHeapAllocation) {
 TEST(Run, EightThreadsAtOnceGetTheirOwnAnswers) {
   DoubleProgram p(2);  // one shared team: the others run alone
   std::vector<std::thread> threads;
+  threads.reserve(8);
   std::atomic<int> wrong{0};
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {

@@ -450,7 +450,7 @@ Failure Compilation::createProgram(int32_t device, std::unique_ptr<LoadedCode> c
       images_.emplace_back(image);
     }
   }
-  code.release();  // owned by the program from now on
+  [[maybe_unused]] const LoadedCode* ofProgram = code.release();  // owned by it from now on
   return Failure::none();
 }
 

@@ -202,6 +202,7 @@ TEST_F(CompileProgramTest, TargetThatCannotRunHere) {
 
 TEST_F(CompileProgramTest, ManyThreadsCompileAtOnce) {
   std::vector<std::thread> threads;
+  threads.reserve(8);
   std::vector<std::string> failures(8);
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {

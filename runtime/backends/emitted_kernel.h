@@ -35,6 +35,8 @@ struct EmittedKernel {
   decltype(sl_kernel_desc::border) border = nullptr;
   const char* group_op = nullptr;
 
+  /// Implicit: a description is written `constinit const sl_kernel_desc k = EmittedKernel{..}`.
+  // NOLINTNEXTLINE(google-explicit-constructor)
   constexpr operator sl_kernel_desc() const {
     return {
         .size = sizeof(sl_kernel_desc),

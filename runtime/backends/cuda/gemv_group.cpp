@@ -43,9 +43,10 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     }
   }
   const int64_t m = attribute(p, "m", 1), k = attribute(p, "k", 1);
-  if (m * k * bytesOf(p) > kMostBytes) {
+  const int64_t bytesOfA = m * k * bytesOf(p);
+  if (bytesOfA > kMostBytes) {
     return refuse(reason, bytes, "%lld bytes of A, needs at most %lld",
-                  static_cast<long long>(m * k * bytesOf(p)), static_cast<long long>(kMostBytes));
+                  static_cast<long long>(bytesOfA), static_cast<long long>(kMostBytes));
   }
   const int64_t inputs = attribute(p, "row_inputs", 1), stages = attribute(p, "stages", 0);
   if (stages > 0 || inputs > 1) {

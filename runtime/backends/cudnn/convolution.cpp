@@ -303,8 +303,8 @@ int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void*
                 "(cuda.convolution takes any)");
   }
   const std::lock_guard<std::mutex> lock(plan->mutex);
-  return enqueue(ctx, chosen->engine, &chosen->pack, std::span(kIds, addresses.size()),
-                 std::move(addresses), workspace);
+  const std::span<const int64_t> ids(kIds, addresses.size());
+  return enqueue(ctx, chosen->engine, &chosen->pack, ids, std::move(addresses), workspace);
 }
 
 void destroy(void* handle) { delete static_cast<Plan*>(handle); }

@@ -195,6 +195,7 @@ TEST_P(OnednnInnerProductNumbers, MatchFloat64) {
   std::vector<std::thread> threads;
   std::atomic<int> failures{0};
   std::vector<std::vector<float>> results(4, std::vector<float>(static_cast<size_t>(m * c.n), NAN));
+  threads.reserve(results.size());
   for (auto& y : results) {
     threads.emplace_back([&] {
       sl_ctx own{};

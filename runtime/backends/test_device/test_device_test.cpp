@@ -391,6 +391,7 @@ TEST_F(TestDevice, ThreadsOnQueuesOfTheirOwnNeverMeetInAFrame) {
   constexpr int kThreads = 4, kCalls = 200;
   std::vector<std::vector<float>> x(kThreads, std::vector<float>(4 * kCalls)), y = x;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   std::atomic<int> failed{0};
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `grouped_matmul` (a mixture of experts): C[M,N] = epilogue(A * B[g]), where each row of A
-// belongs to one group, with a matrix B[g] of its own. Rows of a group follow each other: `ends[g]`
-// is the first row behind group g, a number that is read by the kernel. An end outside of [0, m] is
-// taken as the nearest one inside. Rows behind the last group are the epilogue of zeros.
+// Family `grouped_matmul`, products whose groups end where data says. `ends[g]`, read by the
+// kernel, is the first row (or term) behind group g; a negative one counts from the back, one
+// outside of the operand is taken as the nearest one inside, and a group that ends before it begins
+// is empty.
+//
+// - cGroup == 0, groups of rows (a mixture of experts): C[M,N] = epilogue(A * B[g]), where each row
+//   of A belongs to one group, with a matrix B[g] of its own. Rows behind the last group are the
+//   epilogue of zeros.
+// - else groups of terms (the gradients of a mixture's weights): C[g][M,N] = epilogue(A[:, own] *
+//   B[own, :]), with A [M,K], B [K,N], and the terms of K that belong to group g. An empty group is
+//   the epilogue of zeros.
 //
 //   sl::grouped_matmul<GroupedMatmulTune{..}>(ctx, team, shape, epilogue, a, b, ends, outputs..,
 //   workspace)
@@ -49,34 +56,45 @@ struct GroupedMatmulShape {
   int64_t bGroup = 0, bRow = 0, bCol = 0;
   int64_t cRow = 0;
   int64_t endStride = 0;
+  int64_t cGroup = 0;  ///< from the result of a group of terms to the next; 0: groups of rows
 };
 
-struct RowsOfGroup {
-  int64_t first, count;
+/// C [rows, N] at `c` is A [rows, terms] at `a` times B [terms, N] at `b`, offsets in elements.
+struct GroupProduct {
+  int64_t rows, terms;
+  int64_t a, b, c;
 };
 
-/// Group `s.groups` has the rows behind the last one.
+/// The product of a group. Group `s.groups` has the rows behind the last one, if groups are of
+/// rows; else it has no rows.
 template <class I>
-SL_INLINE RowsOfGroup rowsOfGroup(const GroupedMatmulShape& s, const I* ends, int64_t group) {
+SL_INLINE GroupProduct productOfGroup(const GroupedMatmulShape& s, const I* ends, int64_t group) {
+  const bool ofTerms = s.cGroup != 0;
+  const int64_t size = ofTerms ? s.k : s.m;
   const auto end = [&](int64_t g) {
-    const int64_t row = g < 0 ? 0 : g == s.groups ? s.m : int64_t(ends[g * s.endStride]);
-    return row < 0 ? 0 : minOf(row, s.m);
+    const int64_t at = g < 0 ? 0 : g == s.groups ? size : int64_t(ends[g * s.endStride]);
+    return minOf(at < -size ? 0 : at < 0 ? at + size : at, size);
   };
+  const bool isRest = group == s.groups;
   const int64_t first = end(group - 1);
   const int64_t last = end(group);
-  return {first, last < first ? 0 : last - first};
+  const int64_t count = last < first ? 0 : last - first;
+  if (ofTerms) {
+    return {isRest ? 0 : s.m, count, first * s.aCol, first * s.bRow, group * s.cGroup};
+  }
+  return {count, isRest ? 0 : s.k, first * s.aRow, isRest ? 0 : group * s.bGroup, first * s.cRow};
 }
 
 #if defined(__CUDACC__)
 
 namespace grouped_matmul_detail {
 
-/// A tile of the result: rows [row, ..) of those of its group, columns [column, ..).
+/// A tile of the result of a group: rows [row, ..), columns [column, ..).
 template <class Shape>
 struct Tile {
   const Shape& s;
-  int64_t group = -1;  ///< -1: there is no such tile
-  RowsOfGroup rows{0, 0};
+  bool exists = false;
+  GroupProduct product{0, 0, 0, 0, 0};
   int64_t row = 0, column = 0;
 
   /// Of block blockIdx.x. All threads of the block find the same.
@@ -90,8 +108,9 @@ struct Tile {
     int before = 0;  // tiles of the groups before `first`
     SL_NO_UNROLL
     for (int64_t first = 0; first <= s.groups; first += 32) {
-      const bool exists = first + lane <= s.groups;
-      const int own = exists ? int(ceilDiv(rowsOfGroup(s, ends, first + lane).count, tileRows)) : 0;
+      const int64_t rows =
+          first + lane <= s.groups ? productOfGroup(s, ends, first + lane).rows : 0;
+      const int own = int(ceilDiv(rows, tileRows));
       int upTo = own;
       SL_UNROLL
       for (int distance = 1; distance < 32; distance *= 2) {
@@ -104,8 +123,8 @@ struct Tile {
         passed += __shfl_xor_sync(kAll, passed, distance);
       }
       if (passed < 32) {
-        group = first + passed;
-        rows = rowsOfGroup(s, ends, group);
+        exists = true;
+        product = productOfGroup(s, ends, first + passed);
         row = int64_t(wanted - before - __shfl_sync(kAll, upTo - own, passed)) * tileRows;
         return;
       }
@@ -116,14 +135,14 @@ struct Tile {
   template <int N, class Sum, class Epilogue, class Ops>
   SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const Sum* sums, int i,
                                int j) const {
-    if (row + i >= rows.count || column + j >= s.n) {
+    if (row + i >= product.rows || column + j >= s.n) {
       return;
     }
     const int count = int(minOf(N, s.n - column - j));
     const int64_t steps[kMaxEpilogueOperands] = {};
     EpilogueRun<N, Ops> run;
     run.load(ops, RowOffsets{}, steps, column + j, count);  // there are no operands
-    run.finish(epilogue, ops, sums, (rows.first + row + i) * s.cRow + column + j, count);
+    run.finish(epilogue, ops, sums, product.c + (row + i) * s.cRow + column + j, count);
   }
 };
 
@@ -140,16 +159,15 @@ SL_INLINE void grouped_matmul(GroupedMatmulShape s, Epilogue epilogue, const T* 
                              .tf32 = Tune.tf32};
   const auto ops = epilogueOperands(pointers...);
   const grouped_matmul_detail::Tile<GroupedMatmulShape> tile(s, ends, Tune.rows, Tune.columns);
-  if (tile.group < 0) {
+  if (!tile.exists) {
     return;
   }
-  const bool isRest = tile.group == s.groups;
-  const int64_t depth = isRest ? 0 : s.k;
-  const matmul_detail::Source<T> rows(a + (tile.rows.first + tile.row) * s.aRow, s.aRow, s.aCol,
-                                      tile.rows.count - tile.row, depth);
-  const matmul_detail::Source<T> columns(
-      b + (isRest ? 0 : tile.group * s.bGroup) + tile.column * s.bCol, s.bCol, s.bRow,
-      s.n - tile.column, depth);
+  const GroupProduct& own = tile.product;
+  const int64_t depth = own.terms;
+  const matmul_detail::Source<T> rows(a + own.a + tile.row * s.aRow, s.aRow, s.aCol,
+                                      own.rows - tile.row, depth);
+  const matmul_detail::Source<T> columns(b + own.b + tile.column * s.bCol, s.bCol, s.bRow,
+                                         s.n - tile.column, depth);
   if constexpr (matmul_detail::kByWarps<kTile>) {
     matmul_detail::byWarps<kTile, T>(tile, rows, columns, depth, epilogue, ops);
   } else {
@@ -304,28 +322,28 @@ SL_INLINE void groupedMatmulWith(sl_team team, const GroupedMatmulShape& s,
   const bool byPanels = panels >= team.size;
   const Range ownPanels = byPanels ? split(panels, team, 1) : Range{0, panels};
   for (int64_t group = 0; group <= s.groups; ++group) {
-    const RowsOfGroup own = rowsOfGroup(s, ends, group);
-    const int64_t depth = group == s.groups ? 0 : s.k;
-    const T* first = a + own.first * s.aRow;
-    const T* matrix = b + (group == s.groups ? 0 : group * s.bGroup);
-    GroupRows<S> source{nullptr, 0, s.aRow, own.first * s.cRow, s.cRow};
+    const GroupProduct own = productOfGroup(s, ends, group);
+    const int64_t depth = own.terms;
+    const T* first = a + own.a;
+    const T* matrix = b + own.b;
+    GroupRows<S> source{nullptr, 0, s.aRow, own.c, s.cRow};
     if constexpr (kWidens) {
       source.a = wide;
       source.aRow = depth;
     } else {
       source.a = first;
     }
-    if (own.count > 0 && own.count <= kFewRows && s.bRow == 1 && s.aCol == 1 && depth > 0) {
+    if (own.rows > 0 && own.rows <= kFewRows && s.bRow == 1 && s.aCol == 1 && depth > 0) {
       const Range columns = split(s.n, team, kNativeLanes<S>);
       if constexpr (kWidens) {
         if (columns.begin < columns.end) {
-          widenRows(first, s.aRow, s.aCol, own.count, depth, wide);
+          widenRows(first, s.aRow, s.aCol, own.rows, depth, wide);
         }
       }
-      multiplyFewRows(source, own.count, matrix, s.bCol, depth, columns, epilogue, ops);
+      multiplyFewRows(source, own.rows, matrix, s.bCol, depth, columns, epilogue, ops);
       continue;
     }
-    const RowBlocks rows(own.count, Tune.mr);
+    const RowBlocks rows(own.rows, Tune.mr);
     const Range blocks = byPanels ? Range{0, rows.blocks} : split(rows.blocks, team, 1);
     int64_t widened = -1;  // the block of rows that `wide` begins with
     for (int64_t p = ownPanels.begin; p < ownPanels.end && blocks.begin < blocks.end; ++p) {

@@ -96,21 +96,24 @@ llvm::LogicalResult MatmulOp::verify() {
 llvm::LogicalResult GroupedMatmulOp::verify() {
   ExtentSpace space;
   const Extents a = space.of(getA()), b = space.of(getB()), ends = space.of(getEnds());
-  if (a.size() != 2 || b.size() != 3 || ends.size() != 1) {
+  if (a.size() != 2 || (b.size() != 2 && b.size() != 3) || ends.size() != 1) {
     return opError(*this) << "a has rank " << a.size() << ", b " << b.size() << " and ends "
-                          << ends.size() << " but 2, 3 and 1 are needed (grouped_matmul_c1)";
+                          << ends.size() << " but 2, 2 or 3, and 1 are needed (grouped_matmul_c1)";
   }
-  if (!space.equal(a[1], b[1])) {
+  const bool ofRows = b.size() == 3;
+  const mlir::AffineExpr terms = b[b.size() - 2], columns = b.back();
+  if (!space.equal(a[1], terms)) {
     return opError(*this) << "a has k = " << space.print(a[1])
-                          << " but b has k = " << space.print(b[1]) << " (grouped_matmul_c2)";
+                          << " but b has k = " << space.print(terms) << " (grouped_matmul_c2)";
   }
   const mlir::Type element = getA().getType().getElementType();
-  if (failed(verifyExtents(*this, space, "ends", ends, b[0], "grouped_matmul_c3")) ||
+  if ((ofRows && failed(verifyExtents(*this, space, "ends", ends, b[0], "grouped_matmul_c3"))) ||
       failed(verifyElements(*this, getB(), "b", element, "grouped_matmul_c5")) ||
       failed(verifyElements(*this, getResult(), "the result", element, "grouped_matmul_c5"))) {
     return failure();
   }
-  return verifyExtents(*this, space, "the result", space.of(getResult()), {a[0], b[2]},
+  const Extents wanted = ofRows ? Extents{a[0], columns} : Extents{ends[0], a[0], columns};
+  return verifyExtents(*this, space, "the result", space.of(getResult()), wanted,
                        "grouped_matmul_c4");
 }
 

@@ -34,15 +34,19 @@ def Op_MatmulOp : Op_PlainOp<"matmul", [Op_Contraction]> {
   let hasVerifier = 1;
 }
 def Op_GroupedMatmulOp : Op_PureOp<"grouped_matmul"> {
-  let summary = "rows of a [m, k] times the matrix of their group; b [g, k, n], ends [g]";
+  let summary = "rows of a [m, k] times the matrix of their group (b [g, k, n], ends [g]), or sums of groups of terms (b [k, n])";
   let description = [{
-    Rows ends[i - 1] to ends[i] (from 0 on for the first group) are multiplied by b[i]; an end outside of [0, m] is taken as the
-    nearest one inside. Rows behind the last group are 0.
+    With b [g, k, n] rows ends[i - 1] to ends[i] (from 0 on for the first group) are multiplied by b[i]. Rows behind the last group are 0.
 
-    - (grouped_matmul_c1) a has rank 2, b rank 3 and ends rank 1
+    With b [k, n] result i is a[:, ends[i - 1]:ends[i]] times b[ends[i - 1]:ends[i], :]: 0 if the group is empty.
+
+    A negative end counts from the back, an end outside of the operand is taken as the nearest one inside, and a group that ends before it
+    begins is empty.
+
+    - (grouped_matmul_c1) a has rank 2, b rank 2 or 3 and ends rank 1
     - (grouped_matmul_c2) a's k is b's k
-    - (grouped_matmul_c3) ends has extent g
-    - (grouped_matmul_c4) the result is [m, n]
+    - (grouped_matmul_c3) ends has extent g, if b has rank 3
+    - (grouped_matmul_c4) the result is [m, n], or [g, m, n] if b has rank 2
     - (grouped_matmul_c5) a, b and the result have equal element types
   }];
   let arguments = (ins Op_FloatTensor:$a, Op_FloatTensor:$b, Op_IndexTensor:$ends);

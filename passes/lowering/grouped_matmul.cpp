@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// grouped_matmul: rows of several groups, each group with a matrix of its own.
+// grouped_matmul: rows of several groups, each group with a matrix of its own; or a result for each
+// of several groups of terms.
 #include "passes/contraction_problem.h"
 #include "passes/lowering/context.h"
 #include "passes/lowering/loops.h"
@@ -13,6 +14,9 @@ using mlir::Value;
 
 namespace {
 
+/// Whether groups are of terms of the sums, not of rows.
+bool isOfTerms(op::GroupedMatmulOp product) { return product.getB().getType().getRank() == 2; }
+
 Problem problemOf(op::GroupedMatmulOp product, llvm::ArrayRef<Value> buffers,
                   LoweringContext& context) {
   Problem problem("grouped_matmul", context.target());
@@ -23,14 +27,18 @@ Problem problemOf(op::GroupedMatmulOp product, llvm::ArrayRef<Value> buffers,
   }
   problem.setInputs(3);
   const Exprs a = context.extentsOf(product.getA()), b = context.extentsOf(product.getB());
-  const std::optional<int64_t> m = symbolic::constantValue(a[0]);
-  const std::optional<int64_t> groups = symbolic::constantValue(b[0]);
-  // Costs and tiles are those of the mean number of rows.
-  problem.addAttribute("batch", groups.value_or(SL_DYNAMIC));
-  problem.addAttribute(
-      "m", m && groups ? llvm::divideCeil(*m, std::max<int64_t>(*groups, 1)) : SL_DYNAMIC);
-  problem.addAttribute("k", staticOrDynamic(b[1]));
-  problem.addAttribute("n", staticOrDynamic(b[2]));
+  const int64_t groups = staticOrDynamic(context.extentsOf(product.getEnds())[0]);
+  // Costs and tiles are those of the mean number of rows or terms.
+  const auto mean = [&](mlir::AffineExpr size) {
+    const std::optional<int64_t> all = symbolic::constantValue(size);
+    return all && groups != SL_DYNAMIC
+               ? int64_t(llvm::divideCeil(*all, std::max<int64_t>(groups, 1)))
+               : SL_DYNAMIC;
+  };
+  problem.addAttribute("batch", groups);
+  problem.addAttribute("m", isOfTerms(product) ? staticOrDynamic(a[0]) : mean(a[0]));
+  problem.addAttribute("k", isOfTerms(product) ? mean(a[1]) : staticOrDynamic(a[1]));
+  problem.addAttribute("n", staticOrDynamic(b.back()));
   addTf32(problem, context.module(), "matmul");
   return problem;
 }
@@ -52,12 +60,16 @@ LogicalResult lowerGroupedMatmul(op::GroupedMatmulOp product, LoweringContext& c
     emitNoKernel(product, choice, {});
     return failure();
   }
-  const Exprs matrix = context.extentsOf(product.getB());
+  const Exprs aExtents = context.extentsOf(product.getA());
+  const mlir::AffineExpr groups = context.extentsOf(product.getEnds())[0];
+  const bool ofTerms = isOfTerms(product);
   const Exprs aStrides = context.stridesOf(typeOf(a)), bStrides = context.stridesOf(typeOf(b));
+  const Exprs strides = context.stridesOf(typeOf(to));
   KernelSpec spec;
   spec.family = choice.kernel->family;
   spec.op = "grouped_matmul";
-  spec.name = spec.op + sizeName({matrix[0], extents[0], matrix[2], matrix[1]});
+  spec.name = spec.op + (ofTerms ? "_terms" : "") +
+              sizeName({groups, aExtents[0], extents.back(), aExtents[1]});
   spec.why = choice.why;
   spec.costUs = choice.costUs;
   spec.ownCost = true;
@@ -65,17 +77,22 @@ LogicalResult lowerGroupedMatmul(op::GroupedMatmulOp product, LoweringContext& c
   auto put = [&](llvm::StringRef key, mlir::AffineExpr value) {
     spec.shape.push_back(context.named(key, context.number(value)));
   };
-  put("groups", matrix[0]);
-  put("m", extents[0]);
-  put("n", matrix[2]);
-  put("k", matrix[1]);
+  put("groups", groups);
+  put("m", aExtents[0]);
+  put("n", extents.back());
+  put("k", aExtents[1]);
   put("aRow", aStrides[0]);
   put("aCol", aStrides[1]);
-  put("bGroup", bStrides[0]);
-  put("bRow", bStrides[1]);
-  put("bCol", bStrides[2]);
-  put("cRow", context.stridesOf(typeOf(to))[0]);
+  if (!ofTerms) {
+    put("bGroup", bStrides[0]);
+  }
+  put("bRow", bStrides[bStrides.size() - 2]);
+  put("bCol", bStrides.back());
+  put("cRow", strides[strides.size() - 2]);
   put("endStride", context.stridesOf(typeOf(ends))[0]);
+  if (ofTerms) {
+    put("cGroup", strides[0]);
+  }
   spec.inputs = {a, b, ends};
   spec.outputs = {to};
   spec.bodies.push_back(roundedSums(loc, element));

@@ -111,7 +111,10 @@ _OTHERS: dict[str, tuple[str, ...]] = {
         "%a, %W : (tensor<4x8xT>, tensor<3x8xT>) -> tensor<4x3xi32>",
     ),
     "matmul": ("%a, %b : (tensor<2x4x8xT>, tensor<2x8x5xT>) -> tensor<2x4x5xT>",),
-    "grouped_matmul": ("%a, %b, %c : (tensor<9x8xT>, tensor<3x8x5xT>, tensor<3xi32>) -> tensor<9x5xT>",),
+    "grouped_matmul": (
+        "%a, %b, %c : (tensor<9x8xT>, tensor<3x8x5xT>, tensor<3xi32>) -> tensor<9x5xT>",
+        "%a, %b, %c : (tensor<9x8xT>, tensor<8x5xT>, tensor<3xi32>) -> tensor<3x9x5xT>",
+    ),
     "scaled_dot_product_attention": (
         "%a, %b, %c {is_causal = true} : "
         "(tensor<2x4x5x8xT>, tensor<2x4x7x8xT>, tensor<2x4x7x8xT>) -> tensor<2x4x5x8xT>",

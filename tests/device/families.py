@@ -74,6 +74,11 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
             _Of(lambda s, x, w, ends: grouped(x, w.transpose(1, 2), ends)),
             (_r(75, 36), _r(5, 68, 36), torch.tensor([20, 20, 53, 54, 71])),
         ),
+        "groups of terms": (
+            # torch exports it for bfloat16 only: sums that this type has
+            _Of(lambda s, x, y, ends: torch._grouped_mm(x.bfloat16(), y.bfloat16(), offs=ends.int())),
+            (torch.randint(-1, 2, (40, 72)).float(), torch.randint(-1, 2, (72, 48)).float(), torch.tensor([20, 20, 53, 72])),
+        ),
         "attention": (_Of(lambda s, q, k, v, m: attend(q, k, v, m)), (_r(1, 2, 5, 40), _r(1, 2, 77, 40), _r(1, 2, 77, 40), keep)),
         "attention of a token": (
             _Of(lambda s, q, k, v: attend(q, k, v, enable_gqa=True)), (_r(1, 4, 1, 64), _r(1, 2, 300, 64), _r(1, 2, 300, 64)),

@@ -368,7 +368,14 @@ def _linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = N
 
 
 def _grouped_matmul(a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    y, first = a.new_zeros(a.shape[0], b.shape[2]), 0
+    first = 0
+    if b.ndim == 2:  # slices count negative ends from the back, as the op does
+        parts = []
+        for end in ends.tolist():
+            parts.append(a[:, first:end] @ b[first:end])
+            first = end
+        return torch.stack(parts)
+    y = a.new_zeros(a.shape[0], b.shape[2])
     for matrix, end in zip(b, ends.tolist(), strict=True):
         y[first:end] = a[first:end] @ matrix
         first = end

@@ -42,12 +42,14 @@ void scheduleMatmul(kernel::FuncOp function, const CudaArchitecture& device) {
   setGrid(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
 }
 
-/// The most tiles that the groups can have: each group has at most one tile that is not full, and
-/// so have the rows after the last group.
+/// The most tiles that groups of rows can have: each group has at most one tile that is not full,
+/// and so have the rows after the last group. Groups of terms have results of equal sizes.
 void scheduleGroupedMatmul(kernel::FuncOp function, const CudaArchitecture&) {
   const int64_t rows = tuneOf(function, "rows");
   const int64_t groups = *shapeOf(function, "groups").known();
-  const Size tiles = shapeOf(function, "m").plus(groups * (rows - 1)).dividedUp(rows);
+  const bool ofTerms = bool(function.getSchedule().getShapeValue("cGroup"));
+  const Size tiles = ofTerms ? shapeOf(function, "m").dividedUp(rows).times(groups)
+                             : shapeOf(function, "m").plus(groups * (rows - 1)).dividedUp(rows);
   setGrid(function, {}, tiles.times(shapeOf(function, "n").dividedUp(tuneOf(function, "columns"))),
           tuneOf(function, "threads"));
 }

@@ -66,7 +66,7 @@ constexpr sl_tunable kTunables[] = {{"mr", 4, 1, 64},           {"nr", 4, 1, 64}
                                     {"threads", 128, 32, 1024}, {"splits", 1, 1, kMostSplits},
                                     {"tf32", 0, 0, 1}};
 
-// ---- rows of several groups ("batch" of them), each of about "m" rows
+// ---- several groups ("batch" of them), each of about "m" rows or "k" terms
 
 /// As many tiles as the groups have of themselves, each summed by one block: nobody knows before
 /// the launch which tiles there are.
@@ -104,7 +104,8 @@ extern constinit const sl_kernel_desc groupedMatmulKernel = sl::EmittedKernel{
     .backend = "cuda",
     .op = "grouped_matmul",
     .family = "grouped_matmul",
-    .summary = "rows of each group times its matrix, by tiles whose group is found on the device",
+    .summary =
+        "rows of each group times its matrix, or sums of its terms; groups found on the device",
     .accepts = acceptsGroups,
     .cost = cost,
     .tunables = kGroupedTunables,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// native.grouped_matmul: products of the rows of several groups, each with a matrix of its own.
+// native.grouped_matmul: products of the rows of several groups, each with a matrix of its own, and
+// of several groups of terms.
 #include "backends/native/native.h"
 #include "backends/native/problem.h"
 
@@ -10,6 +11,9 @@ constexpr int64_t kSumBytes = 4;
 constexpr int64_t kFewRows = 8;  // as in codegen/kernels/grouped_matmul.h
 
 bool isNarrow(const sl_problem* p) { return operandOf(p, 0).dtype.bits == 16; }
+
+/// Terms of all groups, if groups are of terms.
+int64_t termsOf(const sl_problem* p) { return extent(operandOf(p, 0), 1); }
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   if (!needsOperands(p, 3, reason, bytes)) {
@@ -28,7 +32,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
                     t.bits, dtypeName(first), first.bits);
     }
   }
-  if (attribute(p, "k", kUnknown) == kUnknown) {
+  if (termsOf(p) == kUnknown) {
     return refuse(reason, bytes, "k is dynamic, needs a static size for the workspace");
   }
   return 1;
@@ -41,7 +45,7 @@ int64_t columnsOf(const sl_problem* p) {
 
 /// Groups have any number of rows, so tiles are those for an unknown one.
 GemmChoice choice(const sl_problem* p) {
-  const int64_t k = std::max<int64_t>(attribute(p, "k", 0), 1);
+  const int64_t k = std::max<int64_t>(termsOf(p), 1);
   const Machine machine = machineOf(p);
   GemmChoice c = chooseGemm(kUnknown, columnsOf(p), k, kSumBytes, machine);
   if (isNarrow(p)) {  // widened rows stay in half of L2
@@ -63,7 +67,7 @@ double cost(const sl_problem* p) {
 int64_t workspace(const sl_problem* p) {
   const GemmChoice c = choice(p);
   // an empty sum has the kernel's signature too
-  const int64_t k = std::max<int64_t>(attribute(p, "k", 0), 1);
+  const int64_t k = std::max<int64_t>(termsOf(p), 1);
   const int64_t chunk = std::max<int64_t>(c.mc / c.mr, 1) * c.mr;
   const int64_t rows = isNarrow(p) ? std::max(chunk, kFewRows) : 0;
   return machineOf(p).threads * roundUpTo(k * (c.nr + rows) * kSumBytes, 128);
@@ -87,7 +91,8 @@ extern constinit const sl_kernel_desc groupedMatmulKernel = EmittedKernel{
     .backend = "native",
     .op = "grouped_matmul",
     .family = "grouped_matmul",
-    .summary = "rows of each group times its matrix, panels packed per thread where that pays",
+    .summary =
+        "rows of each group times its matrix, or sums of its terms; panels packed per thread",
     .accepts = accepts,
     .cost = cost,
     .workspace = workspace,

@@ -20,8 +20,9 @@
 //   vector dense, nothing packed. native.matmul_bf16: both bfloat16 (attribute bfloat16), k even;
 //   needs AVX512_BF16.
 // op "grouped_matmul"
-//   a [m, k], b [groups, k, n], ends [groups]; c [m, n]
-//   attributes: batch (groups), m (mean rows of a group), n, k; k is static
+//   a [m, k], b [groups, k, n], ends [groups]; c [m, n]; or b [k, n]; c [groups, m, n]
+//   attributes: batch (groups), m (of groups of rows their mean), n, k (of groups of terms their
+//   mean); a's k is static
 // op "convolution"
 //   x [n, c, h, w], weight [k, c / groups, kh, kw] (transposed: [c, k / groups, kh, kw]), [bias];
 //   y [n, k, ho, wo]. Dims in ATen's order, the strides say the layout; 1-D comes as h = kh = 1;

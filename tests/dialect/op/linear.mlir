@@ -23,6 +23,13 @@ func.func @groups(%a: tensor<?x8xf32, #op.dims<[b, 8]>>, %w: tensor<3x8x5xf32>, 
   return %y : tensor<?x5xf32, #op.dims<[b, 5]>>
 }
 
+// CHECK-LABEL: func.func @groups_of_terms
+func.func @groups_of_terms(%a: tensor<9x?xf32, #op.dims<[9, b]>>, %w: tensor<?x5xf32, #op.dims<[b, 5]>>, %e: tensor<3xi64>) -> tensor<3x9x5xf32> {
+  // CHECK: op.grouped_matmul{{.*}} : (tensor<9x?xf32, #op.dims<[9, b]>>, tensor<?x5xf32, #op.dims<[b, 5]>>, tensor<3xi64>) -> tensor<3x9x5xf32>
+  %y = op.grouped_matmul %a, %w, %e : (tensor<9x?xf32, #op.dims<[9, b]>>, tensor<?x5xf32, #op.dims<[b, 5]>>, tensor<3xi64>) -> tensor<3x9x5xf32>
+  return %y : tensor<3x9x5xf32>
+}
+
 // CHECK-LABEL: func.func @bytes
 func.func @bytes(%x: tensor<?x8xi8, #op.dims<[b, 8]>>, %w: tensor<3x8xi8>) -> tensor<?x3xi32, #op.dims<[b, 3]>> {
   // CHECK: op.linear{{.*}} : (tensor<?x8xi8, #op.dims<[b, 8]>>, tensor<3x8xi8>) -> tensor<?x3xi32, #op.dims<[b, 3]>>

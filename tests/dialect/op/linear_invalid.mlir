@@ -1,8 +1,8 @@
 // RUN: straightline-opt %s --split-input-file --verify-diagnostics
 
-func.func @grouped_matmul_c1(%a: tensor<9x8xf32>, %b: tensor<8x5xf32>, %e: tensor<3xi32>) {
-  // expected-error @+1 {{grouped_matmul: a has rank 2, b 2 and ends 1 but 2, 3 and 1 are needed (grouped_matmul_c1)}}
-  %y = op.grouped_matmul %a, %b, %e : (tensor<9x8xf32>, tensor<8x5xf32>, tensor<3xi32>) -> tensor<9x5xf32>
+func.func @grouped_matmul_c1(%a: tensor<9x8xf32>, %b: tensor<5xf32>, %e: tensor<3xi32>) {
+  // expected-error @+1 {{grouped_matmul: a has rank 2, b 1 and ends 1 but 2, 2 or 3, and 1 are needed (grouped_matmul_c1)}}
+  %y = op.grouped_matmul %a, %b, %e : (tensor<9x8xf32>, tensor<5xf32>, tensor<3xi32>) -> tensor<9x5xf32>
   return
 }
 
@@ -11,6 +11,22 @@ func.func @grouped_matmul_c1(%a: tensor<9x8xf32>, %b: tensor<8x5xf32>, %e: tenso
 func.func @grouped_matmul_c2(%a: tensor<9x8xf32>, %b: tensor<3x7x5xf32>, %e: tensor<3xi32>) {
   // expected-error @+1 {{grouped_matmul: a has k = 8 but b has k = 7 (grouped_matmul_c2)}}
   %y = op.grouped_matmul %a, %b, %e : (tensor<9x8xf32>, tensor<3x7x5xf32>, tensor<3xi32>) -> tensor<9x5xf32>
+  return
+}
+
+// -----
+
+func.func @grouped_matmul_terms_c2(%a: tensor<9x8xf32>, %b: tensor<7x5xf32>, %e: tensor<3xi32>) {
+  // expected-error @+1 {{grouped_matmul: a has k = 8 but b has k = 7 (grouped_matmul_c2)}}
+  %y = op.grouped_matmul %a, %b, %e : (tensor<9x8xf32>, tensor<7x5xf32>, tensor<3xi32>) -> tensor<3x9x5xf32>
+  return
+}
+
+// -----
+
+func.func @grouped_matmul_terms_c4(%a: tensor<9x8xf32>, %b: tensor<8x5xf32>, %e: tensor<3xi32>) {
+  // expected-error @+1 {{grouped_matmul: the result has extents [9, 5] but [3, 9, 5] are needed (grouped_matmul_c4)}}
+  %y = op.grouped_matmul %a, %b, %e : (tensor<9x8xf32>, tensor<8x5xf32>, tensor<3xi32>) -> tensor<9x5xf32>
   return
 }
 

@@ -116,7 +116,7 @@ def _grouped_mm_of_transformers(ctx: Importer, a: Arguments, node: torch.fx.Node
 
 
 def _grouped(ctx: Importer, x: Tensor, y: Tensor, ends: Tensor | None) -> Tensor:
-    """Products of groups: of rows of x, of columns of y, or of the matrices of both."""
+    """Products of groups: of rows of x, of columns of y, of the terms of their sums, or of the matrices of both."""
     if ends is None:
         return _matmul(ctx, x, y)
     if x.dtype not in FLOATS or x.dtype == "f64":
@@ -124,8 +124,15 @@ def _grouped(ctx: Importer, x: Tensor, y: Tensor, ends: Tensor | None) -> Tensor
     if x.rank == 3 and y.rank == 2:  # groups of columns are groups of rows of the transposed product
         turned = _grouped(ctx, ctx.permute(y, [1, 0]), ctx.permute(x, [0, 2, 1]), ends)
         return ctx.permute(turned, [1, 0])
-    if x.rank != 2 or y.rank != 3:
-        raise Reject(f"grouped_mm of rank {x.rank} and {y.rank}, whose sums have sizes that data says", "rank 2 and 3")
+    if x.rank != 2 or y.rank not in (2, 3):
+        raise Reject(f"grouped_mm of rank {x.rank} and {y.rank} with ends", "rank 2 and 3, 3 and 2, or 2 and 2")
+    if y.rank == 2:  # groups of terms
+        if not isinstance(ends.extents[0], int):
+            raise Reject(f"grouped_mm with {ends.extents[0]} groups", "a static number of groups")
+        if not isinstance(y.extents[0], int) and not ctx.target.supports("sums_named_extents"):
+            raise Reject(f"grouped_mm over the named extent {y.extents[0]}, which only devices have", "a static size")
+        type = TensorType(x.dtype, (ends.extents[0], x.extents[0], y.extents[1]))
+        return ctx.emit_one("grouped_matmul", [x, y, ends], type)
     if not all(isinstance(extent, int) for extent in y.extents):
         raise Reject(f"grouped_mm by {list(y.extents)}", "matrices of static sizes")
     type = TensorType(x.dtype, (x.extents[0], y.extents[2]))

@@ -107,6 +107,25 @@ std::string whyNotOf(const std::string& what, Value value, const sl_operand_fact
   return "";
 }
 
+/// Why a plan, which runs in prepare, cannot read a tensor that is not known there, and what it can
+/// read.
+std::string whyNotPlanned(const std::string& what, Value value) {
+  Operation* maker = value.getDefiningOp();
+  while (maker && maker->hasTrait<op::View>()) {
+    value = maker->getOperand(0);
+    maker = value.getDefiningOp();
+  }
+  if (maker && llvm::isa<op::ParameterOp>(maker)) {
+    return what +
+           " is read by plan, before the first run, but is a parameter that may change between "
+           "calls; nearest: freeze=True";
+  }
+  const std::string is = maker ? "is computed by " + maker->getName().stripDialect().str()
+                               : std::string("is an input of the program or a value of a loop");
+  return what + " is read by plan, before the first run, but " + is +
+         "; nearest: a parameter (freeze=True), a constant, or a view of one";
+}
+
 std::string whyNotByRule(const sl_kernel_desc& kernel, const ExternalCall& call) {
   if (!kernel.rule) {
     return "its description has no calling rule";
@@ -214,8 +233,7 @@ std::string whyNotCalled(const sl_kernel_desc& kernel, Operation* operation,
       return why;
     }
     if ((facts.flags & SL_OPERAND_PLANNED) != 0 && !isKnownEarly(operand)) {
-      return what +
-             " is read by plan, but is neither a parameter nor a constant, nor a view of one";
+      return whyNotPlanned(what, operand);
     }
   }
   for (auto [i, result] : llvm::enumerate(operation->getResults())) {

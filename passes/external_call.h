@@ -36,7 +36,8 @@ llvm::SmallVector<mlir::NamedAttribute> toldToPlan(const sl_kernel_desc& kernel,
 sl_operand_facts factsOfRole(const sl_kernel_desc& kernel, int64_t role);
 
 /// Why the description of the kernel does not fit the op, with both values; "": it fits.
-/// `isKnownEarly` says which tensors exist before the first run.
+/// `isKnownEarly` says which tensors exist before the first run. What fits instead is named with a
+/// tensor that a plan cannot read.
 std::string whyNotCalled(const sl_kernel_desc& kernel, mlir::Operation* operation,
                          const ExternalCall& call,
                          llvm::function_ref<bool(mlir::Value)> isKnownEarly);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "failure.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "message_writer.h"
@@ -60,6 +61,17 @@ void writeValues(const sl_ctx& ctx, MessageWriter* writer) {
   writer->text(" (status ").number(ctx.status).text(", detail ").tuple(detail, 3).text(")");
 }
 
+/// The entry of a library that a statement calls; null: an emitted kernel, or nothing.
+const sl_entry* libraryEntryOf(const sl_program_desc& desc, const sl_statement& statement) {
+  const auto* end = desc.entries + desc.entry_count;
+  const auto* found = std::find_if(desc.entries, end, [&](const sl_entry& entry) {
+    return statement.entry && entry.name && std::strcmp(entry.name, statement.entry) == 0;
+  });
+  const bool isLibrarys =
+      found != end && (found->kind == SL_ENTRY_EXTERNAL || found->kind == SL_ENTRY_PLAN);
+  return isLibrarys ? found : nullptr;
+}
+
 }  // namespace
 
 void clearFailure(sl_ctx* ctx) {
@@ -82,6 +94,9 @@ void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char*
   const bool hasOp = statement.op && statement.op[0];
   const bool hasSource = statement.source && statement.source[0];
   writer.text(": ").text(hasOp ? statement.op : statement.entry ? statement.entry : "");
+  if (const sl_entry* entry = libraryEntryOf(desc, statement)) {
+    writer.text(" (kernel ").text(entry->name).text(" of ").text(entry->backend).text(")");
+  }
   if (hasSource) {
     writer.text(" at ").text(statement.source);
   }

@@ -9,7 +9,8 @@ namespace straightline {
 /// Resets `ctx` for a run: no failure yet.
 void clearFailure(sl_ctx* ctx);
 
-/// Writes a message for the failure in `ctx`: the values, the op and its source.
+/// Writes a message for the failure in `ctx`: the values, the op, the kernel and its library if a
+/// library computed it, and the source.
 void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char* prefix,
                      sl_message* message);
 

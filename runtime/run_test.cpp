@@ -253,6 +253,44 @@ TEST(Run, FailureNamesValuesStatementAndSource) {
   }
 }
 
+TEST(Run, FailureOfALibrarysKernelNamesBoth) {
+  sl_entry entries[2]{};
+  for (sl_entry& entry : entries) {
+    entry.size = sizeof(entry);
+    entry.thunk = [](sl_ctx*, sl_team, void* const*, const int64_t*) {};
+  }
+  entries[0].name = "own_0";
+  entries[0].backend = "native";
+  entries[0].kind = SL_ENTRY_KERNEL;
+  entries[1].name = "vendor_embedding_0";
+  entries[1].backend = "vendor";
+  auto message = [&](int32_t kind, int number) {
+    entries[1].kind = kind;
+    DescriptionBuilder builder;
+    builder.statement(SL_STATEMENT_LAUNCH, "linear", "model.py:11", entries[0].name);
+    builder.statement(SL_STATEMENT_CALL, "embedding", "model.py:12", entries[1].name);
+    sl_program_desc* desc = builder.build(runFailing);
+    desc->entries = entries;
+    desc->entry_count = 2;
+    sl_ctx ctx{};
+    ctx.status = SL_INVALID_ARGUMENT;
+    ctx.statement = number;
+    sl_program* program = nullptr;
+    sl_message text{};
+    if (sl_program_create(desc, nullptr, nullptr, &program, &text) == SL_OK) {
+      sl_failure_message(program, &ctx, &text);
+      sl_program_release(program);
+    }
+    return std::string(text.text);
+  };
+  const std::string values = "invalid argument (status 1, detail (0, 0, 0)): ";
+  EXPECT_EQ(values + "linear at model.py:11", message(SL_ENTRY_EXTERNAL, 0));
+  for (const int32_t kind : {SL_ENTRY_EXTERNAL, SL_ENTRY_PLAN}) {
+    EXPECT_EQ(values + "embedding (kernel vendor_embedding_0 of vendor) at model.py:12",
+              message(kind, 1));
+  }
+}
+
 // Thread 1 leaves at once, thread 0 after a barrier that thread 1 has passed: the counts differ
 // afterwards.
 int32_t runUneven(sl_ctx* ctx, sl_team team, const sl_bindings* io) {

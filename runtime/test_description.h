@@ -90,12 +90,13 @@ class DescriptionBuilder {
     results_.push_back({sizeof(sl_result), buffer, root});
   }
 
-  void statement(sl_statement_kind kind, const char* op, const char* source) {
+  void statement(sl_statement_kind kind, const char* op, const char* source,
+                 const char* entry = "kernel") {
     sl_statement s{};
     s.size = sizeof(s);
     s.kind = kind;
     s.phase = 1;
-    s.entry = "kernel";
+    s.entry = entry;
     s.op = op;
     s.source = source;
     statements_.push_back(s);

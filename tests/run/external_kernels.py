@@ -109,11 +109,17 @@ def test_an_operand_that_the_plan_reads() -> None:
 def test_an_operand_that_the_plan_cannot_read() -> None:
     compiled = check(functional.embedding, (_indices(3, 4), torch.randn(5, 6)), internal={"prefer": "vendor"})
     assert _vendors(compiled) == []
-    assert (
-        "operand 0 (weight) is read by plan, but is neither a parameter nor a constant" in launches(compiled)[0]["why"]
-    )
+    said = "operand 0 (weight) is read by plan, before the first run, but is "
+    nearest = "; nearest: a parameter (freeze=True), a constant, or a view of one"
+    assert f"{said}an input of the program or a value of a loop{nearest}" in launches(compiled)[0]["why"]
     live = check(_Table().eval(), (_indices(3, 4),), freeze=False, internal={"prefer": "vendor"})
     assert _vendors(live) == []
+    assert f"{said}a parameter that may change between calls; nearest: freeze=True" in launches(live)[0]["why"]
+    doubled = lambda i, w: functional.embedding(i, torch.sin(w).flip(0)[1:])  # noqa: E731
+    compiled = check(doubled, (torch.randint(0, 4, (3, 4)), torch.randn(5, 6)), internal={"prefer": "vendor"})
+    assert any(f"{said}computed by " in row["why"] and nearest in row["why"] for row in launches(compiled))
+    with pytest.raises(sl.errors.UserError, match=r"cannot be honoured.*; nearest: a parameter \(freeze=True\)"):
+        sl.compile(functional.embedding, (_indices(3, 4), torch.randn(5, 6)), routes={"embedding": "vendor"})
 
 
 def test_sizes_that_a_call_brings() -> None:
@@ -268,7 +274,10 @@ def test_a_kernel_that_fails(threads: int) -> None:
     compiled = _internal.compile(
         lambda x: torch.log(x) + 1, _args((3, 4)), threads=threads, internal={"prefer": "vendor"}
     )
-    with pytest.raises(sl.errors.UserError, match=r"invalid argument .*: log at external_kernels\.py:\d+"):
+    with pytest.raises(
+        sl.errors.UserError,
+        match=r"invalid argument .*: log \(kernel vendor_log_0 of vendor\) at external_kernels\.py:\d+",
+    ):
         compiled(-torch.ones(3, 4))
     x = torch.rand(3, 4) + 1
     torch.testing.assert_close(compiled(x), torch.log(x) + 1)  # the next call is unaffected

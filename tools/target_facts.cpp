@@ -36,7 +36,8 @@ Failure targetFacts(const std::string& target, std::string* json) {
                            {"convolves_few_channels", own.convolvesFewChannels},
                            {"most_compared_pairs", own.mostComparedPairs},
                            {"computes_halves_wide", own.computesHalvesWide},
-                           {"scales_nearest_alike", own.scalesNearestAlike}});
+                           {"scales_nearest_alike", own.scalesNearestAlike},
+                           {"resamples_bytes_as_integers", own.resamplesBytesAsIntegers}});
   });
 }
 

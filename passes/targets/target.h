@@ -66,6 +66,9 @@ struct FrontEndFacts {
   /// the element type, the layout and the sizes. (On a CPU sizes that stay or double are
   /// exceptions.)
   bool scalesNearestAlike = false;
+  /// The framework's own linear and cubic interpolation of uint8 there sums integers, one dim after
+  /// the other.
+  bool resamplesBytesAsIntegers = true;
 };
 
 /// What is true of a machine of a target. The defaults are those of a CPU.

@@ -86,6 +86,42 @@ def test_interpolation(rank: int, dtype: torch.dtype, rng: random.Random) -> Non
     assert not aten_ops(compiled)
 
 
+@pytest.mark.parametrize("channels", [1, 3, 4, 6])
+@pytest.mark.parametrize("antialias", [False, True])
+def test_interpolation_of_bytes(antialias: bool, channels: int, rng: random.Random) -> None:
+    """The integers of ATen's CPU kernels, which are others for up to four channels, and for each layout."""
+    h, w = rng.randint(1, 60), rng.randint(2, 60)
+    functions: list[Callable[[Tensor], Tensor]] = []
+    for mode in ("bilinear", "bicubic"):
+        for _ in range(4):
+            options: dict[str, Any] = {"mode": mode, "antialias": antialias, "align_corners": rng.random() < 0.4}
+            if rng.random() < 0.5:
+                options["size"] = [
+                    rng.randint(1, 2 * h + 2),
+                    rng.choice([rng.randint(2, 2 * w + 2), w, w + 1, w - (w > 2)]),
+                ]
+            else:  # also where a size stays, and eager leaves the dim as it is
+                options["scale_factor"] = [max(f, low) for f, low in zip((rng.uniform(0.1, 2.2), rng.choice([1.01, rng.uniform(0.1, 3)])), (1.001 / h, 2.001 / w))]  # fmt: skip
+                options["recompute_scale_factor"] = rng.random() < 0.3
+            functions.append(lambda x, o=options: F.interpolate(x, **o))  # type: ignore[misc]
+            print((h, w), options)
+    model = Ops(functions)
+    row_major = torch.randint(0, 256, (rng.randint(1, 2), channels, h, w), dtype=U8)
+    for x in (row_major, row_major.contiguous(memory_format=torch.channels_last), torch.full_like(row_major, 255)):
+        compiled = sl.compile(model, (x,))
+        assert not aten_ops(compiled)
+        for got, want in zip(compiled(x), model(x), strict=True):
+            assert torch.equal(got, want)
+
+
+def test_weights_of_bytes_next_to_one(rng: random.Random) -> None:
+    """The largest weight that eager meets while it sums those beyond the border decides how all are scaled."""
+    x = torch.randint(0, 256, (1, 1, 700, 298), dtype=U8)
+    model = Ops([lambda x: F.interpolate(x, size=(700, 297), mode="bicubic")])
+    compiled = sl.compile(model, (x,))
+    assert not aten_ops(compiled) and torch.equal(compiled(x)[0], model(x)[0])
+
+
 @pytest.mark.parametrize("channels", [3, 4, 5])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_nearest_by_factors_that_are_not_the_ratio_of_sizes(rank: int, channels: int, rng: random.Random) -> None:
@@ -169,7 +205,12 @@ def test_what_stays_torchs() -> None:
     narrow, x = Ops([lambda x: F.interpolate(x, (5, 1), mode="bilinear", antialias=True)]), torch.randn(1, 2, 4, 7)
     compiled = sl.compile(narrow, (x,))
     assert len(aten_ops(compiled)) == 1 and torch.equal(compiled(x)[0], narrow(x)[0])
-    assert len(aten_ops(sl.compile(Ops([lambda x: F.interpolate(x, size=(5, 5), mode="bilinear")]), (torch.randint(0, 9, (1, 1, 4, 4)).to(U8),)))) == 1  # fmt: skip
+    pixels = torch.randint(0, 256, (1, 5, 4, 6), dtype=U8)
+    narrow = Ops([lambda x: F.interpolate(x, (5, 1), mode="bilinear"), lambda x: F.interpolate(x[..., :1], (5, 1), mode="bicubic")])  # fmt: skip
+    compiled = sl.compile(narrow, (pixels,))
+    assert len(aten_ops(compiled)) == 2 and all(map(torch.equal, compiled(pixels), narrow(pixels)))
+    wide = Ops([lambda x: F.interpolate(x, (5, 5), mode="bilinear")])  # a device's torch rounds in another way
+    assert len(aten_ops(sl.compile(wide, (pixels,), target="cuda:sm_90"))) == 1
 
 
 def test_for_a_device(tmp_path: Any, rng: random.Random) -> None:

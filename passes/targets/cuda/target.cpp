@@ -81,7 +81,8 @@ class CudaTarget final : public Target {
                       .convolvesFewChannels = true,
                       .mostComparedPairs = std::numeric_limits<int64_t>::max(),
                       .computesHalvesWide = true,
-                      .scalesNearestAlike = true};
+                      .scalesNearestAlike = true,
+                      .resamplesBytesAsIntegers = false};
     return facts;
   }
 

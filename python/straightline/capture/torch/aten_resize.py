@@ -15,6 +15,7 @@ import torch
 from straightline.capture.builder import Dim
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.torch.aten_pools import largest_and_adaptive_places
+from straightline.capture.torch.byte_resampling import byte_resampling, resampled_bytes
 from straightline.capture.torch.importer import Arguments, Importer, converter, read_results, torch_dtype
 from straightline.capture.torch.literals import evaluated
 from straightline.capture.torch.resampling import Resampling, resampled, resampling_of, whole_factor
@@ -157,6 +158,8 @@ def _weights(op: str, size: int, target: int, align: bool, scale: float | None, 
 )  # fmt: skip
 def _interpolation(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     x, type = a.get("input", a.get("self")), ctx.result_type(node)
+    if x.dtype == "ui8" and x.rank == 4:
+        return _interpolation_of_bytes(ctx, a, node, x)
     if x.dtype not in FLOATS:
         raise Reject(f"interpolation of {x.dtype}, native kernels have floats", "float32")
     rank, op = x.rank - 2, _op_of(node)
@@ -171,6 +174,23 @@ def _interpolation(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         for d, (pair, scale) in enumerate(zip(sizes, _scales(a, rank)))
     }
     return resampled(ctx, x, by)
+
+
+def _interpolation_of_bytes(ctx: Importer, a: Arguments, node: torch.fx.Node, x: Tensor) -> Tensor:
+    if not ctx.target.supports("resamples_bytes_as_integers"):
+        raise Reject("interpolation of uint8, which the target's torch rounds in another way", "float32")
+    sizes = _sizes("interpolation", x, 2, ctx.result_type(node).extents[2:])
+    if sizes[1][1] == 1 and any(size != target for size, target in sizes):
+        raise Reject("interpolation of uint8 to a width of 1, where torch's result depends on the layout", "float32")
+    op = _op_of(node)
+    options = {"cubic": "bicubic" in op, "antialias": op.endswith("_aa"), "align_corners": bool(a.align_corners)}
+    known_ones = functools.partial(byte_resampling, **options)
+    by = {
+        2 + d: evaluated(known_ones, *pair, scale)
+        for d, (pair, scale) in enumerate(zip(sizes, _scales(a, 2)))
+        if pair[0] != pair[1]
+    }
+    return resampled_bytes(ctx, x, by)
 
 
 # Adaptive pools -------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from straightline.capture.torch.importer import Importer
 from straightline.capture.torch.literals import along, literal
 
 #: Up to this many elements a result are summed as one expression of slices; more of them are a reduction.
-_MAX_TERMS = 8
+MAX_TERMS = 8
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def weighted_sum(ctx: Importer, x: Tensor, dim: int, by: Resampling) -> Tensor:
         return picked(ctx, x, dim, by.places[0])
     extents = (*x.extents[:dim], by.count, *x.extents[dim + 1 :])
     type = TensorType(x.dtype, extents)
-    if by.taps > _MAX_TERMS:
+    if by.taps > MAX_TERMS:
         apart = (*x.extents[:dim], by.taps, by.count, *x.extents[dim + 1 :])
         rows = ctx.reshape(picked(ctx, x, dim, by.places.reshape(-1)), apart)
         sides = (*(1 for _ in x.extents[:dim]), by.taps, by.count, *(1 for _ in x.extents[dim + 1 :]))
@@ -119,7 +119,7 @@ def weighted_sum(ctx: Importer, x: Tensor, dim: int, by: Resampling) -> Tensor:
 def largest(ctx: Importer, x: Tensor, dim: int, places: torch.Tensor) -> Tensor:
     """The largest of the elements at places[:, j] of one dim."""
     taps, count = places.shape
-    if taps > _MAX_TERMS:
+    if taps > MAX_TERMS:
         apart = (*x.extents[:dim], taps, count, *x.extents[dim + 1 :])
         return ctx.reduce("amax", ctx.reshape(picked(ctx, x, dim, places.reshape(-1)), apart), [dim], False)
     most, *others = terms(ctx, x, dim, places)

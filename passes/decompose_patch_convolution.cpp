@@ -36,12 +36,12 @@ bool isOfPatches(op::ConvolutionOp convolution) {
 
 struct DecomposePatchConvolution : mlir::OpRewritePattern<op::ConvolutionOp> {
   DecomposePatchConvolution(mlir::MLIRContext* context, int64_t largestChannels)
-      : OpRewritePattern(context), largestChannels(largestChannels) {}
+      : OpRewritePattern(context), largestChannels_(largestChannels) {}
 
   llvm::LogicalResult matchAndRewrite(op::ConvolutionOp convolution,
                                       mlir::PatternRewriter& rewriter) const override {
     if (!isOfPatches(convolution) ||
-        convolution.getWeight().getType().getDimSize(1) > largestChannels) {
+        convolution.getWeight().getType().getDimSize(1) > largestChannels_) {
       return rewriter.notifyMatchFailure(convolution, "its patches overlap, or have many channels");
     }
     ValueBuilder build(rewriter, convolution.getLoc());
@@ -91,7 +91,7 @@ struct DecomposePatchConvolution : mlir::OpRewritePattern<op::ConvolutionOp> {
                          channelsSecond);
   }
 
-  int64_t largestChannels;
+  int64_t largestChannels_;
 };
 
 }  // namespace

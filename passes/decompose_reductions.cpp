@@ -24,7 +24,6 @@ namespace straightline::passes {
 namespace {
 
 using mlir::Location;
-using mlir::LogicalResult;
 using mlir::Operation;
 using mlir::RankedTensorType;
 using mlir::Value;

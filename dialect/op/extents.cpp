@@ -8,7 +8,6 @@ namespace straightline::op {
 using mlir::AffineExpr;
 using mlir::RankedTensorType;
 using mlir::ShapedType;
-using mlir::StringAttr;
 using mlir::Type;
 using symbolic::ExprList;
 

@@ -4,7 +4,6 @@
 
 namespace straightline::op {
 
-using mlir::failure;
 using mlir::success;
 
 llvm::LogicalResult SymbolOp::verify() {

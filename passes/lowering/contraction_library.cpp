@@ -7,8 +7,6 @@
 namespace straightline::lowering {
 
 using mlir::AffineExpr;
-using mlir::AffineMap;
-using mlir::failure;
 using mlir::LogicalResult;
 using mlir::Operation;
 using mlir::success;

@@ -8,11 +8,8 @@
 namespace straightline::lowering {
 
 using mlir::AffineExpr;
-using mlir::AffineMap;
-using mlir::failure;
 using mlir::LogicalResult;
 using mlir::Operation;
-using mlir::success;
 using mlir::Value;
 
 Value ContractionLowering::channelsLast(Value buffer, llvm::ArrayRef<int64_t> need) {

@@ -10,7 +10,6 @@
 namespace straightline::lowering {
 
 using mlir::AffineExpr;
-using mlir::failure;
 using mlir::LogicalResult;
 using mlir::success;
 using mlir::Value;

@@ -48,13 +48,13 @@ Value inPrepare(mlir::OpBuilder& builder, Value value) {
 /// linear(x, permute(w [k, n]))         ->  linear(x, clone(permute(w))), the clone in prepare
 struct OrientWeight : mlir::RewritePattern {
   OrientWeight(mlir::MLIRContext* context, bool takesMatmuls)
-      : RewritePattern(MatchAnyOpTypeTag(), 1, context), takesMatmuls(takesMatmuls) {}
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context), takesMatmuls_(takesMatmuls) {}
 
   LogicalResult matchAndRewrite(mlir::Operation* product,
                                 mlir::PatternRewriter& rewriter) const override {
     auto matmul = llvm::dyn_cast<op::MatmulOp>(product);
     auto linear = llvm::dyn_cast<op::LinearOp>(product);
-    if ((!linear && !(matmul && takesMatmuls)) || op::isPrepared(product)) {
+    if ((!linear && !(matmul && takesMatmuls_)) || op::isPrepared(product)) {
       return failure();
     }
     const Value x = product->getOperand(0), weight = product->getOperand(1);
@@ -101,7 +101,7 @@ struct OrientWeight : mlir::RewritePattern {
   }
 
  private:
-  bool takesMatmuls;  ///< no route decides about matmul
+  bool takesMatmuls_;  ///< no route decides about matmul
 };
 
 /// Whether routes let matmuls become linears: none for matmul, or the same backend for both.

@@ -163,6 +163,23 @@ def _index_copy(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return _index_write(ctx, name, a.self, dim, index, source)
 
 
+@converter("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")
+def _index_fill(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    """Other than with index_copy, a negative index counts from the end."""
+    _needs_index(a.index)
+    x = ctx.reshape(a.self, a.self.extents or (1,))
+    if a.index.rank > 1:
+        raise Reject(f"index_fill at places of rank {a.index.rank}", "an index of rank 1")
+    dim, index = wrap(a.dim, x.rank), ctx.reshape(a.index, (a.index.extents or (1,)))
+    indices = _Indices([dim], [index])
+    value = ctx.operand(a.value, TensorType(x.dtype, ()))
+    flat = indices.flat(ctx, x)
+    if flat is None:
+        return ctx.reshape(_put(ctx, x, indices, value, False), a.self.extents)
+    source = ctx.expand(value, (*x.extents[:dim], *flat.extents, *x.extents[dim + 1 :]))
+    return ctx.reshape(_index_write(ctx, "index_copy", x, dim, flat, source), a.self.extents)
+
+
 def _masked_put(ctx: Importer, x: Tensor, dim: int, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
     """Writes one value at all true elements of a mask, or one for each index of the other dims: a select."""
     rank = x.rank - mask.rank + 1  # of what the mask would pick: its dims become one

@@ -100,8 +100,33 @@ def _table() -> Mapping[Op, Callable[..., Any]]:
     return core_aten_decompositions()
 
 
+def _fill_diagonal_(x: torch.Tensor, fill_value: Any, wrap: bool = False) -> torch.Tensor:
+    """Fills elements whose indices are equal; with `wrap`, a matrix gets a diagonal anew a row below the end of each.
+
+    torch's own function writes through as_strided.
+    """
+    places = []
+    for dim, size in enumerate(x.shape):
+        numbers = torch.arange(size, device=x.device)
+        if wrap and dim == 0 and x.dim() == 2:
+            numbers = numbers % (x.shape[1] + 1)
+        places.append(numbers.reshape([size if d == dim else 1 for d in range(x.dim())]))
+    chosen = places[0] == places[1]
+    for place in places[2:]:
+        chosen = chosen & (places[0] == place)
+    if not x.is_floating_point() and not x.is_complex():
+        fill_value = bool(fill_value) if x.dtype == torch.bool else int(fill_value)
+    return x.masked_fill_(chosen, fill_value)
+
+
+#: Functions of our own for ops that torch takes apart in a way that is not imported.
+_OWN: Mapping[Op, Callable[..., Any]] = {torch.ops.aten.fill_diagonal_.default: _fill_diagonal_}
+
+
 def _parts(op: Op) -> Callable[..., Any] | None:
     """The function that decomposes a call of the op; None if there is none."""
+    if op in _OWN:
+        return _OWN[op]
     table = _table()
     if op in table:
         return table[op]

@@ -39,6 +39,7 @@ from straightline.capture.text_builder import TextBuilder
 from straightline.capture.torch import (  # noqa: F401  (the families register their converters)
     aten_control,
     aten_convolution,
+    aten_diagonals,
     aten_elementwise,
     aten_factories,
     aten_indexing,

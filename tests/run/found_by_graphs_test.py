@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import straightline as sl
 import torch
@@ -208,3 +210,15 @@ def test_weights_made_of_one_number() -> None:
     check(lambda x: F.conv2d(x, x.new_ones(3, 1, 2, 2)), (torch.randn(2, 1, 6, 5),))
     check(lambda x: F.linear(x, x.new_full((40, 24), 0.5)), (torch.randn(33, 24),))
     check(lambda x: x @ x.new_full((24, 1), 2.0).expand(24, 48), (torch.randn(33, 24),))
+
+
+def test_a_bool_padded_by_two() -> None:
+    """The lowest bit of the number was taken."""
+    compiled = check(lambda x: F.pad(x, (1, 2), value=2), (torch.zeros(3, 4, dtype=torch.bool),))
+    assert compiled(torch.zeros(3, 4, dtype=torch.bool)).sum() == 9
+
+
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+def test_softmax_of_integers(function: Callable[[Tensor, int], Tensor]) -> None:
+    """Eager takes them without elements only; this was an internal error."""
+    check(lambda x: function(x, 0), (torch.zeros(3, 0, dtype=torch.int64),))

@@ -70,3 +70,23 @@ def test_tensors_of_no_dimension(half: torch.dtype) -> None:
 @pytest.mark.parametrize("name", ONE)
 def test_numbers(name: str, half: torch.dtype) -> None:
     agree(ONE[name], (torch.randn(_COUNT).to(half),))
+
+
+QUOTIENTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "floor": lambda x, y: torch.div(x, y, rounding_mode="floor"),
+    "trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+    "floor_divide": torch.floor_divide,
+}
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_quotients_that_are_rounded_to_integers(name: str, half: torch.dtype) -> None:
+    """Each step is rounded to half, unless one element divides all; a quotient that was rounded once only differed by one."""
+    special = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1, -1, 3])
+    x = torch.cat([torch.randn(_COUNT) * 10, special.repeat(8)]).to(half)
+    y = torch.cat([torch.randn(_COUNT), special.repeat_interleave(8)]).to(half)
+    agree(QUOTIENTS[name], (x, y))
+    agree(QUOTIENTS[name], (x.reshape(2, -1), y[: x.numel() // 2]))
+    agree(QUOTIENTS[name], (x, y[:1]))
+    agree(QUOTIENTS[name], (x[5], y))

@@ -182,8 +182,41 @@ _ROUNDED = {"floor": "floor_divide", "trunc": "trunc_divide"}
 def _div_mode(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if a.rounding_mode is None:
         return _div(ctx, a, node)
-    dtype = ctx.promoted(a.self, a.other)
-    return _scale(ctx, _ROUNDED[a.rounding_mode], node, a.self, a.other, dtype)
+    return _rounded_quotient(ctx, _ROUNDED[a.rounding_mode], node, a.self, a.other)
+
+
+def _rounded_quotient(ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any) -> Tensor:
+    """A quotient that is rounded to an integer. Eager divides halves by halves in steps that are each rounded to half.
+
+    A divisor of one element counts as a number, by which it divides in float32.
+    """
+    dtype = ctx.promoted(x, y)
+    if dtype not in _HALF or not isinstance(y, Tensor) or all(extent == 1 for extent in y.extents):
+        return _scale(ctx, op, node, x, y, dtype)
+    type = ctx.result_type(node)
+    x, y = ctx.operand(x, type), ctx.operand(y, type)
+    quotient = ctx.emit_one("div", [x, y], type)
+    return ctx.emit_one("trunc", [quotient], type) if op == "trunc_divide" else _floored(ctx, x, y, quotient)
+
+
+def _floored(ctx: Importer, x: Tensor, y: Tensor, quotient: Tensor) -> Tensor:
+    """floor(x / y) by the remainder: (x - x % y) / y is an integer but for what rounding adds (c10::div_floor_floating)."""
+    type, flags = x.type, TensorType("i1", x.extents)
+    zero, one = ctx.operand(0, type), ctx.operand(1, type)
+
+    def step(name: str, *operands: Tensor) -> Tensor:
+        return ctx.emit_one(name, operands, flags if name in (*_COMPARISONS, *_LOGICAL) else type)
+
+    rest = step("fmod", x, y)
+    whole = step("div", step("sub", x, rest), y)
+    opposite = step(
+        "logical_and", step("ne", rest, zero), step("logical_xor", step("lt", rest, zero), step("lt", y, zero))
+    )
+    whole = step("where", opposite, step("sub", whole, one), whole)
+    floor = step("floor", whole)
+    above = step("gt", step("sub", whole, floor), ctx.operand(0.5, type))
+    floor = step("where", above, step("add", floor, one), floor)
+    return step("where", step("eq", y, zero), quotient, floor)
 
 
 # ATen overload -> (op, result is boolean)
@@ -204,6 +237,7 @@ _PLAIN_BINARY = {
     "ge": ("Tensor", "Scalar"),
 }
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_LOGICAL = ("logical_and", "logical_or", "logical_xor")
 
 
 def _plain_binary(op: str, overloads: tuple[str, ...]) -> None:
@@ -211,7 +245,7 @@ def _plain_binary(op: str, overloads: tuple[str, ...]) -> None:
     def convert(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         dtype = ctx.promoted(a.self, a.other)
         if op == "floor_divide":
-            return _scale(ctx, op, node, a.self, a.other, dtype)
+            return _rounded_quotient(ctx, op, node, a.self, a.other)
         if op not in _COMPARISONS:
             return _binary(ctx, op, node, a.self, a.other, dtype)
         type = ctx.result_type(node)

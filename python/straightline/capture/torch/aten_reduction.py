@@ -10,7 +10,7 @@ import torch
 
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import product_of
-from straightline.capture.graph_builder import Reject, Tensor, wrap
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, wrap
 from straightline.capture.torch.importer import Arguments, Importer, converter, read_results, torch_dtype
 from straightline.errors import UserError
 
@@ -186,6 +186,8 @@ def _vector_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 def _softmax(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     op = "log_softmax" if "log_softmax" in str(node.target) else "softmax"
     type = ctx.result_type(node)
+    if type.dtype not in FLOATS:  # eager takes an empty tensor
+        raise Reject(f"{op} of {type.dtype}", "float32")
     x = ctx.cast(a.self, type.dtype)  # a dtype argument, or half_to_float
     if x.rank == 0:
         return ctx.full(0.0 if op == "log_softmax" else 1.0, type.dtype)

@@ -268,7 +268,7 @@ def _constant_pad(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     type = ctx.result_type(node)
     if not any(pads):
         return ctx.emit_one("clone", [x], type)
-    value = float(a.value) if type.dtype in FLOATS else int(a.value)
+    value = float(a.value) if type.dtype in FLOATS else int(bool(a.value) if type.dtype == "i1" else a.value)
     return ctx.emit_one("constant_pad_nd", [x], type, {"pad": pads, "value": value})
 
 

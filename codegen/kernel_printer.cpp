@@ -4,6 +4,7 @@
 #include "codegen/cpp_text.h"
 #include "codegen/names.h"
 #include "codegen/scalar_printer.h"
+#include "dialect/kernel/recorded.h"
 
 namespace straightline::codegen {
 
@@ -88,25 +89,6 @@ bool takesFixedShape(FuncOp func) {
 
 }  // namespace
 
-/// Whether the template itself waits, behind loads that may precede the wait.
-static bool waitsItself(FuncOp func) {
-  const StringRef family = func.getSchedule().getFamily().getValue();
-  auto held = llvm::dyn_cast_if_present<mlir::IntegerAttr>(func.getSchedule().getTuneValue("held"));
-  return family == "gemv_group" || family == "recurrent_sequence" ||
-         (family == "attention" && held && held.getInt() > 0);
-}
-
-bool mayStartEarly(FuncOp func) {
-  const StringRef family = func.getSchedule().getFamily().getValue();
-  // Attention of one query over a cache is small: fewer blocks than the device has processors.
-  auto queries =
-      llvm::dyn_cast_if_present<mlir::IntegerAttr>(func.getSchedule().getShapeValue("s"));
-  const bool isSmall = family == "attention" && queries && queries.getInt() == 1;
-  return kernel::runsOnDevice(func) &&
-         (isSmall || waitsItself(func) ||
-          llvm::is_contained({"gemv", "pointwise", "row_reduction", "topk"}, family));
-}
-
 std::string kernelSignature(FuncOp func) {
   llvm::SmallVector<std::string> items;
   std::string head;
@@ -144,7 +126,9 @@ mlir::FailureOr<std::string> printKernel(FuncOp func) {
   const std::string head = "  sl::" + family + "<";
 
   std::string text = kernelSignature(func) + " {\n";
-  text += mayStartEarly(func) && !waitsItself(func) ? "  sl::awaitPrevious();\n" : "";
+  if (kernel::earlyStartOf(func) == kernel::EarlyStart::atEntry) {
+    text += "  sl::awaitPrevious();\n";
+  }
   text +=
       head + structText(structs + "Tune", schedule.getTune(), spelling, head.size(), 6) + ">(\n";
   text += kernel::runsOnDevice(func) ? "      " : "      ctx, team,\n      ";

@@ -3,6 +3,7 @@
 
 #include "codegen/cpp_text.h"
 #include "dialect/error_kind.h"
+#include "dialect/kernel/kernel_dialect.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -234,6 +235,14 @@ FailureOr<std::string> ScalarPrinter::comparison(Operation* op) const {
   return mlir::failure();
 }
 
+/// A quotient whose last bits are free, in a kernel of a device: division rounded to nearest takes
+/// a dozen instructions there.
+static bool mayUseReciprocal(mlir::arith::DivFOp division) {
+  return mlir::arith::bitEnumContainsAll(division.getFastmath(),
+                                         mlir::arith::FastMathFlags::arcp) &&
+         kernel::runsOnDevice(division->getParentOfType<kernel::FuncOp>());
+}
+
 FailureOr<std::string> ScalarPrinter::expression(Operation* op) const {
   StringRef name = op->getName().getStringRef();
   if (llvm::isa<mlir::arith::ConstantOp>(op)) {
@@ -263,6 +272,10 @@ FailureOr<std::string> ScalarPrinter::expression(Operation* op) const {
       isConstant(op->getOperand(1))) {
     // Order matters: handling NaN in the first operand costs instructions.
     return "sl::" + functionOf(name).str() + "(" + operand(op, 1) + ", " + operand(op, 0) + ")";
+  }
+  auto division = llvm::dyn_cast<mlir::arith::DivFOp>(op);
+  if (division && mayUseReciprocal(division)) {
+    return "sl::ratio(" + operand(op, 0) + ", " + operand(op, 1) + ")";
   }
   if (StringRef infix = infixOf(name); !infix.empty()) {
     return operand(op, 0) + " " + infix.str() + " " + operand(op, 1);

@@ -360,6 +360,7 @@ class Printer {
       table("sl_argument", "arguments_" + entry.name, arguments);
       const std::string scalarsName = array("const char*", "names_" + entry.name, scalars);
       if (kernel::runsOnDevice(entry.op)) {
+        auto kernelFunc = llvm::cast<kernel::FuncOp>(entry.op);
         auto blocks = entry.op->getAttrOfType<ExtentAttr>(kernel::kBlocksAttr);
         auto threads = entry.op->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr);
         table("sl_device_code", "code_" + entry.name,
@@ -367,7 +368,7 @@ class Printer {
                ", " + expr(blocks.getExpr(), blocks.getNames()) + ", " +
                std::to_string(threads.getInt()) + ", " +
                std::to_string(arguments.size() + scalars.size()) + ", " +
-               (mayStartEarly(llvm::cast<kernel::FuncOp>(entry.op)) ? "1" : "0") + "}"});
+               (kernel::earlyStartOf(kernelFunc) == kernel::EarlyStart::none ? "0" : "1") + "}"});
       }
       std::string cost;
       llvm::raw_string_ostream(cost) << llvm::format("%.3g", entry.costUs);

@@ -24,6 +24,12 @@
 namespace sl {
 namespace convolution_detail {
 
+/// Whether the pixels of all images lie one behind the other, so that pixel number i begins at
+/// i * stride[2]. strides: of images, rows, pixels.
+SL_INLINE bool areDense(const int64_t* stride, int64_t rows, int64_t columns) {
+  return stride[1] == columns * stride[2] && stride[0] == rows * stride[1];
+}
+
 /// The patches that a block's output pixels read, as a source of family `matmul`: rows are pixels,
 /// depth is [kh][kw][c].
 template <class T>
@@ -35,6 +41,7 @@ struct Patches {
   int64_t rows, depth;
   uint32_t channels;  ///< of a group
   bool alongDepth, inPieces;
+  bool isMatrix;  ///< a patch is a pixel, and pixels are the rows of a matrix
 
   SL_INLINE_MEMBER Patches(const ConvolutionDirectShape& s, const T* in, int64_t group,
                            int64_t firstRow)
@@ -44,6 +51,9 @@ struct Patches {
     image = firstRow / (s.ho * s.wo);
     pixel = uint32_t(firstRow % (s.ho * s.wo));
     rows = s.n * s.ho * s.wo - firstRow;
+    isMatrix = s.kh == 1 && s.kw == 1 && s.strideH == 1 && s.strideW == 1 && s.padH == 0 &&
+               s.padW == 0 && areDense(s.inStride, s.h, s.w);
+    p += isMatrix ? firstRow * s.inStride[2] : 0;
     depth = s.kh * s.kw * channels;
     alongDepth = s.inStride[3] == 1 || s.inStride[2] != 1;
     inPieces = s.inStride[3] == 1 && channels % V == 0 && s.inStride[0] % V == 0 &&
@@ -53,6 +63,9 @@ struct Patches {
   SL_INLINE_MEMBER const T* find(int64_t row, int64_t at) const {
     if (row >= rows || at >= depth) {
       return nullptr;
+    }
+    if (isMatrix) {
+      return p + row * s.inStride[2] + at * s.inStride[3];
     }
     const uint32_t number = pixel + uint32_t(row);
     const uint32_t columns = uint32_t(s.wo);
@@ -118,13 +131,23 @@ SL_INLINE void finishAt(const ConvolutionDirectShape& s, const Epilogue& epilogu
   run.finish(epilogue, ops, sums, at.output + channel * s.outStride[3], count, s.outStride[3]);
 }
 
-/// The same for pixel number `pixel` of all images.
+/// The same for pixel number `pixel` of all images. Shapes are mostly constants, so the test costs
+/// nothing, and saves the divisions of most convolutions.
 template <int N, class Sum, class Epilogue, class Ops>
 SL_INLINE void finishPixel(const ConvolutionDirectShape& s, const Epilogue& epilogue,
                            const Ops& ops, const Sum* sums, int64_t pixel, int64_t channel,
                            int count) {
-  finishAt<N>(s, epilogue, ops, sums, pixel / (s.wo * s.ho), pixel / s.wo % s.ho, pixel % s.wo,
-              channel, count);
+  bool dense = areDense(s.outStride, s.ho, s.wo);
+  SL_UNROLL
+  for (int j = 0; j < kMaxEpilogueOperands; ++j) {
+    dense = dense && areDense(s.epilogueStride[j], s.ho, s.wo);
+  }
+  if (dense) {
+    finishAt<N>(s, epilogue, ops, sums, 0, 0, pixel, channel, count);
+  } else {
+    finishAt<N>(s, epilogue, ops, sums, pixel / (s.wo * s.ho), pixel / s.wo % s.ho, pixel % s.wo,
+                channel, count);
+  }
 }
 
 /// Which tile a block computes: an item of family `matmul`.
@@ -228,33 +251,40 @@ SL_INLINE void byLines(const ConvolutionDirectShape& s, const Epilogue& epilogue
   constexpr int kLine = (Tune.pixels - 1) * Tune.step + Tune.taps;
   const int64_t parts = ceilDiv(s.wo, Tune.pixels);
   const int64_t number = threadNumber();
-  if (number >= s.n * s.ho * parts * s.k) {
+  const int64_t all = s.n * s.ho * parts * s.k;
+  if (number >= all) {
     return;
   }
   const bool alongChannels = s.inStride[3] == 1;
-  const int64_t channel = alongChannels ? number % s.k : number / (s.ho * parts) % s.k;
-  const int64_t part = alongChannels ? number / s.k % parts : number % parts;
-  const int64_t y = alongChannels ? number / (s.k * parts) % s.ho : number / parts % s.ho;
-  const int64_t n = number / (s.ho * parts * s.k);
+  int64_t channel, part, y, n;
+  const auto find = [&](auto at, auto k, auto across, auto rows) SL_LAMBDA {
+    channel = alongChannels ? at % k : at / (rows * across) % k;
+    part = alongChannels ? at / k % across : at % across;
+    y = alongChannels ? at / (k * across) % rows : at / across % rows;
+    n = at / (rows * across * k);
+  };
+  if (all <= 0x7fffffff) {  // a division of 32 bits takes a third of the instructions
+    find(uint32_t(number), uint32_t(s.k), uint32_t(parts), uint32_t(s.ho));
+  } else {
+    find(number, s.k, parts, s.ho);
+  }
   const int64_t outputs = s.k / s.groups;
   const T* image = in + n * s.inStride[0] + channel / outputs * s.inStride[3];
   const T* filter =
       weight + channel / outputs * s.weightStride[0] + channel % outputs * s.weightStride[1];
   const int64_t first = part * Tune.pixels;
-  const int64_t left = first * Tune.step - s.padW;
+  const auto left = int32_t(first * Tune.step - s.padW);
   Sum sums[Tune.pixels] = {};
   for (int64_t i = 0; i < s.kh; ++i) {
     const int64_t row = y * s.strideH - s.padH + i * s.dilationH;
     if (row < 0 || row >= s.h) {
       continue;
     }
+    const T* from = image + row * s.inStride[1] + left * s.inStride[2];
     Sum line[kLine];
     SL_UNROLL
     for (int e = 0; e < kLine; ++e) {
-      const int64_t column = left + e;
-      line[e] = column >= 0 && column < s.w
-                    ? cast<Sum>(image[row * s.inStride[1] + column * s.inStride[2]])
-                    : Sum{};
+      line[e] = uint32_t(left + e) < uint32_t(s.w) ? cast<Sum>(from[e * s.inStride[2]]) : Sum{};
     }
     SL_UNROLL
     for (int j = 0; j < Tune.taps; ++j) {

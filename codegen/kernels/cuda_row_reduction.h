@@ -11,7 +11,9 @@
 // (at most `each` of them) and keeps them in registers; with each == 0 every stage reads them
 // again. The grid has a block for every blockDim.x / threads rows. With splits > 1 a cluster
 // computes a row: `threads` threads of each of its blocks share it, and the blocks exchange their
-// partial results through shared memory.
+// partial results through shared memory. With beside > 1 a block has `beside` rows, and
+// neighbouring threads take neighbouring rows: for rows that lie side by side while the elements of
+// each do not, such as the channels of an image whose pixels are reduced.
 //
 // Every thread of a row has equal results of all stages, bit by bit: partial results are combined
 // in a butterfly, in the same order in every call.
@@ -38,17 +40,23 @@ SL_INLINE T fromLane(T value, int distance) {
   }
 }
 
+/// Merges the partial results of two lanes that far apart; both get the same bits.
+template <Combine C, class A>
+SL_INLINE void mergeLane(A& mine, int distance) {
+  A other;
+  other.best = fromLane(mine.best, distance);
+  if constexpr (isArg(C)) {
+    other.where = fromLane(mine.where, distance);
+  }
+  mine.merge(other);
+}
+
 /// Merges the partial results of `count` neighbouring lanes; all of them get the same bits.
 template <Combine C, class A>
 SL_INLINE void mergeLanes(A& mine, int count) {
   SL_UNROLL
   for (int distance = count / 2; distance > 0; distance /= 2) {
-    A other;
-    other.best = fromLane(mine.best, distance);
-    if constexpr (isArg(C)) {
-      other.where = fromLane(mine.where, distance);
-    }
-    mine.merge(other);
+    mergeLane<C>(mine, distance);
   }
 }
 
@@ -72,6 +80,31 @@ SL_INLINE void mergeThreads(A& mine) {
   }
 }
 
+/// The same for a block of BESIDE rows, where thread t is of row t % BESIDE.
+template <int THREADS, int BESIDE, int STAGE, Combine C, class A>
+SL_INLINE void mergeThreadsBeside(A& mine) {
+  constexpr int kLine = BESIDE < kWarp ? kWarp : BESIDE;  // threads that end in one part
+  constexpr int kParts = THREADS * BESIDE / kLine;
+  SL_UNROLL
+  for (int distance = kWarp / 2; distance >= BESIDE; distance /= 2) {
+    mergeLane<C>(mine, distance);
+  }
+  if constexpr (kParts > 1) {
+    __shared__ alignas(16) char memory[kParts * BESIDE * sizeof(A)];
+    A* partial = reinterpret_cast<A*>(memory);
+    const int row = int(threadIdx.x) % BESIDE;
+    if (int(threadIdx.x) % kLine < BESIDE) {
+      partial[int(threadIdx.x) / kLine * BESIDE + row] = mine;
+    }
+    __syncthreads();
+    mine = partial[row];
+    SL_UNROLL
+    for (int part = 1; part < kParts; ++part) {
+      mine.merge(partial[part * BESIDE + row]);
+    }
+  }
+}
+
 template <class T>
 SL_INLINE uint64_t asWord(T value) {
   if constexpr (sizeof(T) == 8) {
@@ -90,6 +123,35 @@ SL_INLINE void fromWord(T& value, uint64_t word) {
     value = bitcast<T>(uint32_t(word));
   } else {
     value = T(word);
+  }
+}
+
+/// Merges the partial results that the blocks of a cluster have of each of BESIDE rows. Every
+/// thread of the cluster calls it. Other blocks may read `offered` until the next barrier of the
+/// cluster.
+template <int SPLITS, int BESIDE, int STAGE, Combine C, class A>
+SL_INLINE void mergeBlocksBeside(A& mine) {
+  __shared__ uint64_t offered[BESIDE][2];
+  const int row = int(threadIdx.x) % BESIDE;
+  if (int(threadIdx.x) < BESIDE) {
+    offered[row][0] = asWord(mine.best);
+    if constexpr (isArg(C)) {
+      offered[row][1] = asWord(mine.where);
+    }
+  }
+  cluster::sync();
+  SL_UNROLL
+  for (int block = 0; block < SPLITS; ++block) {
+    A other;
+    fromWord(other.best, cluster::oneFrom<true>(block, offered[row]));
+    if constexpr (isArg(C)) {
+      fromWord(other.where, cluster::oneFrom<true>(block, offered[row] + 1));
+    }
+    if (block == 0) {
+      mine = other;
+    } else {
+      mine.merge(other);
+    }
   }
 }
 
@@ -188,11 +250,16 @@ struct Rows<T, L, P, Ints<I...>> {
       return at;
     }
     bool exists = active && number < count;
-    int64_t each = ceilDiv(innerExtent(), T.vector);
-    int64_t first = each > 0 ? number % each * T.vector : 0;
-    int64_t rest = each > 0 ? number / each : 0;
+    int64_t first = number * T.vector;
+    int64_t rest = 0;
+    if constexpr (T.innerRank > 1) {
+      int64_t each = ceilDiv(innerExtent(), T.vector);
+      first = each > 0 ? number % each * T.vector : 0;
+      rest = each > 0 ? number / each : 0;
+    }
     at.position = rest * innerExtent() + first;
-    at.count = exists ? int(minOf(T.vector, innerExtent() - first)) : 0;
+    const bool whole = innerExtent() % T.vector == 0;
+    at.count = !exists ? 0 : whole ? T.vector : int(minOf(T.vector, innerExtent() - first));
     SL_UNROLL
     for (int o = 0; o < kOperands; ++o) {
       at.offset[o] = row[o] + first * innerStride(o);
@@ -278,8 +345,14 @@ SL_INLINE void runStages(Q& q, R& results) {
       }
     });
     A total = mergeChains(chain);
-    mergeThreads<T.threads, STAGE, T.combine[STAGE]>(total);
-    if constexpr (T.splits > 1) {
+    if constexpr (T.beside > 1) {
+      mergeThreadsBeside<T.threads, T.beside, STAGE, T.combine[STAGE]>(total);
+    } else {
+      mergeThreads<T.threads, STAGE, T.combine[STAGE]>(total);
+    }
+    if constexpr (T.splits > 1 && T.beside > 1) {
+      mergeBlocksBeside<T.splits, T.beside, STAGE, T.combine[STAGE]>(total);
+    } else if constexpr (T.splits > 1) {
       mergeBlocks<T.splits, STAGE, T.combine[STAGE]>(total);
     }
     get<STAGE>(results) = total.result();
@@ -329,7 +402,13 @@ SL_INLINE void start(const RowReductionShape& shape, All& all, Ints<L...>, Ints<
   auto lambdas = tupleOf(get<L>(all)...);
   auto pointers = tupleOf(get<kLambdas + P>(all)...);
   Rows<T, decltype(lambdas), decltype(pointers)> q{lambdas, pointers, shape};
-  if constexpr (T.splits > 1) {
+  if constexpr (T.beside > 1) {
+    q.thread = int(threadIdx.x) / T.beside;
+    if constexpr (T.splits > 1) {
+      q.thread += cluster::rank() * T.threads;
+    }
+    q.active = q.seek(int64_t(blockIdx.x) / T.splits * T.beside + threadIdx.x % T.beside);
+  } else if constexpr (T.splits > 1) {
     q.thread = cluster::rank() * T.threads + int(threadIdx.x);
     q.active = q.seek(blockIdx.x / T.splits);
   } else {
@@ -365,9 +444,12 @@ SL_INLINE void row_reduction(RowReductionShape shape, A... lambdasThenPointers) 
   constexpr int kPointers = T.inputs + T.rowOutputs + T.elementOutputs;
   static_assert(int(sizeof...(A)) == kLambdas + kPointers);
   static_assert(T.inputs >= 0 && T.stages >= 1 && T.stages <= 4 && T.kept == 0 &&
-                T.rowOutputs + T.elementOutputs > 0 && (T.threads & (T.threads - 1)) == 0 &&
-                (T.splits & (T.splits - 1)) == 0 &&
-                (T.splits == 1 || (T.threads >= reduction::kWarp && T.splits <= reduction::kWarp)));
+                T.rowOutputs + T.elementOutputs > 0);
+  static_assert((T.threads & (T.threads - 1)) == 0 && (T.splits & (T.splits - 1)) == 0 &&
+                (T.beside & (T.beside - 1)) == 0);
+  static_assert(T.beside == 1 || T.threads * T.beside % reduction::kWarp == 0);
+  static_assert(T.splits == 1 ||
+                (T.threads * T.beside >= reduction::kWarp && T.splits <= reduction::kWarp));
   auto all = tupleOf(lambdasThenPointers...);
   reduction::start<T>(shape, all, IntsUpTo<kLambdas>{}, IntsUpTo<kPointers>{});
 }

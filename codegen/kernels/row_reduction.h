@@ -61,6 +61,9 @@ struct RowReductionTune {
   int each = 0;
   /// CUDA only: blocks of a cluster that share a row, a power of two up to 32
   int splits = 1;
+  /// CUDA only: rows of a block, a power of two, of which neighbouring threads take neighbours; 1:
+  /// the threads of a row are neighbours
+  int beside = 1;
 };
 
 struct RowReductionShape {

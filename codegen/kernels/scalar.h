@@ -440,6 +440,18 @@ template <class V>
 SL_INLINE V sqrt(V x) {
   return elementary::squareRoot(x);
 }
+/// x / y, on a device to within two units in the last place.
+template <class V>
+SL_INLINE V ratio(V x, V y) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (kSame<V, float>) {
+    float quotient;
+    asm("div.full.f32 %0, %1, %2;" : "=f"(quotient) : "f"(x), "f"(y));
+    return quotient;
+  }
+#endif
+  return x / y;
+}
 template <class V>
 SL_INLINE V rsqrt(V x) {
   return Element<V>(1) / elementary::squareRoot(x);

@@ -12,7 +12,10 @@ namespace {
 
 constexpr llvm::StringLiteral kCostUs = "kernel.cost_us", kChoice = "kernel.choice",
                               kOutsideGraph = "kernel.outside_graph",
-                              kEveryBranch = "kernel.every_branch";
+                              kEveryBranch = "kernel.every_branch",
+                              kEarlyStart = "kernel.early_start";
+
+constexpr llvm::StringLiteral kAtEntry = "at_entry", kInTemplate = "in_template";
 
 }  // namespace
 
@@ -35,6 +38,23 @@ void setChoiceKey(Operation* statement, llvm::StringRef key) {
 bool isOutsideGraph(Operation* declaration) { return declaration->hasAttr(kOutsideGraph); }
 void setOutsideGraph(DeclOp declaration) {
   declaration->setAttr(kOutsideGraph, mlir::UnitAttr::get(declaration.getContext()));
+}
+
+EarlyStart earlyStartOf(FuncOp function) {
+  auto start = function->getAttrOfType<mlir::StringAttr>(kEarlyStart);
+  if (!start) {
+    return EarlyStart::none;
+  }
+  return start.getValue() == kAtEntry ? EarlyStart::atEntry : EarlyStart::inTemplate;
+}
+void setEarlyStart(FuncOp function, EarlyStart start) {
+  if (start == EarlyStart::none) {
+    function->removeAttr(kEarlyStart);
+    return;
+  }
+  function->setAttr(kEarlyStart,
+                    mlir::StringAttr::get(function.getContext(),
+                                          start == EarlyStart::atEntry ? kAtEntry : kInTemplate));
 }
 
 bool placesEveryBranch(mlir::ModuleOp module) { return module->hasAttr(kEveryBranch); }
@@ -66,6 +86,11 @@ bool isTime(Attribute value) {
   return number && number.getType().isF64();
 }
 
+bool isEarlyStart(Attribute value) {
+  auto text = llvm::dyn_cast<mlir::StringAttr>(value);
+  return text && (text.getValue() == kAtEntry || text.getValue() == kInTemplate);
+}
+
 template <typename Kind>
 bool isA(Attribute value) {
   return llvm::isa<Kind>(value);
@@ -84,6 +109,7 @@ constexpr Recorded kRecorded[] = {
     {kChoice, "a launch or a call", isCall, "a string", isA<mlir::StringAttr>},
     {kOutsideGraph, "a kernel.decl", isDeclaration, "a unit attribute", isA<mlir::UnitAttr>},
     {kEveryBranch, "the module", isModule, "a unit attribute", isA<mlir::UnitAttr>},
+    {kEarlyStart, "a kernel.func", isKernel, "\"at_entry\" or \"in_template\"", isEarlyStart},
     {kRunsOnAttr, "a kernel.decl", isDeclaration, "a string", isA<mlir::StringAttr>},
     {kBlocksAttr, "a kernel.func", isKernel, "a #kernel.extent", isA<ExtentAttr>},
     {kThreadsAttr, "a kernel.func", isKernel, "an i64 of at least 0", isWhole},

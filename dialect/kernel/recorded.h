@@ -28,6 +28,17 @@ void setChoiceKey(mlir::Operation* statement, llvm::StringRef key);
 bool isOutsideGraph(mlir::Operation* declaration);
 void setOutsideGraph(DeclOp declaration);
 
+/// When a kernel of a device waits, by itself, for the kernel ahead of it, so that it may be
+/// launched before that one has ended.
+enum class EarlyStart {
+  none,        ///< it does not: it is launched when the kernel ahead has ended
+  atEntry,     ///< before everything else; the wait is printed as its first statement
+  inTemplate,  ///< the family's template waits, behind loads of what the run does not write
+};
+/// kernel.early_start of a kernel.func: "at_entry" or "in_template"; absent: none.
+EarlyStart earlyStartOf(FuncOp function);
+void setEarlyStart(FuncOp function, EarlyStart start);
+
 /// kernel.every_branch, of a module: place-branches makes every independent chain a branch,
 /// whatever the estimates say.
 bool placesEveryBranch(mlir::ModuleOp module);

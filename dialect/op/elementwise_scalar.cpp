@@ -69,6 +69,9 @@ class Scalar {
   Value sub(Value a, Value b) { return binary<arith::SubFOp, arith::SubIOp>(a, b); }
   Value mul(Value a, Value b) { return binary<arith::MulFOp, arith::MulIOp>(a, b); }
   Value div(Value a, Value b) { return make<arith::DivFOp>(a, b); }
+  /// A quotient in an activation that eager's kernels round differently from each other: a device
+  /// may compute it by a reciprocal.
+  Value ratio(Value a, Value b) { return make<arith::DivFOp>(a, b, arith::FastMathFlags::arcp); }
   Value exp(Value a) { return make<math::ExpOp>(a); }
   Value neg(Value a) { return isFloat() ? make<arith::NegFOp>(a) : sub(number(0), a); }
   Value select(Value condition, Value a, Value b) { return make<arith::SelectOp>(condition, a, b); }
@@ -149,20 +152,21 @@ SL_SCALAR(SinOp, s.make<math::SinOp>(x))
 SL_SCALAR(CosOp, s.make<math::CosOp>(x))
 SL_SCALAR(TanOp, s.make<math::TanOp>(x))
 SL_SCALAR(TanhOp, s.make<math::TanhOp>(x))
-SL_SCALAR(SigmoidOp, s.div(s.number(1), s.add(s.number(1), s.exp(s.neg(x)))))
+SL_SCALAR(SigmoidOp, s.ratio(s.number(1), s.add(s.number(1), s.exp(s.neg(x)))))
 SL_SCALAR(ReluOp, s.maximum(x, s.number(0)))
 SL_SCALAR(ErfOp, s.make<math::ErfOp>(x))
-SL_SCALAR(SiluOp, s.div(x, s.add(s.number(1), s.exp(s.neg(x)))))
+SL_SCALAR(SiluOp, s.ratio(x, s.add(s.number(1), s.exp(s.neg(x)))))
 SL_SCALAR(FloorOp, s.isFloat() ? s.make<math::FloorOp>(x) : x)
 SL_SCALAR(CeilOp, s.isFloat() ? s.make<math::CeilOp>(x) : x)
 SL_SCALAR(RoundOp, s.isFloat() ? s.make<math::RoundEvenOp>(x) : x)
 SL_SCALAR(TruncOp, s.isFloat() ? s.make<math::TruncOp>(x) : x)
 SL_SCALAR(LogicalNotOp, s.logicalNot(x))
 SL_SCALAR(HardsigmoidOp,
-          s.div(s.minimum(s.maximum(s.add(x, s.number(3)), s.number(0)), s.number(6)), s.number(6)))
+          s.ratio(s.minimum(s.maximum(s.add(x, s.number(3)), s.number(0)), s.number(6)),
+                  s.number(6)))
 SL_SCALAR(HardswishOp,
-          s.div(s.mul(x, s.minimum(s.maximum(s.add(x, s.number(3)), s.number(0)), s.number(6))),
-                s.number(6)))
+          s.ratio(s.mul(x, s.minimum(s.maximum(s.add(x, s.number(3)), s.number(0)), s.number(6))),
+                  s.number(6)))
 SL_SCALAR(AddOp, s.type().isInteger(1) ? s.make<arith::OrIOp>(x, y) : s.add(x, y))
 SL_SCALAR(SubOp, s.sub(x, y))
 SL_SCALAR(MulOp, s.mul(x, y))

@@ -61,6 +61,9 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         "rows of a cluster": (_Of(lambda s, x: (x.softmax(-1), x.argmax(-1), (x > 9).any(-1))), (_r(3, 150001),)),
         "rows of a cluster, norm": (_Of(lambda s, x: F.layer_norm(x, (100002,))), (_r(2, 100002),)),
         "parts of rows": (_Of(lambda s, x: (x.sum(), x.argmax(), x.softmax(0))), (_r(300000),)),
+        "rows beside each other": (_Of(lambda s, x: (x.softmax(1), x.argmax(1), x.mean(1))), (_r(3, 50, 37),)),
+        "rows beside each other, 16 bits": (_Of(lambda s, x: x.half().amax(1).float()), (_r(2, 70, 33),)),
+        "rows beside each other, of a cluster": (_Of(lambda s, x: (x.mean((2, 3)), x.amax((2, 3)), x.argmin(2).sum())), (_r(1, 17, 90, 63).to(memory_format=torch.channels_last),)),
         "parts of columns": (_Of(lambda s, x: (x.mean(0), x.argmin(0))), (_r(40000, 7),)),
         "few rows": (_Of(lambda s, x: s.a(x), a=nn.Linear(70, 33)), (_r(3, 70),)),
         "a group of products": (
@@ -84,6 +87,10 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
             _Of(lambda s, q, k, v: attend(q, k, v, enable_gqa=True)), (_r(1, 4, 1, 64), _r(1, 2, 300, 64), _r(1, 2, 300, 64)),
         ),
         "convolution": (_Of(lambda s, x: s.a(x).relu(), a=nn.Conv2d(5, 18, 3, padding=1)), (_r(2, 5, 9, 11),)),
+        "products of pixels": (
+            _Of(lambda s, x: (F.silu(s.a(x)), F.hardswish(s.a(x)) + x[:, :1]), a=nn.Conv2d(12, 40, 1)),
+            (_r(2, 12, 9, 7).to(memory_format=torch.channels_last),),
+        ),
         "depthwise": (_Of(lambda s, x: s.a(x), a=nn.Conv2d(12, 12, 3, groups=12, stride=2)), (_r(1, 12, 9, 9),)),
         "pool": (_Of(lambda s, x: (F.max_pool2d(x, 3, 2), F.avg_pool2d(x, 2))), (_r(1, 3, 9, 9),)),
         "embedding": (_Of(lambda s, i: s.a(i), a=nn.Embedding(50, 20)), (torch.randint(50, (3, 7)),)),

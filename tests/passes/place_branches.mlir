@@ -229,8 +229,8 @@ kernel.program @siblings target(<"cuda", "sm_90">) {
     kernel.return %y : !v
   }
 }
-kernel.func @p(!v) outs(!v) schedule(<"pointwise", shape = {}, tune = {}>) ties([])
-kernel.func @q(!v, !v) outs(!v) schedule(<"pointwise", shape = {}, tune = {}>) ties([])
+kernel.func @p(!v) outs(!v) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.early_start = "at_entry"}
+kernel.func @q(!v, !v) outs(!v) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.early_start = "at_entry"}
 
 // -----
 

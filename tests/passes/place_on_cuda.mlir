@@ -18,10 +18,10 @@
 // CHECK-NEXT: kernel.return
 // CHECK: kernel.func @scale
 // CHECK: tune = {rank = 2, inputs = 3, vector = 4}
-// CHECK-SAME: kernel.blocks = #kernel.extent<b>, kernel.threads = 256
+// CHECK-SAME: kernel.blocks = #kernel.extent<b>, kernel.early_start = "at_entry", kernel.threads = 256
 // CHECK: kernel.func @mean
 // CHECK: tune = {{.*}}threads = 32, vector = 4, each = 8}
-// CHECK-SAME: kernel.blocks = #kernel.extent<(b + 3) floordiv 4>, kernel.threads = 128
+// CHECK-SAME: kernel.blocks = #kernel.extent<(b + 3) floordiv 4>, kernel.early_start = "at_entry", kernel.threads = 128
 !x = !kernel.buffer<[b, 1024] x f32>
 !w = !kernel.buffer<1024xf32>
 kernel.program @rows target(<"cuda", "sm_90">) {

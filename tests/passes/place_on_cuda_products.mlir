@@ -5,7 +5,7 @@
 
 // CHECK-LABEL: kernel.func @gemv
 // CHECK: tune = {rows = 4, mr = 8, lanes = 64, threads = 128, unroll = 1}
-// CHECK-SAME: kernel.blocks = #kernel.extent<26>, kernel.threads = 128
+// CHECK-SAME: kernel.blocks = #kernel.extent<26>, kernel.early_start = "at_entry", kernel.threads = 128
 !a = !kernel.buffer<16x256xf32>
 !w = !kernel.buffer<100x256xf32>
 !c = !kernel.buffer<16x100xf32>

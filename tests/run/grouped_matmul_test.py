@@ -79,7 +79,9 @@ def test_other_ends_and_sizes_of_a_call(rng: random.Random) -> None:  # noqa: F8
 
 def test_rows_behind_the_last_group_are_zero() -> None:
     x, w = torch.randn(50, 16), torch.randn(3, 16, 8)
-    for ends in ([5, 5, 20], [0, 0, 0], [60, 70, 80], [10, 3, 30], [-48, -90, -2]):  # as slices take them
+    # As slices take them. On a device blocks of groups that overlap write in any order.
+    overlapping = [] if x.is_cuda else [[10, 3, 30], [-48, -90, -2]]
+    for ends in ([5, 5, 20], [0, 0, 0], [60, 70, 80], *overlapping):
         y = sl.compile(Grouped(False), (x, w, torch.tensor([1, 2, 3])))(x, w, torch.tensor(ends))
         expected, first = torch.zeros_like(y), 0
         for g, end in enumerate(ends):
@@ -89,7 +91,7 @@ def test_rows_behind_the_last_group_are_zero() -> None:
 
 
 def test_columns_and_matrices(rng: random.Random) -> None:  # noqa: F811
-    columns = ends_of(rng, 5, 72)
+    columns = 8 * ends_of(rng, 5, 9)  # eager's kernel for a device asserts groups of whole 16 bytes
 
     class Others(nn.Module):
         def forward(self, x: Tensor, y: Tensor, z: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:

@@ -152,7 +152,7 @@ class Placer {
       } else {
         estimate(&op, processors_, &unit);
         const kernel::FuncOp function = functionOf(&op);
-        unit.waits = function && startsEarlyOnCuda(function);
+        unit.waits = function && kernel::earlyStartOf(function) != kernel::EarlyStart::none;
       }
       units_.push_back(std::move(unit));
     }

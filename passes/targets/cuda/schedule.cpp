@@ -47,12 +47,9 @@ std::string whyNotOnCuda(kernel::FuncOp function) {
 }
 
 void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
-  scheduleOf(function)->schedule(function, cudaArchitecture(arch));
-}
-
-bool startsEarlyOnCuda(kernel::FuncOp function) {
   const FamilySchedule* schedule = scheduleOf(function);
-  return schedule != nullptr && schedule->startsEarly;
+  kernel::setEarlyStart(function, schedule->earlyStart);
+  schedule->schedule(function, cudaArchitecture(arch));
 }
 
 double estimateOnCuda(mlir::Operation* statement) {

@@ -12,10 +12,6 @@ namespace straightline::passes {
 /// Why a kernel has no CUDA form; "" when it has one.
 std::string whyNotOnCuda(kernel::FuncOp function);
 
-/// Whether the kernel, or most kernels of its family, waits itself for the previous kernel
-/// (codegen: mayStartEarly).
-bool startsEarlyOnCuda(kernel::FuncOp function);
-
 /// Microseconds from the end of one kernel to the first result of the next, on an H200 as
 /// runtime/backends/cuda/tuning.h has it.
 inline constexpr double kKernelUs = 2.0;
@@ -26,7 +22,8 @@ inline constexpr double kKernelUs = 2.0;
 double estimateOnCuda(mlir::Operation* statement);
 
 /// Adds the tunables of the CUDA form to the schedule and sets the grid (kernel.blocks,
-/// kernel.threads, kernel.cluster) for an architecture ("sm_90"). Precondition: it has one.
+/// kernel.threads, kernel.cluster) and kernel.early_start for an architecture ("sm_90").
+/// Precondition: the kernel has a CUDA form.
 void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch);
 
 }  // namespace straightline::passes

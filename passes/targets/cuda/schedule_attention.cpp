@@ -14,6 +14,12 @@ void scheduleAttention(kernel::FuncOp function, const CudaArchitecture& device) 
                                       rows.dividedUp(tuneOf(function, "rows"))})
           .times(splits);
   setGrid(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
+  // Attention of one query over a cache is small: fewer blocks than the device has processors.
+  if (tuneOf(function, "held") > 0) {
+    kernel::setEarlyStart(function, kernel::EarlyStart::inTemplate);
+  } else if (shapeOf(function, "s").is(1)) {
+    kernel::setEarlyStart(function, kernel::EarlyStart::atEntry);
+  }
 }
 
 constexpr llvm::StringLiteral kNeeds[] = {"rows", "keys", "depth", "threads"};
@@ -21,7 +27,7 @@ constexpr llvm::StringLiteral kNeeds[] = {"rows", "keys", "depth", "threads"};
 }  // namespace
 
 llvm::ArrayRef<FamilySchedule> attentionSchedules() {
-  static constexpr FamilySchedule kSchedules[] = {{"attention", scheduleAttention, kNeeds, true}};
+  static constexpr FamilySchedule kSchedules[] = {{"attention", scheduleAttention, kNeeds}};
   return kSchedules;
 }
 

@@ -63,10 +63,10 @@ void schedulePool(kernel::FuncOp function, const CudaArchitecture&) {
 
 llvm::ArrayRef<FamilySchedule> elementSchedules() {
   static constexpr FamilySchedule kSchedules[] = {
-      {"pointwise", schedulePointwise, {}, true},
-      {"fill", scheduleFill, {}},
-      {"iota", scheduleIota, {}},
-      {"pool", schedulePool, {}},
+      {"pointwise", schedulePointwise, {}, kernel::EarlyStart::atEntry},
+      {"fill", scheduleFill, {}, kernel::EarlyStart::atEntry},
+      {"iota", scheduleIota, {}, kernel::EarlyStart::atEntry},
+      {"pool", schedulePool, {}, kernel::EarlyStart::atEntry},
   };
   return kSchedules;
 }

@@ -35,10 +35,14 @@ void scheduleTranspose(kernel::FuncOp function, const CudaArchitecture&) {
 }  // namespace
 
 llvm::ArrayRef<FamilySchedule> movingSchedules() {
+  constexpr kernel::EarlyStart kStart = kernel::EarlyStart::atEntry;
   static constexpr FamilySchedule kSchedules[] = {
-      {"gather_rows", scheduleGatherRows, {}}, {"gather_elements", scheduleElements, {}},
-      {"gather_nd", scheduleElements, {}},     {"scatter_rows", scheduleScatterRows, {}},
-      {"scatter_nd", scheduleElements, {}},    {"transpose", scheduleTranspose, {}},
+      {"gather_rows", scheduleGatherRows, {}, kStart},
+      {"gather_elements", scheduleElements, {}, kStart},
+      {"gather_nd", scheduleElements, {}, kStart},
+      {"scatter_rows", scheduleScatterRows, {}, kStart},
+      {"scatter_nd", scheduleElements, {}, kStart},
+      {"transpose", scheduleTranspose, {}, kStart},
   };
   return kSchedules;
 }

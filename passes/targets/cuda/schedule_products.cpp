@@ -104,12 +104,12 @@ constexpr llvm::StringLiteral kMatmulNeeds[] = {"rows", "columns", "threads"};
 
 llvm::ArrayRef<FamilySchedule> productSchedules() {
   static constexpr FamilySchedule kSchedules[] = {
-      {"gemv", scheduleGemv, kGemvNeeds, true},
-      {"gemv_group", scheduleGemvGroup, kGroupNeeds, true},
+      {"gemv", scheduleGemv, kGemvNeeds, kernel::EarlyStart::atEntry},
+      {"gemv_group", scheduleGemvGroup, kGroupNeeds, kernel::EarlyStart::inTemplate},
       {"matmul", scheduleMatmul, kMatmulNeeds},
       {"grouped_matmul", scheduleGroupedMatmul, kMatmulNeeds},
       {"convolution_direct", scheduleConvolution, {}},
-      {"recurrent_sequence", scheduleRecurrentSequence, {}},
+      {"recurrent_sequence", scheduleRecurrentSequence, {}, kernel::EarlyStart::inTemplate},
   };
   return kSchedules;
 }

@@ -13,7 +13,8 @@ namespace {
 using mlir::ArrayAttr;
 using mlir::Attribute;
 
-constexpr int64_t kMostKept = 64;  ///< words of a row that a thread keeps in registers
+constexpr int64_t kSectorBytes = 32;  ///< that memory hands over at least
+constexpr int64_t kMostKept = 64;     ///< words of a row that a thread keeps in registers
 /// The same in a block of `threads` threads: half of it above 512, since threads of a block of
 /// 1,024 have 64 registers each.
 constexpr int64_t mostKept(int64_t threads) { return threads > 512 ? kMostKept / 2 : kMostKept; }
@@ -86,6 +87,7 @@ Rows rowsToReduce(kernel::FuncOp function) {
 struct Division {
   int64_t threads = kThreads;
   int64_t splits = 1;
+  int64_t beside = 1;  ///< rows of a block, of which neighbouring threads take neighbours
 
   int64_t sharers() const { return threads * splits; }
 };
@@ -100,7 +102,7 @@ class RowDivider {
         manyRows_(rows_.countOr(device.allThreads())) {}
 
   void schedule() {
-    Division division{threadsOfARow(), 1};
+    Division division = threadsBeside().value_or(Division{.threads = threadsOfARow()});
     if (rows_.runs.known() && rows_.count.known() && rows_.dense && device_.largestCluster > 1 &&
         division.threads > kWarp) {
       division = shareAmongBlocks(division.threads);
@@ -108,8 +110,9 @@ class RowDivider {
     }
     // Half as many threads have twice the registers, where the kept words would be spilled.
     const int64_t keptByMany = kept(division.sharers());
-    if (rows_.runs.known() && division.threads > kMostThreads / 2 &&
-        keptByMany > device_.keptByMany && keptByMany <= mostKept(division.threads)) {
+    if (rows_.runs.known() && division.threads * division.beside > kMostThreads / 2 &&
+        keptByMany > device_.keptByMany &&
+        keptByMany <= mostKept(division.threads * division.beside)) {
       division.threads /= 2;
     }
     setTunables(division);
@@ -147,6 +150,45 @@ class RowDivider {
       threads /= 2;  // more of the smaller blocks fit on a processor
     }
     return threads;
+  }
+
+  /// The division of rows that lie side by side while the elements of each do not: a sector of
+  /// memory has an element of each of several rows, and neighbouring threads take these.
+  std::optional<Division> threadsBeside() const {
+    constexpr int64_t kBlock = 128;
+    if (rows_.dense || !rows_.across || !rows_.runs.known() || threadsOfARow() == 1) {
+      return std::nullopt;
+    }
+    const int64_t sector = kSectorBytes / narrowest();
+    if (manyRows_ < sector) {
+      return std::nullopt;
+    }
+    const auto runs = static_cast<int64_t>(llvm::PowerOf2Ceil(*rows_.runs.known()));
+    int64_t threads = std::clamp<int64_t>(runs, 1, kMostThreads / sector);
+    while (threads > kWarp / sector && manyRows_ * threads > device_.allThreads() / 2 &&
+           kept(threads / 2) <= kMostKept / 2) {
+      threads /= 2;
+    }
+    Division division{.threads = threads, .beside = std::max(sector, kBlock / threads)};
+    // Blocks enough for all processors, where a thread has elements enough to pay for an exchange.
+    constexpr int64_t kWorthSharing = 32;
+    while (division.splits < device_.largestCluster &&
+           manyRows_ / division.beside * division.splits < device_.processors &&
+           each(division.sharers()) >= kWorthSharing) {
+      division.splits *= 2;
+    }
+    setCluster(function_, division.splits);
+    return division;
+  }
+
+  /// Bytes of the narrowest element of all inputs, within what a sector is divided into.
+  int64_t narrowest() const {
+    kernel::FuncOp function = function_;
+    int64_t bytes = 8;
+    for (const Attribute type : function.getInputs()) {
+      bytes = std::min(bytes, elementBytes(type));
+    }
+    return std::max<int64_t>(bytes, 2);
   }
 
   /// Bytes of all inputs for a run; those that are one value a row count nothing.
@@ -203,9 +245,10 @@ class RowDivider {
   }
 
   void setTunables(const Division& division) {
-    const bool keeps = rows_.runs.known() && kept(division.sharers()) <= mostKept(division.threads);
-    int64_t block = division.threads;
-    if (division.threads <= kWarp) {
+    const bool keeps = rows_.runs.known() &&
+                       kept(division.sharers()) <= mostKept(division.threads * division.beside);
+    int64_t block = division.threads * division.beside;
+    if (division.beside == 1 && division.threads <= kWarp) {
       constexpr int64_t kBlock = 128;
       const int64_t wanted =
           rows_.count.known() ? std::min(kBlock, *rows_.count.known() * division.threads) : kBlock;
@@ -216,6 +259,9 @@ class RowDivider {
                    {"each", keeps ? each(division.sharers()) : 0}};
     if (division.splits > 1) {
       chosen.push_back({"splits", division.splits});
+    }
+    if (division.beside > 1) {
+      chosen.push_back({"beside", division.beside});
     }
     setGrid(function_, chosen,
             rows_.count.dividedUp(block / division.threads).times(division.splits), block);
@@ -278,9 +324,9 @@ constexpr llvm::StringLiteral kTopkNeeds[] = {"threads", "each", "word"};
 
 llvm::ArrayRef<FamilySchedule> rowSchedules() {
   static constexpr FamilySchedule kSchedules[] = {
-      {"row_reduction", scheduleRowReduction, {}, true},
-      {"scan", scheduleScan, {}},
-      {"topk", scheduleTopk, kTopkNeeds},
+      {"row_reduction", scheduleRowReduction, {}, kernel::EarlyStart::atEntry},
+      {"scan", scheduleScan, {}, kernel::EarlyStart::atEntry},
+      {"topk", scheduleTopk, kTopkNeeds, kernel::EarlyStart::atEntry},
   };
   return kSchedules;
 }

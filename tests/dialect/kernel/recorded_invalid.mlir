@@ -199,3 +199,13 @@ kernel.func @k(!x) outs(!x) schedule(<"pointwise", shape = {extent = [4], stride
     lambda body(%a: f32) {
   kernel.yield %a : f32
 }
+
+// -----
+
+!x = !kernel.buffer<4xf32>
+// expected-error @+1 {{attribute 'kernel.early_start' of 'kernel.func' is "at_exit", expected "at_entry" or "in_template" (recorded_c3)}}
+kernel.func @k(!x) outs(!x) schedule(<"pointwise", shape = {extent = [4], stride = [[1], [1]]}, tune = {rank = 1, inputs = 1}>) ties([])
+    attributes {kernel.early_start = "at_exit"}
+    lambda body(%a: f32) {
+  kernel.yield %a : f32
+}

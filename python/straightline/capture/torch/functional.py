@@ -131,7 +131,24 @@ def is_write(node: Node) -> bool:
 def has_effect(node: Node) -> bool:
     """Whether a node has an effect: it draws random numbers, checks something, or has no results."""
     op = node.target
-    return node.is_impure() or (isinstance(op, torch._ops.OpOverload) and not op._schema.returns)
+    if not isinstance(op, torch._ops.OpOverload):
+        return node.is_impure()
+    return not op._schema.returns or (node.is_impure() and not _draws_elsewhere(node))
+
+
+def _draws_elsewhere(node: Node) -> bool:
+    """Whether a node draws random numbers on another device than that of all inputs and parameters.
+
+    Where nothing reads the numbers, such as the host's that layer dropout draws while it is off, the program for a device does
+    not draw them: the generator of the other device stays as it is.
+    """
+    if torch.Tag.nondeterministic_seeded not in node.target.tags:
+        return False
+    device = getattr(node.meta.get("val"), "device", None)
+    homes = {
+        getattr(other.meta.get("val"), "device", None) for other in node.graph.nodes if other.op == "placeholder"
+    } - {None}
+    return device is not None and len(homes) == 1 and device.type not in {home.type for home in homes}
 
 
 def value_graph(module: GraphModule, same: Mapping[str, str] | None = None) -> ValueGraph:

@@ -222,3 +222,9 @@ def test_a_bool_padded_by_two() -> None:
 def test_softmax_of_integers(function: Callable[[Tensor, int], Tensor]) -> None:
     """Eager takes them without elements only; this was an internal error."""
     check(lambda x: function(x, 0), (torch.zeros(3, 0, dtype=torch.int64),))
+
+
+def test_repeats_of_many_dims() -> None:
+    """A dim of size 1, and one in front of the tensor's, took two dims of the eight that a kernel has."""
+    check(lambda x: x.repeat(3, 2, 1, 2, 2), (torch.randn(5, 1, 3, 2),))
+    check(lambda x: (x.repeat(2, 2, 0, 2, 2), x.repeat(1, 0, 1, 3)), (torch.randn(5, 3, 2, 2)[..., :1],))

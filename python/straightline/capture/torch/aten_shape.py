@@ -189,9 +189,15 @@ def _repeat(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     sizes = (1,) * lead + a.self.extents
     if all(r == 1 for r in a.repeats):
         return ctx.emit_one("clone", [ctx.reshape(a.self, type.extents)], type)
+    if 0 in type.extents:
+        return ctx.full(0, type.dtype, type.extents)
     split: list[Dim] = []
     spread: list[Dim] = []
     for repeat, size in zip(a.repeats, sizes):
+        if size == 1:
+            split.append(1)
+            spread.append(repeat)
+            continue
         if repeat != 1:
             split.append(1)
             spread.append(repeat)

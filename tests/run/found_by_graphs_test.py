@@ -228,3 +228,9 @@ def test_repeats_of_many_dims() -> None:
     """A dim of size 1, and one in front of the tensor's, took two dims of the eight that a kernel has."""
     check(lambda x: x.repeat(3, 2, 1, 2, 2), (torch.randn(5, 1, 3, 2),))
     check(lambda x: (x.repeat(2, 2, 0, 2, 2), x.repeat(1, 0, 1, 3)), (torch.randn(5, 3, 2, 2)[..., :1],))
+
+
+def test_a_result_that_is_written_to_and_then_loses_a_dim() -> None:
+    """`lerp_`, then `squeeze_`: the op that made the tensor was taken to have made the smaller one."""
+    for dim in (0, 1):
+        check(lambda x, dim=dim: torch.quantile(x, 0.3, dim=dim), (torch.randn(5, 8),))

@@ -154,11 +154,10 @@ class _Recorder(TorchDispatchMode):
         return result
 
     def _keep(self, tensor: torch.Tensor) -> None:
-        """Keeps a copy of a result's shape before an op changes it in place."""
-        made = next((call for call in reversed(self.calls) if any(x is tensor for x in _tensors(call.result))), None)
-        if made is not None:
-            before = tensor.detach()
-            made.seen = pytree.tree_map(lambda x: before if x is tensor else x, made.seen)
+        """Keeps a copy of a tensor's shape before an op changes it in place, for the ops that made it or wrote to it."""
+        before = tensor.detach()
+        for call in self.calls:
+            call.seen = pytree.tree_map(lambda x: before if x is tensor else x, call.seen)
 
     def _taken_apart(self, op: Op, args: Any, kwargs: Any) -> Any:
         parts = _parts(op)

@@ -24,9 +24,11 @@ def _transposed_kernels(model: nn.Module, *inputs: torch.Tensor, **options: Any)
 def _random_layer(rng: random.Random) -> tuple[nn.Module, torch.Tensor]:
     dims = rng.choice([1, 2])
     kernel, stride = [rng.randint(1, 5) for _ in range(dims)], [rng.randint(1, 4) for _ in range(dims)]
-    padding = [rng.randint(0, size - 1) for size in kernel]
     output_padding = [rng.randint(0, step - 1) for step in stride]
     size = [rng.randint(4, 9) for _ in range(dims)]
+    # Padding takes from both ends of the result, and eager refuses an empty one.
+    whole = [(x - 1) * step + k + more for x, step, k, more in zip(size, stride, kernel, output_padding, strict=True)]
+    padding = [rng.randint(0, min(k - 1, (length - 1) // 2)) for k, length in zip(kernel, whole, strict=True)]
     inputs, outputs = rng.choice([1, 3, 16]), rng.choice([1, 5, 16])
     layer = nn.ConvTranspose1d if dims == 1 else nn.ConvTranspose2d
     model = layer(inputs, outputs, kernel, stride, padding, output_padding, bias=rng.random() < 0.7)  # type: ignore[arg-type]

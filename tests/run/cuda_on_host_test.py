@@ -19,7 +19,7 @@ from torch.nn import functional as F
 import straightline as sl
 
 from bench.cases.models import DecodeStep
-from bench.cuda_recurrent import Layers
+from bench.cases.recurrent import Layers
 
 _OWN = {"linear": "cuda", "matmul": "cuda"}
 

@@ -87,6 +87,32 @@ def test_sort(shape: tuple[int, ...], dim: int, dtype: torch.dtype) -> None:
             assert torch.equal(places, again)
 
 
+@pytest.mark.parametrize(
+    ("k", "largest", "shape", "dtype"),
+    [
+        (50, False, (2, 40_000), torch.float32),
+        (1000, True, (3, 20_001), torch.bfloat16),
+        (1024, False, (1, 151_936), torch.float32),
+        (5, True, (2, 30_000), torch.float64),
+        (100, True, (1, 152_000), torch.int64),
+        (5000, True, (2, 20_000), torch.bfloat16),
+        (None, True, (2, 32_000), torch.float32),
+        (None, True, (3, 16_384), torch.float32),
+        (None, False, (2, 8192), torch.float64),
+    ],
+)
+def test_long_rows(k: int | None, largest: bool, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """What a device puts in order in several launches; k of None is a sort."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        return tuple(x.topk(k, -1, largest) if k else x.sort(dim=-1, stable=True, descending=largest))
+
+    compiled = sl.compile(function, (torch.zeros(shape, dtype=dtype),))
+    for kind in ("random", "ties", "equal"):
+        x = hard(shape, dtype, kind)
+        assert_first(compiled(x), x, 1, k or shape[1], largest)
+
+
 def test_edges() -> None:
     """Nothing to put in order, no dims, rows known per call only."""
     x = torch.randn(3, 4)

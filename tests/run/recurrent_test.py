@@ -92,6 +92,23 @@ def test_types(cell: Callable[..., nn.RNNBase], steps: int, dtype: torch.dtype) 
     check(Layers(layers), _inputs(layers, steps, 3, True))
 
 
+@pytest.mark.parametrize(
+    ("features", "hidden", "batch", "steps"), [(3, 1, 1, 4), (12, 24, 4, 20), (40, 131, 3, 33), (64, 256, 1, 100), (16, 97, 70, 9)]
+)  # fmt: skip
+@pytest.mark.parametrize("start", [False, True])
+@_cells
+def test_widths(
+    cell: Callable[..., nn.RNNBase], start: bool, features: int, hidden: int, batch: int, steps: int
+) -> None:
+    """Of one unit, of less and more than a device's block holds; and the same call gives the same bits."""
+    layers = cell(features, hidden).eval()
+    given = _inputs(layers, steps, batch, start)
+    compiled = check(Layers(layers), given)
+    first = compiled(*given)
+    for _ in range(20):
+        assert all(torch.equal(a, b) for a, b in zip(first, compiled(*given), strict=True))
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 @_cells
 def test_types_over_any_number_of_steps(cell: Callable[..., nn.RNNBase], dtype: torch.dtype) -> None:

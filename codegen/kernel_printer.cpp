@@ -83,8 +83,9 @@ std::string structText(const std::string& type, llvm::ArrayRef<mlir::NamedAttrib
 bool takesFixedShape(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
   return func.getScalarNames().empty() && !kernel::runsOnDevice(func) &&
-         llvm::is_contained(
-             {"pointwise", "fill", "zero_border", "row_reduction", "convolution_direct"}, family);
+         llvm::is_contained({"pointwise", "fill", "zero_border", "row_reduction",
+                             "convolution_direct", "convolution", "gemm", "gemm_int8", "matmul"},
+                            family);
 }
 
 }  // namespace

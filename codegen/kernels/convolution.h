@@ -37,6 +37,9 @@ struct ConvolutionShape {
   int64_t strideH = 0, strideW = 0, padH = 0, padW = 0, dilationH = 0, dilationW = 0;
   int64_t inStride[3] = {}, outStride[3] = {};
   int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
+
+  SL_INLINE_MEMBER constexpr int64_t rows() const { return n * ho * wo; }
+  SL_INLINE_MEMBER constexpr int64_t columns() const { return k; }
 };
 
 /// Output pixels [n][ho][wo] as rows; the offsets of a chunk are computed once and used for all
@@ -80,9 +83,11 @@ struct PixelRows {
 
 /// in: NHWC with border, weight packed by pack_convolution; pointers: epilogue operands, then
 /// outputs.
-template <ConvolutionTune Tune, class Epilogue, class T, class... P>
-SL_INLINE void convolution(sl_ctx*, sl_team team, ConvolutionShape s, Epilogue epilogue,
-                           const T* in, const T* weight, P... pointers) {
+template <ConvolutionTune Tune, class Shape, class Epilogue, class T, class... P>
+SL_INLINE void convolution(sl_ctx*, sl_team team, Shape shape, Epilogue epilogue, const T* in,
+                           const T* weight, P... pointers) {
+  constexpr TileSizes kSizes = tileSizes(Shape{}, Tune.mr, Tune.nr);
+  const ConvolutionShape s = shape;
   constexpr GemmTune kGemm{.mr = Tune.mr,
                            .nr = Tune.nr,
                            .kc = 0,
@@ -106,8 +111,8 @@ SL_INLINE void convolution(sl_ctx*, sl_team team, ConvolutionShape s, Epilogue e
     reduction.inner = 1;
     reduction.run = Tune.kw * s.c;
   }
-  runPanels<kGemm>(team, source, s.n * s.ho * s.wo, s.k, reduction, weight, steps, 1, epilogue,
-                   epilogueOperands(pointers...));
+  runPanels<kGemm, kSizes>(team, source, s.rows(), s.columns(), reduction, weight, steps, 1,
+                           epilogue, epilogueOperands(pointers...));
 }
 
 }  // namespace sl

@@ -7,6 +7,9 @@
 #include <random>
 #include <vector>
 
+#include "straightline/kernels/convolution.h"
+#include "straightline/kernels/gemm_int8.h"
+#include "straightline/kernels/matmul.h"
 #include "straightline/kernels/row_reduction.h"
 #include "straightline/kernels/zero_border.h"
 #include "team_for_tests.h"
@@ -186,6 +189,121 @@ TEST(FixedShapes, RowReduction) {
   rowOutputs<Shape{.outer = {5}, .inner = {70}, .stride = {{{70}, {1}}, {{1}, {0}}}}>();
   rowOutputs<Shape{.outer = {70}, .inner = {5}, .stride = {{{1}, {70}}, {{1}, {0}}}}>();
   rowOutputs<Shape{.outer = {70}, .inner = {0}, .stride = {{{1}, {70}}, {{1}, {0}}}}>();
+}
+
+/// acc + bias, where it is positive.
+constexpr auto kBiasRelu = [](auto acc, auto bias, auto& y) SL_LAMBDA {
+  auto sum = acc + bias;
+  y = sl::maximum(sl::constant(sum, 0.0f), sum);
+};
+
+template <int MR, int KC, int64_t M, int64_t N, int64_t K>
+void gemm() {
+  const std::vector<float> a = randomMemory();
+  const std::vector<float> b = randomMemory();
+  constexpr sl::GemmShape shape{
+      .m = M, .n = N, .k = K, .lda = K + 1, .ldc = N + 3, .epilogueStride = {{0, 1}}};
+  compare<shape>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto given, float* out) {
+    sl::gemm<sl::GemmTune{.mr = MR, .nr = 16, .kc = KC, .mc = 12}>(
+        ctx, team, given, kBiasRelu, a.data(), b.data(), a.data() + kPlace, out);
+  });
+}
+
+/// Blocks of one size and of two, fewer rows than a tile; whole panels and a part of one.
+TEST(FixedShapes, Gemm) {
+  gemm<6, 0, 0, 16, 5>();
+  gemm<6, 0, 1, 16, 5>();
+  gemm<6, 0, 6, 32, 40>();
+  gemm<6, 0, 7, 20, 33>();
+  gemm<6, 16, 16, 48, 70>();
+  gemm<4, 16, 29, 15, 70>();
+  gemm<1, 0, 3, 17, 9>();
+}
+
+template <int64_t M, int64_t N, int64_t K>
+void gemmInt8() {
+  std::mt19937 random{std::random_device{}()};
+  std::vector<int8_t> a(kMemory), b(kMemory);
+  for (int64_t i = 0; i < kMemory; ++i) {
+    a[i] = int8_t(random());
+    b[i] = int8_t(random());
+  }
+  constexpr sl::GemmInt8Shape shape{.m = M, .n = N, .k = K, .lda = K + 1, .ldc = N + 3};
+  compare<shape>(std::vector<int32_t>(kMemory, 7), [&](sl_ctx* ctx, sl_team team, auto given,
+                                                       int32_t* out) {
+    sl::gemm_int8<sl::GemmInt8Tune{.mr = 6, .nr = 16, .mc = 12}>(
+        ctx, team, given, [](auto acc, auto& y) SL_LAMBDA { y = acc; }, a.data(), b.data(), out);
+  });
+}
+
+TEST(FixedShapes, GemmInt8) {
+  gemmInt8<0, 16, 8>();
+  gemmInt8<1, 16, 8>();
+  gemmInt8<12, 32, 41>();
+  gemmInt8<16, 19, 30>();
+}
+
+template <int64_t M, int64_t N, int64_t K>
+void matmul() {
+  const std::vector<float> a = randomMemory();
+  const std::vector<float> b = randomMemory();
+  std::vector<float> workspace(3 * 16 * 128);
+  constexpr sl::MatmulTune tune{.mr = 6, .nr = 16, .kc = 0, .mc = 12};
+  constexpr sl::MatmulShape shape{.batch = {1, 2, 3},
+                                  .m = M,
+                                  .n = N,
+                                  .k = K,
+                                  .aBatch = {0, 3 * M * K, M * K},
+                                  .aRow = K,
+                                  .aCol = 1,
+                                  .bBatch = {0, 0, N * K},
+                                  .bRow = N,
+                                  .bCol = 1,
+                                  .cBatch = {0, 3 * M * N, M * N},
+                                  .cRow = N,
+                                  .epilogueStride = {{0, 0, 0, 0, 1}}};
+  compare<shape>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto given, float* out) {
+    sl::matmul<tune>(ctx, team, given, kBiasRelu, a.data(), b.data(), a.data() + kPlace, out,
+                     reinterpret_cast<char*>(workspace.data()));
+  });
+}
+
+TEST(FixedShapes, Matmul) {
+  matmul<0, 16, 4>();
+  matmul<1, 16, 70>();
+  matmul<12, 32, 33>();
+  matmul<32, 41, 64>();
+}
+
+template <int64_t HO, int64_t WO, int64_t O>
+void convolution() {
+  const std::vector<float> in = randomMemory();
+  const std::vector<float> weight = randomMemory();
+  constexpr int64_t c = 5, h = HO + 2, w = WO + 2;
+  constexpr sl::ConvolutionShape shape{.n = 2,
+                                       .h = h,
+                                       .w = w,
+                                       .c = c,
+                                       .k = O,
+                                       .ho = HO,
+                                       .wo = WO,
+                                       .strideH = 1,
+                                       .strideW = 1,
+                                       .dilationH = 1,
+                                       .dilationW = 1,
+                                       .inStride = {h * w * c, w * c, c},
+                                       .outStride = {HO * WO * O, WO * O, O},
+                                       .epilogueStride = {{0, 0, 0, 1}}};
+  compare<shape>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto given, float* out) {
+    sl::convolution<sl::ConvolutionTune{.mr = 6, .nr = 16, .kh = 3, .kw = 3, .mc = 12}>(
+        ctx, team, given, kBiasRelu, in.data(), weight.data(), in.data() + kPlace, out);
+  });
+}
+
+TEST(FixedShapes, Convolution) {
+  convolution<1, 1, 16>();
+  convolution<3, 5, 16>();
+  convolution<6, 7, 19>();
 }
 
 }  // namespace

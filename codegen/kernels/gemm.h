@@ -37,6 +37,9 @@ struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   int64_t lda = 0, ldc = 0;
   int64_t epilogueStride[kMaxEpilogueOperands][2] = {};
+
+  SL_INLINE_MEMBER constexpr int64_t rows() const { return m; }
+  SL_INLINE_MEMBER constexpr int64_t columns() const { return n; }
 };
 
 /// Which share of the row blocks x panels a thread does: whole panels or whole row blocks,
@@ -92,7 +95,8 @@ SL_INLINE void reduceRuns(Tile<T, N, MR, NV>& tile, Rows<A, MR> a, const Reducti
 /// steps of the reduction at a time. Partial results are kept in a local buffer between the blocks
 /// of K, each of which is summed by itself: an error grows with the length of a block.
 /// Source: `pointer(row)` of A, `offsets(row)`; `kOpaque`: see Rows::makeOpaque.
-template <GemmTune Tune, class B, class Source, class Epilogue, class Ops>
+template <GemmTune Tune, TileSizes Sizes = TileSizes{.most = Tune.mr}, class B, class Source,
+          class Epilogue, class Ops>
 SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t first, int64_t last,
                         const Reduction& reduction, const B* panel, int64_t bStride,
                         const int64_t* steps, int64_t column, int64_t columns, int64_t outputStep,
@@ -111,7 +115,7 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
     const bool atStart = k0 == 0;
     const bool atEnd = k0 + kc >= depth;
     for (int64_t block = first; block < last; ++block) {
-      withCount<Tune.mr>(rows.size(block), [&](auto count) SL_INLINE_LAMBDA {
+      withCount<Sizes.most, Sizes.least>(rows.size(block), [&](auto count) SL_INLINE_LAMBDA {
         constexpr int MR = decltype(count)::value;
         const int64_t row = rows.begin(block);
         Tile<T, N, MR, NV> tile;
@@ -139,7 +143,7 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
             const RowOffsets at = source.offsets(row + i);
             SL_UNROLL
             for (int j = 0; j < NV; ++j) {
-              const int64_t count = minOf(N, columns - j * N);
+              const int64_t count = Sizes.wholeColumns ? N : minOf(N, columns - j * N);
               if (count > 0) {
                 finish<N>(epilogue, ops, tile.v[i][j], at, steps, column + j * N, outputStep,
                           count);
@@ -156,7 +160,7 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
 
 /// Chunks of row blocks x panels, for this thread's share. `source.prepare(firstRow, lastRow)` is
 /// called per chunk.
-template <GemmTune Tune, class B, class Source, class Epilogue, class Ops>
+template <GemmTune Tune, TileSizes Sizes, class B, class Source, class Epilogue, class Ops>
 SL_INLINE void runPanels(sl_team team, Source& source, int64_t m, int64_t n,
                          const Reduction& reduction, const B* b, const int64_t* steps,
                          int64_t outputStep, const Epilogue& epilogue, const Ops& ops) {
@@ -168,8 +172,9 @@ SL_INLINE void runPanels(sl_team team, Source& source, int64_t m, int64_t n,
     const int64_t last = minOf(first + kTiles, share.blocks.end);
     source.prepare(rows.begin(first), rows.begin(last));
     for (int64_t p = share.panels.begin; p < share.panels.end; ++p) {
-      runPanel<Tune>(source, rows, first, last, reduction, b + p * panelSize, Tune.nr, steps,
-                     p * Tune.nr, minOf(Tune.nr, n - p * Tune.nr), outputStep, epilogue, ops);
+      runPanel<Tune, Sizes>(source, rows, first, last, reduction, b + p * panelSize, Tune.nr, steps,
+                            p * Tune.nr, minOf(Tune.nr, n - p * Tune.nr), outputStep, epilogue,
+                            ops);
     }
   }
 }
@@ -209,20 +214,22 @@ struct PairRows {
 
 /// C = epilogue(A * B). a [m][lda], b packed [ceil(n / nr)][k / pairs][nr][pairs], pointers:
 /// epilogue operands, then outputs.
-template <GemmTune Tune, class Epilogue, class A, class B, class... P>
-SL_INLINE void gemm(sl_ctx*, sl_team team, GemmShape s, Epilogue epilogue, const A* a, const B* b,
+template <GemmTune Tune, class Shape, class Epilogue, class A, class B, class... P>
+SL_INLINE void gemm(sl_ctx*, sl_team team, Shape shape, Epilogue epilogue, const A* a, const B* b,
                     P... pointers) {
+  constexpr TileSizes kSizes = tileSizes(Shape{}, Tune.mr, Tune.nr);
+  const GemmShape s = shape;
   const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][1], s.epilogueStride[1][1],
                                                s.epilogueStride[2][1], s.epilogueStride[3][1]};
   MatrixRows<A> source{a, s.lda, s.ldc, s.epilogueStride};
   if constexpr (Tune.pairs == 2) {
     PairRows pairs{source};
-    runPanels<Tune>(team, pairs, s.m, s.n, Reduction{.run = s.k / 2},
-                    reinterpret_cast<const BfloatPair*>(b), steps, 1, epilogue,
-                    epilogueOperands(pointers...));
+    runPanels<Tune, kSizes>(team, pairs, s.m, s.n, Reduction{.run = s.k / 2},
+                            reinterpret_cast<const BfloatPair*>(b), steps, 1, epilogue,
+                            epilogueOperands(pointers...));
   } else {
-    runPanels<Tune>(team, source, s.m, s.n, Reduction{.run = s.k}, b, steps, 1, epilogue,
-                    epilogueOperands(pointers...));
+    runPanels<Tune, kSizes>(team, source, s.m, s.n, Reduction{.run = s.k}, b, steps, 1, epilogue,
+                            epilogueOperands(pointers...));
   }
 }
 

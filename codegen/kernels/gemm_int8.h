@@ -32,6 +32,9 @@ struct GemmInt8Shape {
   int64_t m = 0, n = 0, k = 0;
   int64_t lda = 0, ldc = 0;
   int64_t epilogueStride[kMaxEpilogueOperands][2] = {};
+
+  SL_INLINE_MEMBER constexpr int64_t rows() const { return m; }
+  SL_INLINE_MEMBER constexpr int64_t columns() const { return n; }
 };
 
 /// The sum of `count` bytes.
@@ -64,7 +67,7 @@ SL_INLINE ByteQuad lastQuad(const int8_t* p, int64_t count) {
 
 /// One panel of B times the row blocks [first, last) of `rows`; `start`: what the sums of a row of
 /// the chunk begin with.
-template <GemmInt8Tune Tune, class Source, class Epilogue, class Ops>
+template <GemmInt8Tune Tune, TileSizes Sizes, class Source, class Epilogue, class Ops>
 SL_INLINE void runBytePanel(const Source& source, const RowBlocks& rows, int64_t first,
                             int64_t last, int64_t k, const ByteQuad* panel, const int32_t* start,
                             const int64_t* steps, int64_t column, int64_t columns,
@@ -73,7 +76,7 @@ SL_INLINE void runBytePanel(const Source& source, const RowBlocks& rows, int64_t
   constexpr int NV = Tune.nr / N;
   const int64_t whole = k / 4, rest = k % 4;
   for (int64_t block = first; block < last; ++block) {
-    withCount<Tune.mr>(rows.size(block), [&](auto count) SL_INLINE_LAMBDA {
+    withCount<Sizes.most, Sizes.least>(rows.size(block), [&](auto count) SL_INLINE_LAMBDA {
       constexpr int MR = decltype(count)::value;
       const int64_t row = rows.begin(block);
       Tile<int32_t, N, MR, NV> tile;
@@ -105,7 +108,7 @@ SL_INLINE void runBytePanel(const Source& source, const RowBlocks& rows, int64_t
         const RowOffsets at = source.offsets(row + i);
         SL_UNROLL
         for (int j = 0; j < NV; ++j) {
-          const int64_t valid = minOf(N, columns - j * N);
+          const int64_t valid = Sizes.wholeColumns ? N : minOf(N, columns - j * N);
           if (valid > 0) {
             finish<N>(epilogue, ops, tile.v[i][j], at, steps, column + j * N, 1, valid);
           }
@@ -117,9 +120,11 @@ SL_INLINE void runBytePanel(const Source& source, const RowBlocks& rows, int64_t
 
 /// C = epilogue(A * B). a [m][lda], b packed [ceil(n / nr)][ceil(k / 4)][nr][4], pointers: epilogue
 /// operands, then outputs.
-template <GemmInt8Tune Tune, class Epilogue, class... P>
-SL_INLINE void gemm_int8(sl_ctx*, sl_team team, GemmInt8Shape s, Epilogue epilogue, const int8_t* a,
+template <GemmInt8Tune Tune, class Shape, class Epilogue, class... P>
+SL_INLINE void gemm_int8(sl_ctx*, sl_team team, Shape shape, Epilogue epilogue, const int8_t* a,
                          const int8_t* b, P... pointers) {
+  constexpr TileSizes kSizes = tileSizes(Shape{}, Tune.mr, Tune.nr);
+  const GemmInt8Shape s = shape;
   constexpr int64_t kTiles = Tune.mc < Tune.mr ? 1 : Tune.mc / Tune.mr;
   const auto ops = epilogueOperands(pointers...);
   const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][1], s.epilogueStride[1][1],
@@ -139,9 +144,9 @@ SL_INLINE void gemm_int8(sl_ctx*, sl_team team, GemmInt8Shape s, Epilogue epilog
           int32_t(-128u * uint32_t(sumOfBytes(source.pointer(row), s.k)));
     }
     for (int64_t p = share.panels.begin; p < share.panels.end; ++p) {
-      runBytePanel<Tune>(source, rows, first, last, s.k,
-                         reinterpret_cast<const ByteQuad*>(b) + p * panelSize, start, steps,
-                         p * Tune.nr, minOf(Tune.nr, s.n - p * Tune.nr), epilogue, ops);
+      runBytePanel<Tune, kSizes>(source, rows, first, last, s.k,
+                                 reinterpret_cast<const ByteQuad*>(b) + p * panelSize, start, steps,
+                                 p * Tune.nr, minOf(Tune.nr, s.n - p * Tune.nr), epilogue, ops);
     }
   }
 }

@@ -38,6 +38,9 @@ struct MatmulShape {
   int64_t bBatch[3] = {}, bRow = 0, bCol = 0;
   int64_t cBatch[3] = {}, cRow = 0;
   int64_t epilogueStride[kMaxEpilogueOperands][5] = {};
+
+  SL_INLINE_MEMBER constexpr int64_t rows() const { return m; }
+  SL_INLINE_MEMBER constexpr int64_t columns() const { return n; }
 };
 
 }  // namespace sl
@@ -173,9 +176,11 @@ struct BatchPairRows {
 
 /// pointers: epilogue operands, outputs, then `char* workspace` of matmulWorkspace bytes (64-byte
 /// aligned).
-template <MatmulTune Tune, class Epilogue, class T, class Ops>
-SL_INLINE void matmulWith(sl_team team, const MatmulShape& s, const Epilogue& epilogue, const T* a,
+template <MatmulTune Tune, class Shape, class Epilogue, class T, class Ops>
+SL_INLINE void matmulWith(sl_team team, const Shape& shape, const Epilogue& epilogue, const T* a,
                           const T* b, const Ops& ops, char* workspace) {
+  constexpr TileSizes kSizes = tileSizes(Shape{}, Tune.mr, Tune.nr);
+  const MatmulShape s = shape;
   constexpr GemmTune kGemm{
       .mr = Tune.mr, .nr = Tune.nr, .kc = Tune.kc, .mc = Tune.mc, .prefetch = 0};
   constexpr int64_t kTiles = Tune.mc < Tune.mr ? 1 : Tune.mc / Tune.mr;
@@ -218,9 +223,9 @@ SL_INLINE void matmulWith(sl_team team, const MatmulShape& s, const Epilogue& ep
       packPairs<Tune.nr>(bItem, s.bRow, s.bCol, s.k / 2, columns, packed);
       const BatchPairRows pairs{source};
       for (int64_t first = blocks.begin; first < blocks.end; first += kTiles) {
-        runPanel<kGemm>(pairs, rows, first, minOf(first + kTiles, blocks.end),
-                        Reduction{.run = s.k / 2}, static_cast<const BfloatPair*>(packed), Tune.nr,
-                        steps, panel * Tune.nr, columns, 1, epilogue, ops);
+        runPanel<kGemm, kSizes>(pairs, rows, first, minOf(first + kTiles, blocks.end),
+                                Reduction{.run = s.k / 2}, static_cast<const BfloatPair*>(packed),
+                                Tune.nr, steps, panel * Tune.nr, columns, 1, epilogue, ops);
       }
     } else {
       T* packed = reinterpret_cast<T*>(own);
@@ -230,17 +235,17 @@ SL_INLINE void matmulWith(sl_team team, const MatmulShape& s, const Epilogue& ep
       }
       const Reduction reduction{.run = s.k, .step = s.aCol};
       for (int64_t first = blocks.begin; first < blocks.end; first += kTiles) {
-        runPanel<kGemm>(source, rows, first, minOf(first + kTiles, blocks.end), reduction,
-                        inPlace ? bItem : packed, inPlace ? s.bRow : Tune.nr, steps,
-                        panel * Tune.nr, columns, 1, epilogue, ops);
+        runPanel<kGemm, kSizes>(source, rows, first, minOf(first + kTiles, blocks.end), reduction,
+                                inPlace ? bItem : packed, inPlace ? s.bRow : Tune.nr, steps,
+                                panel * Tune.nr, columns, 1, epilogue, ops);
       }
     }
   }
 }
 
-template <MatmulTune Tune, class Epilogue, class T, class... P>
-SL_INLINE void matmul(sl_ctx*, sl_team team, MatmulShape s, Epilogue epilogue, const T* a,
-                      const T* b, P... pointers) {
+template <MatmulTune Tune, class Shape, class Epilogue, class T, class... P>
+SL_INLINE void matmul(sl_ctx*, sl_team team, Shape s, Epilogue epilogue, const T* a, const T* b,
+                      P... pointers) {
   withWorkspace([&](const auto& ops, char* workspace)
                     SL_INLINE_LAMBDA { matmulWith<Tune>(team, s, epilogue, a, b, ops, workspace); },
                 pointers...);

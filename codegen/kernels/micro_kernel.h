@@ -10,6 +10,7 @@
 #ifndef STRAIGHTLINE_KERNELS_MICRO_KERNEL_H
 #define STRAIGHTLINE_KERNELS_MICRO_KERNEL_H
 
+#include "straightline/kernels/operands.h"
 #include "straightline/kernels/scalar.h"
 
 #define SL_INLINE_LAMBDA __attribute__((always_inline))
@@ -146,16 +147,17 @@ SL_INLINE vec<int32_t, N> multiplyQuads(vec<uint32_t, N> a, vec<uint32_t, N> b,
   return sum + products(even, lower) + products(odd, upper);
 }
 
-/// Calls f(Index<count>{}), 1 <= count <= Max. Folds away when `count` is a literal.
-template <int Max, class F>
+/// Calls f(Index<count>{}), Min <= count <= Max. Folds away when `count` is a literal; what is
+/// compiled for each count is clang's time, so that bounds are worth knowing.
+template <int Max, int Min = 1, class F>
 SL_INLINE void withCount(int64_t count, const F& f) {
-  if constexpr (Max == 1) {
-    f(Index<1>{});
+  if constexpr (Max == Min) {
+    f(Index<Max>{});
   } else {
     if (count == Max) {
       f(Index<Max>{});
     } else {
-      withCount<Max - 1>(count, f);
+      withCount<Max - 1, Min>(count, f);
     }
   }
 }
@@ -370,7 +372,7 @@ SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<A, MR>& a, int64_t 
 struct RowBlocks {
   int64_t blocks, high, big;
 
-  SL_INLINE_MEMBER RowBlocks(int64_t count, int64_t most)
+  SL_INLINE_MEMBER constexpr RowBlocks(int64_t count, int64_t most)
       : blocks((count + most - 1) / most),
         high(blocks == 0 ? 0 : (count + blocks - 1) / blocks),
         big(count - blocks * (high - 1)) {}
@@ -379,6 +381,34 @@ struct RowBlocks {
   }
   SL_INLINE_MEMBER int64_t size(int64_t block) const { return block < big ? high : high - 1; }
 };
+
+/// The tiles that a kernel is compiled for: those of `least` to `most` rows; wholeColumns: each has
+/// all columns of its panel.
+struct TileSizes {
+  int least = 1;
+  int most = 1;
+  bool wholeColumns = false;
+};
+
+/// Of a shape that is known at run time: a tile for each count of rows up to `mr`, and columns at a
+/// ragged edge.
+template <class Shape>
+constexpr TileSizes tileSizes(const Shape&, int mr, int) {
+  return {.most = mr};
+}
+
+/// Of a shape that is a constant: the one or two counts that its blocks have. A fraction of the
+/// tiles, and of the time in clang.
+template <auto SHAPE>
+constexpr TileSizes tileSizes(Fixed<SHAPE>, int mr, int nr) {
+  const RowBlocks rows(SHAPE.rows(), mr);
+  const bool whole = SHAPE.columns() % nr == 0;
+  if (rows.blocks == 0) {
+    return {.wholeColumns = whole};
+  }
+  const int high = int(rows.high);
+  return {.least = rows.big == rows.blocks ? high : high - 1, .most = high, .wholeColumns = whole};
+}
 
 }  // namespace sl
 

@@ -135,10 +135,10 @@ extern "C" void convolution_4x1x8x8x16_3x3_bias_relu(sl_ctx* ctx, sl_team team, 
   sl::convolution<sl::ConvolutionTune{.mr = 6, .nr = 16, .kh = 3, .kw = 3, .mc = 96,
       .prefetch = 0, .prefetchStreams = 1}>(
       ctx, team,
-      sl::ConvolutionShape{.n = 4, .h = 8, .w = 8, .c = 1, .k = 16, .ho = 8, .wo = 8,
+      sl::Fixed<sl::ConvolutionShape{.n = 4, .h = 8, .w = 8, .c = 1, .k = 16, .ho = 8, .wo = 8,
           .strideH = 1, .strideW = 1, .padH = 1, .padW = 1, .dilationH = 1, .dilationW = 1,
           .inStride = {100, 10, 1}, .outStride = {1024, 128, 16},
-          .epilogueStride = {{0, 0, 0, 1}}},
+          .epilogueStride = {{0, 0, 0, 1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         auto t1 = sl::maximum(sl::constant(x0, 0.0f), t0);
@@ -195,7 +195,8 @@ extern "C" void gemm_4x10x128_bias(sl_ctx* ctx, sl_team team, const float* a0, c
   sl::gemm<sl::GemmTune{.mr = 4, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0,
       .prefetchStreams = 1}>(
       ctx, team,
-      sl::GemmShape{.m = 4, .n = 10, .k = 128, .lda = 128, .ldc = 10, .epilogueStride = {{0, 1}}},
+      sl::Fixed<sl::GemmShape{.m = 4, .n = 10, .k = 128, .lda = 128, .ldc = 10,
+          .epilogueStride = {{0, 1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         y0 = t0;

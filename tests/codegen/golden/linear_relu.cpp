@@ -15,7 +15,8 @@ extern "C" void gemm_1x10x64_bias_relu(sl_ctx* ctx, sl_team team, const float* a
     const float* a1, const float* a2, float* o0) {
   sl::gemm<sl::GemmTune{.mr = 1, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0}>(
       ctx, team,
-      sl::GemmShape{.m = 1, .n = 10, .k = 64, .lda = 64, .ldc = 10, .epilogueStride = {{0, 1}}},
+      sl::Fixed<sl::GemmShape{.m = 1, .n = 10, .k = 64, .lda = 64, .ldc = 10,
+          .epilogueStride = {{0, 1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         auto t1 = sl::maximum(sl::constant(x0, 0.0f), t0);

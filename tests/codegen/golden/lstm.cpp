@@ -41,7 +41,8 @@ extern "C" void gemm_100x64x8_bias(sl_ctx* ctx, sl_team team, const float* a0, c
   sl::gemm<sl::GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0,
       .prefetchStreams = 1}>(
       ctx, team,
-      sl::GemmShape{.m = 100, .n = 64, .k = 8, .lda = 8, .ldc = 64, .epilogueStride = {{0, 1}}},
+      sl::Fixed<sl::GemmShape{.m = 100, .n = 64, .k = 8, .lda = 8, .ldc = 64,
+          .epilogueStride = {{0, 1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         y0 = t0;
@@ -64,8 +65,8 @@ extern "C" void gemm_2x64x16_bias_add(sl_ctx* ctx, sl_team team, const float* a0
   sl::gemm<sl::GemmTune{.mr = 2, .nr = 32, .kc = 0, .mc = 96, .prefetch = 0,
       .prefetchStreams = 1}>(
       ctx, team,
-      sl::GemmShape{.m = 2, .n = 64, .k = 16, .lda = 16, .ldc = 64,
-          .epilogueStride = {{0, 1}, {64, 1}}},
+      sl::Fixed<sl::GemmShape{.m = 2, .n = 64, .k = 16, .lda = 16, .ldc = 64,
+          .epilogueStride = {{0, 1}, {64, 1}}}>{},
       [](auto x0, auto x1, auto x2, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         auto t1 = t0 + x2;
@@ -122,7 +123,8 @@ extern "C" void gemm_100x5x16_bias(sl_ctx* ctx, sl_team team, const float* a0, c
   sl::gemm<sl::GemmTune{.mr = 12, .nr = 8, .kc = 0, .mc = 96, .prefetch = 0,
       .prefetchStreams = 1}>(
       ctx, team,
-      sl::GemmShape{.m = 100, .n = 5, .k = 16, .lda = 16, .ldc = 5, .epilogueStride = {{0, 1}}},
+      sl::Fixed<sl::GemmShape{.m = 100, .n = 5, .k = 16, .lda = 16, .ldc = 5,
+          .epilogueStride = {{0, 1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         y0 = t0;

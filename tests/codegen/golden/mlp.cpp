@@ -23,7 +23,8 @@ extern "C" void gemm_1x64x64_bias_relu(sl_ctx* ctx, sl_team team, const float* a
   sl::gemm<sl::GemmTune{.mr = 1, .nr = 48, .kc = 0, .mc = 96, .prefetch = 0,
       .prefetchStreams = 1}>(
       ctx, team,
-      sl::GemmShape{.m = 1, .n = 64, .k = 64, .lda = 64, .ldc = 64, .epilogueStride = {{0, 1}}},
+      sl::Fixed<sl::GemmShape{.m = 1, .n = 64, .k = 64, .lda = 64, .ldc = 64,
+          .epilogueStride = {{0, 1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         auto t1 = sl::maximum(sl::constant(x0, 0.0f), t0);
@@ -37,7 +38,8 @@ extern "C" void gemm_1x64x64_bias_relu_2(sl_ctx* ctx, sl_team team, const float*
   sl::gemm<sl::GemmTune{.mr = 1, .nr = 48, .kc = 0, .mc = 96, .prefetch = 0,
       .prefetchStreams = 1}>(
       ctx, team,
-      sl::GemmShape{.m = 1, .n = 64, .k = 64, .lda = 64, .ldc = 64, .epilogueStride = {{0, 1}}},
+      sl::Fixed<sl::GemmShape{.m = 1, .n = 64, .k = 64, .lda = 64, .ldc = 64,
+          .epilogueStride = {{0, 1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         auto t1 = sl::maximum(sl::constant(x0, 0.0f), t0);
@@ -51,7 +53,8 @@ extern "C" void gemm_1x10x64_bias(sl_ctx* ctx, sl_team team, const float* a0, co
   sl::gemm<sl::GemmTune{.mr = 1, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0,
       .prefetchStreams = 1}>(
       ctx, team,
-      sl::GemmShape{.m = 1, .n = 10, .k = 64, .lda = 64, .ldc = 10, .epilogueStride = {{0, 1}}},
+      sl::Fixed<sl::GemmShape{.m = 1, .n = 10, .k = 64, .lda = 64, .ldc = 10,
+          .epilogueStride = {{0, 1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         y0 = t0;

@@ -17,8 +17,8 @@ extern "C" void gemm_32x256x64_bias_relu(sl_ctx* ctx, sl_team team, const float*
   sl::gemm<sl::GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0,
       .prefetchStreams = 1}>(
       ctx, team,
-      sl::GemmShape{.m = 32, .n = 256, .k = 64, .lda = 64, .ldc = 256,
-          .epilogueStride = {{0, 1}}},
+      sl::Fixed<sl::GemmShape{.m = 32, .n = 256, .k = 64, .lda = 64, .ldc = 256,
+          .epilogueStride = {{0, 1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         auto t1 = sl::maximum(sl::constant(x0, 0.0f), t0);
@@ -32,8 +32,8 @@ extern "C" void gemm_32x256x256_bias_relu(sl_ctx* ctx, sl_team team, const float
   sl::gemm<sl::GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0,
       .prefetchStreams = 1}>(
       ctx, team,
-      sl::GemmShape{.m = 32, .n = 256, .k = 256, .lda = 256, .ldc = 256,
-          .epilogueStride = {{0, 1}}},
+      sl::Fixed<sl::GemmShape{.m = 32, .n = 256, .k = 256, .lda = 256, .ldc = 256,
+          .epilogueStride = {{0, 1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         auto t1 = sl::maximum(sl::constant(x0, 0.0f), t0);
@@ -47,8 +47,8 @@ extern "C" void gemm_32x10x256_bias(sl_ctx* ctx, sl_team team, const float* a0, 
   sl::gemm<sl::GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0,
       .prefetchStreams = 1}>(
       ctx, team,
-      sl::GemmShape{.m = 32, .n = 10, .k = 256, .lda = 256, .ldc = 10,
-          .epilogueStride = {{0, 1}}},
+      sl::Fixed<sl::GemmShape{.m = 32, .n = 10, .k = 256, .lda = 256, .ldc = 10,
+          .epilogueStride = {{0, 1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         y0 = t0;

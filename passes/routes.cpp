@@ -47,8 +47,9 @@ std::string opNames() {
 
 std::string whyNoSuchOp(const Route& route, mlir::MLIRContext* context) {
   const bool exists = mlir::RegisteredOperationName::lookup("op." + route.op, context).has_value();
-  return (exists ? "there is one way only to do '" + route.op +
-                       "': emitted kernels, in which it stands beside its neighbours"
+  return (exists ? "'" + route.op +
+                       "' has one implementation only: emitted kernels, which compute it with the "
+                       "ops around it"
                  : "unknown op '" + route.op + "'") +
          "; routes are for " + opNames() + ", and to aten for any op";
 }

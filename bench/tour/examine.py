@@ -171,7 +171,8 @@ def examine(stop: Stop, device: str = "cpu", seed: int = 0) -> dict[str, Any]:
     try:
         compiled = sl.compile(model, given.args, given.kwargs or None)
         record["compile_s"] = time.perf_counter() - begin
-        record |= _torch_ops(compiled)
+        phases = compiled.explain()["compile_seconds"]
+        record |= {"phases_s": phases, "compile_own_s": record["compile_s"] - phases["capture"]} | _torch_ops(compiled)
         given(compiled)
     except Exception as error:
         outcome, reason = _failed(error)

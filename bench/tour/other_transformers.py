@@ -59,7 +59,7 @@ def _two(name: str, class_name: str, projection: dict[str, Any]) -> Stop:
     """A model of text and images."""
     text = {
         "vocab_size": 1000, "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 256,
-        "max_position_embeddings": 16, "eos_token_id": 2, "projection_dim": 64,
+        "max_position_embeddings": 16, "eos_token_id": 2, "projection_dim": 64, "projection_size": _SEEING["hidden_size"],
     }  # fmt: skip
     image = {**_SEEING, "patch_size": 16, "projection_dim": 64}
     options = {"text_config": text, "vision_config": image, **projection}
@@ -98,7 +98,7 @@ STOPS = (
     _stop("mobilevit", "MobileViTModel", {"image_size": 128, "hidden_sizes": [48, 64, 80]}, functools.partial(_image, 128)),
     _stop("poolformer", "PoolFormerModel", {"hidden_sizes": [32, 64, 96, 128], "depths": [1, 1, 2, 1]}, _image),
     _stop("dpt", "DPTForDepthEstimation", {
-        **_SEEING, "backbone_out_indices": [0, 1, 1, 2], "neck_hidden_sizes": [16, 32, 64, 64], "fusion_hidden_size": 32,
+        **_SEEING, "num_hidden_layers": 4, "backbone_out_indices": [0, 1, 2, 3], "neck_hidden_sizes": [16, 32, 64, 64], "fusion_hidden_size": 32,
     }, _image),
     Stop("detr", "transformers", _detr, _image),
     _two("clip", "CLIPModel", {"projection_dim": 64}),

@@ -22,6 +22,11 @@ def _words(record: dict[str, Any]) -> str:
     return ", ".join(f"{name} x {count}" if count > 1 else name for name, count in ops.items())
 
 
+def _median(records: list[dict[str, Any]], name: str) -> float:
+    """Of the models that were timed."""
+    return statistics.median(record[name] for record in records if "ratio" in record)
+
+
 def _row(record: dict[str, Any]) -> str:
     timed = "ratio" in record
     cells = [
@@ -51,11 +56,11 @@ def markdown(facts: dict[str, Any]) -> str:
     ratios = [record["ratio"] for record in records if "ratio" in record]
     if ratios:
         mean = math.exp(statistics.fmean(map(math.log, ratios)))
-        seconds = statistics.median(record["compile_s"] for record in records if "ratio" in record)
-        lines += [
-            "",
-            f"Time of a call over eager's, geometric mean of {len(ratios)}: {mean:.2f}; median of compile times {seconds:.1f} s.",
-        ]
+        line = f"Time of a call over eager's, geometric mean of {len(ratios)}: {mean:.2f}; "
+        line += f"median of compile times {_median(records, 'compile_s'):.1f} s"
+        if all("compile_own_s" in record for record in records if "ratio" in record):
+            line += f", {_median(records, 'compile_own_s'):.2f} s of it beyond torch's export"
+        lines += ["", line + "."]
     for package in dict.fromkeys(record["package"] for record in records):
         lines += [
             "",

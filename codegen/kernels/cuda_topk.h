@@ -4,13 +4,14 @@
 //
 // `threads` threads hold a row (or a part of one), `each` words in registers. Up to 32 are
 // neighbours in one warp and a block has several rows; more are the whole block.
-//   way 0   k times the least word of all lanes (a butterfly), which is then removed: few experts
-//           of many rows
-//   way 1   bitonic sort: between registers, between lanes, and above a warp through shared memory
-//   way 2   digits of 11 bits from the top, counted in shared memory, select the words that can be
-//           among the k least, until `list` holds them; these are sorted
-//   way 3   all parts are sorted: a thread an element; its rank is its position in its part plus
-//           what binary search finds in each of the other parts
+//   variant 0: k times the least word of all lanes (a butterfly), which is then removed: few
+//     experts of many rows
+//   variant 1: bitonic sort, between registers, between lanes, and above a warp through shared
+//     memory
+//   variant 2: digits of 11 bits from the top, counted in shared memory, select the words that can
+//     be among the k least, until `list` holds them; these are sorted
+//   variant 3: all parts are sorted: a thread an element; its rank is its position in its part plus
+//     what binary search finds in each of the other parts
 // Nothing depends on the order in which threads run, so equal calls give equal bits.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_TOPK_H
 #define STRAIGHTLINE_KERNELS_CUDA_TOPK_H
@@ -287,7 +288,7 @@ SL_INLINE int bitsFor(int64_t count) {
 template <TopkTune T, class W, class F>
 SL_INLINE void order(W (&held)[T.each], int need, int keyBits, int64_t count, F put) {
   const int thread = int(threadIdx.x) % T.threads;
-  if constexpr (T.way == 0) {
+  if constexpr (T.variant == 0) {
     SL_NO_UNROLL
     for (int rank = 0; rank < need; ++rank) {
       W best = held[0];
@@ -308,7 +309,7 @@ SL_INLINE void order(W (&held)[T.each], int need, int keyBits, int64_t count, F 
         put(rank, best);
       }
     }
-  } else if constexpr (T.way == 1) {
+  } else if constexpr (T.variant == 1) {
     constexpr int kRoom =
         T.threads > kWarp ? T.threads * (T.each < kExchanged ? T.each : kExchanged) : 1;
     sortHeld<T.threads>(held, sharedWords<kRoom, W>());
@@ -476,8 +477,8 @@ SL_INLINE void topk(TopkShape s, const int64_t* words, const E* x, E* values, in
   const int64_t parts = s.parts;
   s.parts = 1;
   Row<T> row;
-  const int64_t number = T.way == 3 ? threadNumber() : 0;
-  if (!row.seek(s, T.way == 3 ? number / s.count : rowNumber(T.threads))) {
+  const int64_t number = T.variant == 3 ? threadNumber() : 0;
+  if (!row.seek(s, T.variant == 3 ? number / s.count : rowNumber(T.threads))) {
     return;
   }
   const E* from = x + row.at[0];
@@ -487,7 +488,7 @@ SL_INLINE void topk(TopkShape s, const int64_t* words, const E* x, E* values, in
     values[row.at[1] + rank * s.stride[1]] = from[place * s.stride[0]];
     indices[row.at[2] + rank * s.stride[2]] = place;
   };
-  if constexpr (T.way == 3) {
+  if constexpr (T.variant == 3) {
     const int64_t element = number % s.count;
     const int64_t rank = rankAmong(given, element, s.count, parts, s.kept);
     if (rank < s.k) {

@@ -29,12 +29,12 @@ struct TopkTune {
   int largest = 1;  ///< 0: the smallest
   /// CUDA only: 0 the best k times, 1 sorts, 2 selects and sorts what is left, 3 merges sorted
   /// parts
-  int way = 0;
+  int variant = 0;
   int threads = 1;  ///< CUDA only: that share a row; a power of two
-  int each = 1;     ///< CUDA only: words that one of them holds; of way 1 a power of two
+  int each = 1;     ///< CUDA only: words that one of them holds; of variant 1 a power of two
   /// CUDA only: bytes of a word, 4 (16-bit elements, short rows), 8, or 16 (64-bit elements)
   int word = 8;
-  int list = 64;  ///< CUDA only, way 2: words that are sorted, at least k; a power of two
+  int list = 64;  ///< CUDA only, variant 2: words that are sorted, at least k; a power of two
 };
 
 struct TopkShape {
@@ -44,7 +44,7 @@ struct TopkShape {
   int64_t count = 0;  ///< elements of a row
   int64_t k = 0;
   int64_t parts = 1;       ///< of a row, each of ceil(count / parts) elements
-  int64_t kept = 0;        ///< words that each part leaves; of way 3 all
+  int64_t kept = 0;        ///< words that each part leaves; of variant 3 all
   int64_t stride[3] = {};  ///< along a row: x, values, indices
 };
 

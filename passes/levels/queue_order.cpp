@@ -39,7 +39,7 @@ void raise(Clock& clock, const Clock& other) {
 }
 
 /// What is known whichever of two branches was taken: the smaller number of each queue.
-Clock meet(const Clock& a, const Clock& b) {
+Clock knownInBoth(const Clock& a, const Clock& b) {
   Clock result;
   for (auto [queue, time] : a) {
     auto found = b.find(queue);
@@ -104,7 +104,7 @@ class Checker {
       return mlir::failure();
     }
     for (auto& [queue, clock] : state_.known) {
-      clock = meet(clock, taken.known[queue]);
+      clock = knownInBoth(clock, taken.known[queue]);
     }
     state_.past.append(taken.past.begin() + before.past.size(), taken.past.end());
     return mlir::success();

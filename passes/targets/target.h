@@ -62,9 +62,9 @@ struct FrontEndFacts {
   /// The framework's own kernels there compute sums and differences of 16-bit floats in float32,
   /// with numbers beside them as they are; a number that is a tensor is rounded before a product.
   bool computesHalvesWide = false;
-  /// The framework's own nearest interpolation there multiplies by the scale in float32, whatever
-  /// the element type, the layout and the sizes. (On a CPU sizes that stay or double are
-  /// exceptions.)
+  /// The framework's own interpolation there takes the scale that the caller gave, in float32,
+  /// whatever the layout, also where sizes stay or double: exceptions on a CPU. (Of images,
+  /// nearest interpolation copies a dim whose size stays on both.)
   bool scalesNearestAlike = false;
   /// The framework's own linear and cubic interpolation of uint8 there sums integers, one dim after
   /// the other.

@@ -65,6 +65,7 @@ def test_a_right_model() -> None:
     assert record["outcome"] in ("right", "slower"), record
     assert record["reference"] == "float64" and record["error"] < 1e-5 and record["calls"] >= 5
     assert record["signal"] > 0.1 and record["kernels"] > 0
+    assert 0 < record["compile_own_s"] == record["compile_s"] - record["phases_s"]["capture"] < record["compile_s"]
 
 
 def test_a_model_that_makes_float32_is_compared_with_eager() -> None:
@@ -165,6 +166,7 @@ def test_a_process_that_is_gone_or_does_not_end() -> None:
 
 def test_the_report_has_what_went_wrong_first() -> None:
     timed = {"package": "timm", "us": 1500.0, "eager_us": 3000.0, "ratio": 0.5, "compile_s": 2.0, "kernels": 9}
+    timed["compile_own_s"] = 1.25
     records = [
         {"model": "good", "outcome": "right", "reason": "", "of_torch": {"aten::roll": 2}, **timed},
         {"model": "bad", "package": "timm", "outcome": "wrong", "reason": "off |x|\n by 3"},
@@ -175,5 +177,6 @@ def test_the_report_has_what_went_wrong_first() -> None:
     }  # fmt: skip
     text = report.markdown(facts)
     assert text.index("`bad`") < text.index("`good`")
+    assert "median of compile times 2.0 s, 1.25 s of it beyond torch's export." in text
     assert "1 right, 1 wrong of 2" in text and r"off \|x\| by 3" in text
     assert "| `good` | right | 1.5 ms | 3.0 ms | 0.50 | 2.0 | 9 | aten::roll x 2 |" in text

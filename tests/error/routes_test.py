@@ -26,8 +26,8 @@ NAMELESS: dict[str, tuple[str, str, str]] = {
         "native",
         "unknown op 'liner'; routes are for convolution, linear, matmul, scaled_dot_product_attention",
     ),
-    "op of one family": ("relu", "native", "there is one way only to do 'relu'.*; routes are for convolution, linear"),
-    "reduction": ("softmax", "onednn", "there is one way only to do 'softmax'"),
+    "op of one family": ("relu", "native", "'relu' has one implementation only.*; routes are for convolution, linear"),
+    "reduction": ("softmax", "onednn", "'softmax' has one implementation only"),
     "backend": ("linear", "mkl", "unknown backend 'mkl'; there are native"),
     "kernel": (
         "linear",

@@ -16,7 +16,7 @@ func.func @on_cpu(%x: tensor<8x5xf32> {op.name = "x"}) -> (tensor<2x5xf32> {op.n
 // Few of a short row: some lanes of a warp hold it.
 // CHECK-LABEL: kernel.program @short
 // CHECK: kernel.func @topk_8of64(
-// CHECK: way = 0, threads = 16, each = 4, word = 8
+// CHECK: variant = 0, threads = 16, each = 4, word = 8
 module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
   func.func @short(%x: tensor<9x64xf32> {op.name = "x"}) -> (tensor<9x8xf32> {op.name = "v"}, tensor<9x8xi64> {op.name = "i"}) {
     %v, %i = op.topk %x {dim = 1 : i64, k = 8 : i64, largest = true} : (tensor<9x64xf32>) -> (tensor<9x8xf32>, tensor<9x8xi64>)
@@ -29,7 +29,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
 // A sort of 1,000 16-bit elements by a block; words have 4 bytes.
 // CHECK-LABEL: kernel.program @sort
 // CHECK: kernel.func @sort_1000of1000(
-// CHECK: way = 1, threads = 256, each = 4, word = 4
+// CHECK: variant = 1, threads = 256, each = 4, word = 4
 module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
   func.func @sort(%x: tensor<9x1000xbf16> {op.name = "x"}) -> (tensor<9x1000xbf16> {op.name = "v"}, tensor<9x1000xi64> {op.name = "i"}) {
     %v, %i = op.topk %x {dim = 1 : i64, k = 1000 : i64, largest = false} : (tensor<9x1000xbf16>) -> (tensor<9x1000xbf16>, tensor<9x1000xi64>)
@@ -59,7 +59,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
 // CHECK: kernel.slot : !kernel.buffer<1x16384xi64>
 // CHECK: kernel.launch @sort_parts_8192of8192(
 // CHECK: kernel.launch @sort_8192of8192(
-// CHECK: way = 3{{.*}}word = 16
+// CHECK: variant = 3{{.*}}word = 16
 module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
   func.func @merged(%x: tensor<1x8192xf64> {op.name = "x"}) -> (tensor<1x8192xf64> {op.name = "v"}, tensor<1x8192xi64> {op.name = "i"}) {
     %v, %i = op.topk %x {dim = 1 : i64, k = 8192 : i64, largest = true} : (tensor<1x8192xf64>) -> (tensor<1x8192xf64>, tensor<1x8192xi64>)

@@ -491,7 +491,7 @@ def test_rows_in_order(
     for number, (one, want) in enumerate(((model, best), (places, where))):
         want = want.narrow(dim, 0, shape[dim] if k is None else k)
         compiled = sl.compile(one, (x,), target="cuda:sm_80")
-        assert re.findall(r"TopkTune\{[^}]*\.way = (\d)", compiled.code) == ways
+        assert re.findall(r"TopkTune\{[^}]*\.variant = (\d)", compiled.code) == ways
         got = torch.empty(want.shape, dtype=want.dtype)
         run_on_host(compiled, one, (x,), (got,), tmp_path / str(number))
         torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)

@@ -136,22 +136,45 @@ def test_nearest_by_factors_that_are_not_the_ratio_of_sizes(rank: int, channels:
         check(Ops(functions), (given,))
 
 
-def test_nearest_for_a_device_has_no_exceptions(tmp_path: Any) -> None:
-    """The places of ATen's CUDA kernels (UpSample.cuh): floor(i * (1 / scale)) in float32, also where sizes stay or double."""
-    x = torch.randn(1, 4, 6, 5).to(memory_format=torch.channels_last)
-    factors = [1.03, 2.2]
+def _by_the_scale(factor: float, count: int) -> Tensor:
+    """Factors of ATen's CUDA kernels (UpSample.cuh): the element of the result times the inverse of the scale, in float32."""
+    return torch.arange(count).float() * torch.tensor(1 / factor).float()
 
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_nearest_for_a_device(rank: int, tmp_path: Any, rng: random.Random) -> None:
+    """The places of ATen's CUDA kernels, where a double size is no exception, and one that stays for images alone."""
+    sizes, factors = [6, *(rng.randint(3, 6) for _ in range(rank - 1))], [1.13, *[2.2] * (rank - 1)]
+    x = torch.randn(1, 4, *sizes)
     model = Ops([lambda x: F.interpolate(x, scale_factor=factors, mode="nearest", recompute_scale_factor=False)])
     expected = x
-    for dim, factor in zip((2, 3), factors):
-        count = int(x.shape[dim] * factor)
-        places = (torch.arange(count).float() * torch.tensor(1 / factor).float()).floor().long()
-        expected = expected.index_select(dim, places.clamp_max(x.shape[dim] - 1))
-    assert not torch.equal(expected, model(x)[0])  # on the CPU a size that stays is an exception
+    for dim, (size, factor) in enumerate(zip(sizes, factors), 2):
+        count = int(size * factor)
+        if rank != 2 or count != size:
+            expected = expected.index_select(dim, _by_the_scale(factor, count).floor().long().clamp_max(size - 1))
     compiled = sl.compile(model, (x,), target="cuda:sm_90")
-    got = torch.empty_like(expected, memory_format=torch.contiguous_format)
+    got = torch.empty_like(expected)
     run_on_host(compiled, model, (x,), (got,), tmp_path)
     assert torch.equal(got, expected)
+
+
+def test_linear_for_a_device_where_a_size_stays(tmp_path: Any) -> None:
+    """ATen's CUDA kernels copy where all sizes stay, its CPU kernels each dim whose size stays."""
+    options = {"mode": "bilinear", "recompute_scale_factor": False}
+    model = Ops([
+        lambda x: F.interpolate(x, scale_factor=[1.1, 1.05], **options) + 1, lambda x: F.interpolate(x, scale_factor=[1.1, 2.2], **options),
+        lambda x: F.interpolate(x, scale_factor=[1.1, 2.2], align_corners=True, **options),
+    ])  # fmt: skip
+    x = torch.randn(1, 2, 6, 5)
+    wide = [torch.nn.functional.interpolate(x, scale_factor=[1.0, 2.2], align_corners=a, **options) for a in (False, True)]  # fmt: skip
+    place = ((_by_the_scale(1.1, 6) + 0.5 / 1.1) - 0.5).clamp_min(0)
+    first = place.floor().long()
+    share = (place - first)[:, None]
+    expected = (x + 1, wide[0][:, :, first] * (1 - share) + wide[0][:, :, (first + 1).clamp_max(5)] * share, wide[1])
+    got = tuple(torch.empty_like(y) for y in expected)
+    run_on_host(sl.compile(model, (x,), target="cuda:sm_90"), model, (x,), got, tmp_path)
+    torch.testing.assert_close(got, expected)
+    assert not torch.allclose(expected[1], model(x)[1])  # on the CPU the rows stay
 
 
 @pytest.mark.parametrize("dtype", [F32, F64, F16, BF16])

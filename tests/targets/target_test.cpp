@@ -138,7 +138,7 @@ TEST_F(TargetTest, TheLoweringAsksForPlans) {
   ASSERT_TRUE(succeeded(compile(kTopk, "simulated", "v1"))) << errors_;
   auto function = llvm::cast<kernel::FuncOp>(onlyLaunch().getEntryOp());
   EXPECT_EQ(llvm::cast<mlir::IntegerAttr>(function.getSchedule().getTuneValue("held")).getInt(), 8);
-  EXPECT_FALSE(function.getSchedule().getTuneValue("way"));
+  EXPECT_FALSE(function.getSchedule().getTuneValue("variant"));
   ASSERT_TRUE(succeeded(compile(kTopk, "cpu", ""))) << errors_;
   function = llvm::cast<kernel::FuncOp>(onlyLaunch().getEntryOp());
   EXPECT_FALSE(function.getSchedule().getTuneValue("held"));

@@ -15,8 +15,7 @@ constexpr int64_t kWarp = 32;
 constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kMostListed = 2048;  ///< words that variant 2 sorts after its selection
 
-/// How a block holds the words of a row: the tunables of the family. `variant` is its tunable
-/// "way".
+/// How a block holds the words of a row: the tunables of the family.
 struct Held {
   int64_t variant = 0, threads = 1, each = 1, word = 8, list = 64;
 };
@@ -107,7 +106,7 @@ Cut cutOf(int64_t rows, int64_t count, int64_t k, int64_t most, int64_t processo
 
 /// The tunables of the family, as the kernel's template has them.
 llvm::SmallVector<Tunable> tunablesOf(const Held& held) {
-  return {{"way", held.variant},
+  return {{"variant", held.variant},
           {"threads", held.threads},
           {"each", held.each},
           {"word", held.word},

@@ -304,7 +304,7 @@ void scheduleScan(kernel::FuncOp function, const CudaArchitecture& device) {
 void scheduleTopk(kernel::FuncOp function, const CudaArchitecture&) {
   const int64_t threads = tuneOf(function, "threads");
   const Size outer = productOf(function, "outer");
-  if (tuneOf(function, "way") == 3) {
+  if (tuneOf(function, "variant") == 3) {
     return setGridOfElements(function, outer.times(shapeOf(function, "count")));
   }
   // Those that take the best of parts have a row a block.

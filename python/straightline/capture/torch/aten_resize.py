@@ -98,11 +98,14 @@ def _nearest(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     sizes = _sizes("nearest interpolation", x, rank, type.extents[2:])
     compute = "f64" if x.dtype == "f64" else "f32"
     is_channels_last = _is_channels_last(node)
+    scales = _scales(a, rank)
     if ctx.target.supports("scales_nearest_alike"):  # as ATen's CPU kernel for one dim does of float32
         op, compute, is_channels_last = f"{op[:-2]}1d", "f32", False
+        if rank == 2:  # of images, ATen's CUDA kernels copy a dim whose size stays (UpSampleNearest2d.cu)
+            scales = [None if size == target else scale for (size, target), scale in zip(sizes, scales)]
     places = {
         2 + d: evaluated(_nearest_places, op, *pair, scale, compute, is_channels_last)
-        for d, (pair, scale) in enumerate(zip(sizes, _scales(a, rank)))
+        for d, (pair, scale) in enumerate(zip(sizes, scales))
     }
     factors = {dim: whole_factor(p, known(x.extents[dim])) for dim, p in places.items()}
     smaller = resampled(ctx, x, {dim: Resampling(p[None]) for dim, p in places.items() if not factors[dim]})
@@ -141,8 +144,13 @@ for _form in ("upsample_nearest", "_upsample_nearest_exact"):
 
 
 @functools.lru_cache(maxsize=256)
-def _weights(op: str, size: int, target: int, align: bool, scale: float | None, dtype: str) -> Resampling:
+def _weights(
+    op: str, size: int, target: int, align: bool, scale: float | None, dtype: str, by_scale: bool
+) -> Resampling:
+    """What makes the `target` elements of a dim. ATen's CPU kernels copy a dim whose size stays; not so with `by_scale`."""
     columns = torch.eye(size, dtype=torch_dtype(dtype), device="cpu")
+    if by_scale:  # the first elements of a longer result, which depend on the scale alone
+        return resampling_of(_over_last(op, columns, target + 1, align, scale=scale)[:, :target])
     return resampling_of(_over_last(op, columns, target, align, scale=scale))
 
 
@@ -168,9 +176,14 @@ def _interpolation(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         raise Reject(
             "antialiasing from or to a size of 1, where torch has two results for two layouts", "sizes above 1"
         )
-    compute = "f64" if x.dtype == "f64" else "f32"
+    compute, align = "f64" if x.dtype == "f64" else "f32", bool(a.align_corners)
+    # ATen's CUDA kernels copy where all sizes stay, antialiased or not by the dim.
+    stays = not op.endswith("_aa") and all(size == target for size, target in sizes)
+    takes_scales = ctx.target.supports("scales_nearest_alike") and not align and not stays
     by = {
-        2 + d: evaluated(_weights, op, *pair, bool(a.align_corners), scale, compute)
+        2 + d: evaluated(
+            _weights, op, *pair, align, scale, compute, takes_scales and scale is not None and len(set(pair)) == 1
+        )
         for d, (pair, scale) in enumerate(zip(sizes, _scales(a, rank)))
     }
     return resampled(ctx, x, by)

@@ -45,13 +45,6 @@ bool isPreparedNorm(BatchNormOp norm, PhaseAnalysis& phases) {
                       [&](Value value) { return phases.isPrepared(value); });
 }
 
-/// The weight with its output channel (dim `channel`) scaled, computed in f64 and rounded once.
-Value scaledWeight(ValueBuilder& build, Value weight, Value scale, int64_t channel) {
-  const Value wide = build.toDtype(weight, build.builder().getF64Type());
-  const Value factor = build.broadcast(scale, channel, build.extents(weight));
-  return build.toDtype(build.make<op::MulOp>(wide, factor), ValueBuilder::elementOf(weight));
-}
-
 /// bias * scale + shift, or shift.
 Value scaledBias(ValueBuilder& build, Value bias, const Affine& affine, mlir::Type element) {
   if (!bias) {
@@ -83,7 +76,7 @@ struct FoldIntoConvolution : mlir::OpRewritePattern<BatchNormOp> {
     ValueBuilder build(rewriter, rewriter.getFusedLoc({convolution.getLoc(), norm.getLoc()}));
     const Affine affine = affineOf(norm, build);
     const int64_t channel = convolution.getTransposed() ? 1 : 0;
-    const Value weight = scaledWeight(build, convolution.getWeight(), affine.scale, channel);
+    const Value weight = build.scaled(convolution.getWeight(), affine.scale, channel);
     const Value bias =
         scaledBias(build, convolution.getBias(), affine, ValueBuilder::elementOf(weight));
     const Value folded = build.make<op::ConvolutionOp>(
@@ -112,7 +105,7 @@ struct FoldIntoLinear : mlir::OpRewritePattern<BatchNormOp> {
     }
     ValueBuilder build(rewriter, rewriter.getFusedLoc({linear.getLoc(), norm.getLoc()}));
     const Affine affine = affineOf(norm, build);
-    const Value weight = scaledWeight(build, linear.getWeight(), affine.scale, 0);
+    const Value weight = build.scaled(linear.getWeight(), affine.scale, 0);
     const Value bias = scaledBias(build, linear.getBias(), affine, ValueBuilder::elementOf(weight));
     rewriter.replaceOp(norm, build.make<op::LinearOp>(norm.getType(), linear.getX(), weight, bias));
     rewriter.eraseOp(linear);

@@ -78,6 +78,12 @@ Value ValueBuilder::cat(llvm::ArrayRef<Value> values, int64_t dim) {
   return make<op::CatOp>(type(elementOf(values[0]), to), values, dim);
 }
 
+Value ValueBuilder::scaled(Value value, Value scale, int64_t dim) {
+  const Value wide = toDtype(value, builder_.getF64Type());
+  const Value factor = broadcast(toDtype(scale, builder_.getF64Type()), dim, extents(value));
+  return toDtype(make<op::MulOp>(wide, factor), elementOf(value));
+}
+
 Value ValueBuilder::broadcast(Value vector, int64_t dim, llvm::ArrayRef<AffineExpr> to) {
   Extents aligned = {extents(vector)[0]};
   aligned.resize(to.size() - dim, number(1));

@@ -49,6 +49,8 @@ class ValueBuilder {
   mlir::Value linear(mlir::Value x, mlir::Value weight, mlir::Value bias);
   mlir::Value matmul(mlir::Value a, mlir::Value b);
   mlir::Value cat(llvm::ArrayRef<mlir::Value> values, int64_t dim);
+  /// `value` times `scale` [c] along dim `dim`, computed in float64 and rounded once.
+  mlir::Value scaled(mlir::Value value, mlir::Value scale, int64_t dim);
   /// [c] seen as dim `dim` of a tensor with these extents.
   mlir::Value broadcast(mlir::Value vector, int64_t dim, llvm::ArrayRef<mlir::AffineExpr> extents);
 

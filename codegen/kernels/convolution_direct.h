@@ -18,8 +18,9 @@ namespace sl {
 
 /// transposed: 0 or 1. pixels: output pixels of a row done at once; on a CPU where all their taps
 /// are inside. The others are for CUDA only. taps > 0: depthwise, a row of taps at a time; `taps`
-/// is kw and `step` the stride along a row. rows > 0: by the tiles of MatmulTune. Neither: a thread
-/// computes one output element.
+/// is kw and `step` the stride along a row; with splits > 1 so many of a block's `threads` share
+/// the kh rows of taps. rows > 0: by the tiles of MatmulTune. Neither: a thread computes one output
+/// element.
 struct ConvolutionDirectTune {
   int transposed = 0;
   int pixels = 4;

@@ -12,8 +12,8 @@
 //   channels of a pixel are contiguous. The weight's layout is [group][k][kh][kw][c]. The grid has
 //   `splits` blocks for every tile of every group.
 // - taps > 0: depthwise, a thread computes `pixels` neighbours of an output row, reads each input
-//   of a row of taps once. Where the channels of a pixel are contiguous, the weight's layout should
-//   be [kh][kw][k].
+//   of a row of taps once; with splits > 1 it has a share of the rows of taps. Where the channels
+//   of a pixel are contiguous, the weight's layout should be [kh][kw][k].
 // - neither: a thread computes one output element, from any weight; for few channels a group, and
 //   transposed convolutions.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_CONVOLUTION_DIRECT_H
@@ -241,33 +241,70 @@ SL_INLINE void byElements(const ConvolutionDirectShape& s, const Epilogue& epilo
   finishPixel<1>(s, epilogue, ops, &sum, pixel, channel, 1);
 }
 
+/// Adds the sums of a line's PIXELS pixels that SPLITS threads of a block have; every thread of the
+/// block calls it, and gets those of its own pixels, number share, share + SPLITS, ...
+template <int SPLITS, int PIXELS, int LINES, class Sum>
+SL_INLINE void addShares(Sum* sums, int share) {
+  __shared__ Sum partial[SPLITS][PIXELS][LINES];
+  const int line = int(threadIdx.x) % LINES;
+  SL_UNROLL
+  for (int p = 0; p < PIXELS; ++p) {
+    partial[share][p][line] = sums[p];
+  }
+  __syncthreads();
+  SL_UNROLL
+  for (int p = 0; p < PIXELS; ++p) {
+    if (p % SPLITS == share) {
+      sums[p] = partial[0][p][line];
+      SL_UNROLL
+      for (int from = 1; from < SPLITS; ++from) {
+        sums[p] = sums[p] + partial[from][p][line];
+      }
+    }
+  }
+}
+
+/// A part of a row of a depthwise convolution's output.
+struct Line {
+  int64_t channel, part, y, n;
+};
+
+/// Line `number` of `all`, of which a row of pixels has `parts` for each channel.
+SL_INLINE Line findLine(const ConvolutionDirectShape& s, int64_t number, int64_t parts,
+                        int64_t all) {
+  const bool alongChannels = s.inStride[3] == 1;
+  const auto find = [&](auto at, auto k, auto across, auto rows) SL_LAMBDA {
+    return Line{int64_t(alongChannels ? at % k : at / (rows * across) % k),
+                int64_t(alongChannels ? at / k % across : at % across),
+                int64_t(alongChannels ? at / (k * across) % rows : at / across % rows),
+                int64_t(at / (rows * across * k))};
+  };
+  // a division of 32 bits takes a third of the instructions
+  return all <= 0x7fffffff ? find(uint32_t(number), uint32_t(s.k), uint32_t(parts), uint32_t(s.ho))
+                           : find(number, s.k, parts, s.ho);
+}
+
 /// Depthwise, dilation 1 along rows. Neighbouring threads have neighbouring channels where these
 /// lie side by side in the image (not in the output: most accesses are reads), else neighbouring
-/// parts of a row.
+/// parts of a row. With splits > 1 so many threads of a block share the rows of taps of a part, and
+/// add their sums in shared memory, in the same order in every call.
 template <ConvolutionDirectTune Tune, class T, class Epilogue, class Ops>
 SL_INLINE void byLines(const ConvolutionDirectShape& s, const Epilogue& epilogue, const T* in,
                        const T* weight, const Ops& ops) {
   using Sum = SumOf<T>;
   constexpr int kLine = (Tune.pixels - 1) * Tune.step + Tune.taps;
+  constexpr int kSplits = Tune.splits;
+  constexpr int kBlock = kSplits > 1 ? Tune.threads / kSplits : 1;  // lines of a block
+  const int share = kSplits > 1 ? int(threadIdx.x) / kBlock : 0;
   const int64_t parts = ceilDiv(s.wo, Tune.pixels);
-  const int64_t number = threadNumber();
+  const int64_t number =
+      kSplits > 1 ? int64_t(blockIdx.x) * kBlock + int(threadIdx.x) % kBlock : threadNumber();
   const int64_t all = s.n * s.ho * parts * s.k;
-  if (number >= all) {
+  const bool exists = number < all;
+  if (kSplits == 1 && !exists) {
     return;
   }
-  const bool alongChannels = s.inStride[3] == 1;
-  int64_t channel, part, y, n;
-  const auto find = [&](auto at, auto k, auto across, auto rows) SL_LAMBDA {
-    channel = alongChannels ? at % k : at / (rows * across) % k;
-    part = alongChannels ? at / k % across : at % across;
-    y = alongChannels ? at / (k * across) % rows : at / across % rows;
-    n = at / (rows * across * k);
-  };
-  if (all <= 0x7fffffff) {  // a division of 32 bits takes a third of the instructions
-    find(uint32_t(number), uint32_t(s.k), uint32_t(parts), uint32_t(s.ho));
-  } else {
-    find(number, s.k, parts, s.ho);
-  }
+  const auto [channel, part, y, n] = findLine(s, number, parts, all);
   const int64_t outputs = s.k / s.groups;
   const T* image = in + n * s.inStride[0] + channel / outputs * s.inStride[3];
   const T* filter =
@@ -275,9 +312,9 @@ SL_INLINE void byLines(const ConvolutionDirectShape& s, const Epilogue& epilogue
   const int64_t first = part * Tune.pixels;
   const auto left = int32_t(first * Tune.step - s.padW);
   Sum sums[Tune.pixels] = {};
-  for (int64_t i = 0; i < s.kh; ++i) {
+  for (int64_t i = share; i < s.kh; i += kSplits) {
     const int64_t row = y * s.strideH - s.padH + i * s.dilationH;
-    if (row < 0 || row >= s.h) {
+    if (!exists || row < 0 || row >= s.h) {
       continue;
     }
     const T* from = image + row * s.inStride[1] + left * s.inStride[2];
@@ -295,9 +332,13 @@ SL_INLINE void byLines(const ConvolutionDirectShape& s, const Epilogue& epilogue
       }
     }
   }
+  if constexpr (kSplits > 1) {
+    addShares<kSplits, Tune.pixels, kBlock>(sums, share);
+  }
+  // With shares a thread finishes every kSplits-th pixel of its line.
   SL_UNROLL
   for (int p = 0; p < Tune.pixels; ++p) {
-    if (first + p < s.wo) {
+    if (exists && p % kSplits == share && first + p < s.wo) {
       finishAt<1>(s, epilogue, ops, &sums[p], n, y, first + p, channel, 1);
     }
   }

@@ -145,6 +145,9 @@ class ContractionLowering {
     mlir::Value residual;  ///< argument of the fusion, of the type of the result
   };
   AddAndRelu addAndRelu();
+  /// The buffer that the library adds to a linear, where this is the whole epilogue and both it and
+  /// the result are row-major; else null.
+  mlir::Value denseResidual();
 
   bool isDenseChannelsLast(kernel::BufferType type);
   /// The buffer, or a copy of it.

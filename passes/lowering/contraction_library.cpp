@@ -16,7 +16,8 @@ LogicalResult ContractionLowering::lowerProductOnQueue() {
   auto linear = llvm::dyn_cast<op::LinearOp>(root_);
   const mlir::Location loc = fusion_.getLoc();
   const std::optional<llvm::StringRef> activation = libraryActivation();
-  const bool whole = activation.has_value();
+  const Value residual = activation ? Value() : denseResidual();
+  const bool whole = activation || residual;
   Value wanted = whole ? lowering_.destination(fusion_.getResult(0)) : Value();
   const bool direct = whole && lowering_.stridesOf(typeOf(wanted)) == lowering_.rowMajor(extents_);
   Value out = direct ? wanted : lowering_.slot(lowering_.contiguousType(extents_, element()));
@@ -56,6 +57,11 @@ LogicalResult ContractionLowering::lowerProductOnQueue() {
   llvm::SmallVector<Value> inputs = {a, b};
   if (epilogueBias()) {
     inputs.push_back(lowering_.contiguous(loc, lowering_.bufferOf(outer(epilogueBias())), kDense));
+  } else if (residual && needsBiasFor(*kernel_, "residual")) {
+    inputs.push_back(zeroBias(extents_.back()));
+  }
+  if (residual) {
+    inputs.push_back(residual);
   }
   callLibrary(inputs, {}, out, attributes);
   if (!whole) {
@@ -93,6 +99,22 @@ std::optional<llvm::StringRef> ContractionLowering::libraryActivation() {
   return !name.empty() && takesEpilogue(*kernel_, name, element())
              ? std::optional<llvm::StringRef>(name)
              : std::nullopt;
+}
+
+Value ContractionLowering::denseResidual() {
+  if (!llvm::isa<op::LinearOp>(root_)) {
+    return {};
+  }
+  const AddAndRelu epilogue = addAndRelu();
+  if (!epilogue.isAll || !epilogue.residual || epilogue.hasRelu) {
+    return {};
+  }
+  const Exprs rowMajor = lowering_.rowMajor(extents_);
+  const Value residual = lowering_.bufferOf(outer(epilogue.residual));
+  const bool isDense =
+      lowering_.stridesOf(typeOf(residual)) == rowMajor &&
+      lowering_.stridesOf(typeOf(lowering_.destination(fusion_.getResult(0)))) == rowMajor;
+  return isDense ? residual : Value();
 }
 
 ContractionLowering::AddAndRelu ContractionLowering::addAndRelu() {

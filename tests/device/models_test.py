@@ -97,3 +97,25 @@ def test_model(work: Work) -> None:
         check(by_stream, *others, inputs, tf32)
         inputs = converted(work.inputs(), work.dtype)
     _waits_only_for_numbers(compiled, inputs)
+
+
+class _Residuals(nn.Module):
+    """Linears to whose results a tensor is added, with a bias and without, and one at addresses that are multiples of 4 bytes alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(96, 64), nn.Linear(64, 64, bias=False)
+
+    def forward(self, x: Tensor, r: Tensor, odd: Tensor) -> tuple[Tensor, ...]:
+        y = self.first(x) + r
+        z = y + self.second(y)
+        return z, self.second(z) + odd[1:].view(r.shape)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_residuals_of_products(dtype: torch.dtype) -> None:
+    model = _Residuals().to(dtype).eval()
+    inputs = (torch.randn(3, 50, 96, dtype=dtype), torch.randn(3, 50, 64, dtype=dtype), torch.randn(9601, dtype=dtype))
+    compiled = policy.check(model, inputs, routes={"linear": "cublaslt"})
+    run = [row for row in compiled.explain().statements if row["phase"] == "run"]
+    assert [row["backend"] for row in run if row.get("backend")].count("cublaslt") == 3

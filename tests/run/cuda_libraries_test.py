@@ -230,3 +230,47 @@ def test_operands_of_any_strides_reach_the_library(shape: tuple[tuple[int, ...],
             lambda a, b: a @ b, given, target=_TARGET, routes={"matmul": "cublaslt", "linear": "cublaslt"}
         )
         assert "cublaslt" in {row["backend"] for row in launches_of(compiled)}
+
+
+class _Added(nn.Module):
+    """A linear to whose result something is added."""
+
+    def __init__(self, of: Callable[[Tensor, Tensor], Tensor], bias: bool = True) -> None:
+        super().__init__()
+        self.of, self.linear = of, nn.Linear(64, 48, bias=bias)
+
+    def forward(self, x: Tensor, r: Tensor) -> Tensor:
+        return self.of(self.linear(x), r)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_residual_of_a_product(bias: bool, dtype: torch.dtype) -> None:
+    """The library adds it; its kernel takes a bias beside it, of zeros where the model has none."""
+    given = (torch.randn(2, 20, 64, dtype=dtype), torch.randn(2, 20, 48, dtype=dtype))
+    for of in (lambda y, r: y + r, lambda y, r: r + y, lambda y, r: torch.add(y, r)):
+        compiled = sl.compile(_Added(of, bias).to(dtype).eval(), given, target=_TARGET, routes={"linear": "cublaslt"})
+        assert [row["backend"] for row in launches_of(compiled)] == ["cublaslt"]
+        (call,) = re.findall(r"kernel.call @cublaslt_linear_0\((.*?)\)", compiled.ir("kernel"))
+        assert call.count("%") == 4 and ('"no_bias.0"' in compiled.ir("kernel")) == (not bias)
+
+
+@pytest.mark.parametrize(
+    "of, shape",
+    [
+        (lambda y, r: y - r, (40, 48)),
+        (lambda y, r: y * r, (40, 48)),
+        (lambda y, r: torch.tanh(y + r), (40, 48)),
+        (lambda y, r: y + r, (40, 1)),
+        (lambda y, r: y + r.t(), (48, 40)),
+        (lambda y, r: (y + r, y), (40, 48)),
+        (lambda y, r: y + y, (40, 48)),
+    ],
+    ids=["difference", "product", "activation", "column", "transposed", "both read", "twice"],
+)
+def test_what_is_no_residual_of_a_product(of: Callable[[Tensor, Tensor], Any], shape: tuple[int, int]) -> None:
+    given = (torch.randn(40, 64), torch.randn(shape))
+    compiled = sl.compile(_Added(of).eval(), given, target=_TARGET, routes={"linear": "cublaslt"})
+    assert [row["backend"] for row in launches_of(compiled)] == ["cublaslt", "cuda"]
+    (call,) = re.findall(r"kernel.call @cublaslt_linear_0\((.*?)\)", compiled.ir("kernel"))
+    assert call.count("%") == 3

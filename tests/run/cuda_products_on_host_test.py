@@ -150,6 +150,7 @@ def test_convolutions(
         ((10, 20), (8, 11), {"kernel_size": (1, 5), "stride": (1, 2), "padding": (0, 3), "bias": False}),
         ((300, 300), (21, 18), {"kernel_size": 3, "stride": 3, "dilation": (2, 1)}),
         ((6, 6), (9, 9), {"kernel_size": 3, "dilation": 2, "padding": 2}),
+        ((40, 40), (9, 31), {"kernel_size": (9, 5), "padding": (4, 2)}),
     ],
 )
 def test_depthwise(
@@ -169,11 +170,17 @@ def test_depthwise(
 
 
 def test_depthwise_by_lines_reads_taps_of_all_channels(tmp_path: Path) -> None:
-    """Where channels lie side by side the weight is turned in prepare; four pixels a thread where threads are enough."""
+    """Where channels lie side by side the weight is turned in prepare; few threads share the rows of taps."""
+
+    def text(x: Tensor) -> str:
+        return re.sub(r"\s+", " ", sl.compile(layer, (x,), target="cuda:sm_90", routes=_OWN).code)
+
     layer = nn.Conv2d(96, 96, 7, padding=3, groups=96).eval().to(memory_format=torch.channels_last)
     x = torch.randn(1, 96, 56, 56).contiguous(memory_format=torch.channels_last)
-    code = sl.compile(layer, (x,), target="cuda:sm_90", routes=_OWN).code
-    assert ".pixels = 4, .taps = 7, .step = 1" in re.sub(r"\s+", " ", code)
-    assert re.search(r"\.weightStride = \{1, 1, 4704, 672, 96\}", re.sub(r"\s+", " ", code)), code
-    few = sl.compile(layer, (x[:, :, :7, :7],), target="cuda:sm_90", routes=_OWN).code
-    assert ".pixels = 1, .taps = 7" in re.sub(r"\s+", " ", few)
+    assert re.search(r"\.weightStride = \{1, 1, 4704, 672, 96\}", text(x))
+    for given, expected in (
+        (x, ".pixels = 14, .taps = 7, .step = 1, .mr = 0, .nr = 0, .rows = 0, .columns = 0, .threads = 224, .splits = 7"),
+        (x[:, :, :7, :7], ".pixels = 2, .taps = 7, .step = 1, .mr = 0, .nr = 0, .rows = 0, .columns = 0, .threads = 224, .splits = 7"),
+        (x.repeat(16, 1, 1, 1), ".pixels = 14, .taps = 7, .step = 1, .mr = 0, .nr = 0, .rows = 0, .columns = 0, .threads = 0, .splits = 1"),
+    ):  # fmt: skip
+        assert expected in text(given)

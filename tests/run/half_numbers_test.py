@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-import straightline as sl
 import torch
-from torch import Tensor
+from cuda_on_host import run_on_host
+from torch import Tensor, nn
+
+import straightline as sl
 
 #: A whole number of vectors: what is left over after them eager computes otherwise (torch.add with alpha, torch 2.13).
 _COUNT = 1024
@@ -39,6 +42,17 @@ ONE: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+class Every(nn.Module):
+    """Some functions of two tensors."""
+
+    def __init__(self, functions: list[Callable[[Tensor, Tensor], Tensor]]) -> None:
+        super().__init__()
+        self._functions = functions
+
+    def forward(self, x: Tensor, y: Tensor) -> list[Tensor]:
+        return [function(x, y) for function in self._functions]
+
+
 def agree(function: Callable[..., Tensor], args: tuple[Tensor, ...]) -> None:
     got, want = sl.compile(function, args, threads=1)(*args), function(*args)
     assert got.dtype == want.dtype
@@ -59,9 +73,6 @@ def test_tensors_of_no_dimension(half: torch.dtype) -> None:
     names = [(name, s) for name in TWO for s in scalars]
     for (name, s), result, want in zip(names, got, every(x, *scalars), strict=True):
         message = f"{name} with {s!r}"
-        if name == "trunc" and result.is_cuda:  # torch rounds the quotient to 16 bits there before it cuts that off
-            exact = TWO[name](x.double(), s.to(half).double()).to(half)
-            want = torch.where(result == exact, exact, want)
         assert result.dtype == want.dtype, message
         torch.testing.assert_close(result, want, rtol=0, atol=0, equal_nan=True, msg=message)
 
@@ -90,3 +101,19 @@ def test_quotients_that_are_rounded_to_integers(name: str, half: torch.dtype) ->
     agree(QUOTIENTS[name], (x.reshape(2, -1), y[: x.numel() // 2]))
     agree(QUOTIENTS[name], (x, y[:1]))
     agree(QUOTIENTS[name], (x[5], y))
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_quotients_for_a_device(half: torch.dtype, tmp_path: Path) -> None:
+    """ATen's CUDA kernels take the floor of a float32 quotient; one by a tensor is rounded to half before it is truncated."""
+    x, y = (torch.randn(_COUNT) * 10).to(half), torch.randn(_COUNT).to(half)
+    model = Every([QUOTIENTS["floor"], QUOTIENTS["trunc"], lambda x, y: QUOTIENTS["trunc"](x, y[:1])])
+    wide = (x.float(), y.float())
+    expected = (
+        torch.floor_divide(*wide).to(half), torch.trunc((wide[0] / wide[1]).to(half)), torch.trunc((wide[0] / wide[1][:1]).to(half)),
+    )  # fmt: skip
+    got = tuple(torch.empty_like(want) for want in expected)
+    run_on_host(sl.compile(model, (x, y), target="cuda:sm_90"), model, (x, y), got, tmp_path)
+    torch.testing.assert_close(got, expected, rtol=0, atol=0)
+    if half == torch.bfloat16:  # on the CPU each step is rounded, which changes more of them than of float16
+        assert not all(map(torch.equal, got, model(x, y)))

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+from cuda_on_host import compare
 from policy import check, launches
 from torch import Tensor, nn
 from torch.export import Dim
@@ -204,3 +207,12 @@ def test_repeated_heads_are_not_copied() -> None:
 
     compiled = check(model, (torch.randn(2, 6, 5, 16), torch.randn(2, 2, 9, 16), torch.randn(2, 2, 9, 16)))
     assert len(launches(compiled)) == 1, [row["kernel"] for row in launches(compiled)]
+
+
+def test_a_product_adds_the_residual_behind_a_permute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scale is folded into the weight; the last sum is read as rows of channels, too."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    rows = compare(Blocks(16, 2), (torch.randn(2, 3, 24, 24),), tmp_path, {"linear": "cuda", "convolution": "cuda"})
+    ops = [row["op"] for row in rows]
+    assert ops.count("linear, add") == 2 and not any("mul, add" == op for op in ops), ops
+    assert {row["family"] for row in rows if row["op"] == "linear, add"} == {"matmul"}

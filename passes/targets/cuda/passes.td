@@ -5,6 +5,17 @@
 
 include "passes/pass_base.td"
 
+def FoldLayerScale : OpLevelPass<"fold-layer-scale", "::mlir::func::FuncOp"> {
+  let summary = "a factor for each column of a linear moves into its weight, and a residual before the permute behind it";
+  let description = [{
+    As ConvNeXt and many vision transformers have them, so that the linear's kernel, or a library's, adds the residual itself.
+    permute(linear(x, w, b)) * expand(scale) -> permute(linear(x, w * scale, b * scale)), computed in float64 in prepare, for float32 where all
+    three are known before the first run (not with freeze=false). r + permute(linear(...)) -> permute(inverse permute(r) + linear(...)) where r
+    is such a permute, too, or a convolution's result, which lies channels last. Refuses linears and permutes with other readers.
+  }];
+  let options = [Option<"freeze", "freeze", "bool", "true", "false: parameters count as inputs">];
+}
+
 def SplitReductions : OpLevelPass<"split-reductions", "::mlir::func::FuncOp"> {
   let summary = "few long rows become parts that a device reduces side by side, then the parts";
   let description = [{

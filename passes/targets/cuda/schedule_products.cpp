@@ -57,9 +57,15 @@ void scheduleGroupedMatmul(kernel::FuncOp function, const CudaArchitecture&) {
 void scheduleConvolution(kernel::FuncOp function, const CudaArchitecture& device) {
   if (tuneOf(function, "taps") > 0) {
     const Size parts = shapeOf(function, "wo").dividedUp(tuneOf(function, "pixels"));
-    setGridOfElements(
-        function, product(function.getContext(), {shapeOf(function, "n"), shapeOf(function, "ho"),
-                                                  parts, shapeOf(function, "k")}));
+    const Size lines =
+        product(function.getContext(),
+                {shapeOf(function, "n"), shapeOf(function, "ho"), parts, shapeOf(function, "k")});
+    if (const int64_t splits = tuneOf(function, "splits"); splits > 1) {
+      const int64_t threads = tuneOf(function, "threads");
+      setGrid(function, {}, lines.dividedUp(threads / splits), threads);
+    } else {
+      setGridOfElements(function, lines);
+    }
     return;
   }
   const Size pixels =

@@ -90,6 +90,8 @@ class CudaTarget final : public Target {
                  const PipelineOptions& options) const override {
     switch (place) {
       case PipelinePlace::afterDecompose:
+        // Before fusion, which gives a linear its epilogue; a factor is folded in prepare.
+        manager.addNestedPass<mlir::func::FuncOp>(passes::createFoldLayerScale({options.freeze}));
         // A device has many more places for blocks than there may be rows; behind decompose-ops,
         // which puts what is reduced last.
         manager.addNestedPass<mlir::func::FuncOp>(

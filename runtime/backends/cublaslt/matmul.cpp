@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// cublaslt.linear and cublaslt.matmul: products of fixed sizes with bias and activation by NVIDIA's
-// library. Prepare makes the plan once: its heuristics choose one of the library's kernels (the
-// first one, or the one of the first kVariants that was measured fastest). A run enqueues it on the
-// stream of its queue.
+// cublaslt.linear and cublaslt.matmul: products of fixed sizes with bias, activation or a residual
+// by NVIDIA's library. Prepare makes the plan once: its heuristics choose one of the library's
+// kernels (the first one, or the one of the first kVariants that was measured fastest). A run
+// enqueues it on the stream of its queue.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -129,7 +129,7 @@ struct Plan {
   std::unique_ptr<Layout_, LayoutDestroy> a, b, result;
   Algorithm aligned, unaligned;
   bool hasUnaligned = false;
-  bool biased = false;
+  bool biased = false, hasResidual = false;
   std::mutex mutex;  ///< the description holds the address of the bias while it is used
 };
 
@@ -236,6 +236,7 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
     return fail(ctx, SL_UNSUPPORTED, error);
   }
   plan->biased = p->inputs > 2;
+  plan->hasResidual = p->inputs > 3;
   Status status = describeAll(p, plan.get());
   bool found = false;
   const int32_t variant = std::clamp(p->variant, 0, kVariants - 1);
@@ -274,14 +275,16 @@ int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void*
       return fail(ctx, SL_DEVICE_ERROR, words("cublasLtMatmulDescSetAttribute", status));
     }
   }
+  const void* residual = plan->hasResidual ? inputs[3] : outputs[0];  // not read with a factor of 0
+  aligned = aligned && isAligned(residual);
   if (!aligned && !plan->hasUnaligned) {
     return fail(ctx, SL_UNSUPPORTED,
                 "cuBLASLt: it has no kernel for addresses that are not multiples of 16 bytes");
   }
-  const float one = 1, zero = 0;
+  const float one = 1, share = plan->hasResidual ? 1 : 0;
   const Status status = lib.matmul(
       plan->handle, plan->matmul.get(), &one, inputs[1], plan->a.get(), inputs[0], plan->b.get(),
-      &zero, outputs[0], plan->result.get(), outputs[0], plan->result.get(),
+      &share, residual, plan->result.get(), outputs[0], plan->result.get(),
       aligned ? &plan->aligned : &plan->unaligned, workspace, kWorkspaceBytes, sl_cuda_stream());
   return status == kSuccess ? int32_t{SL_OK}
                             : fail(ctx, SL_DEVICE_ERROR, words("cublasLtMatmul", status));
@@ -296,14 +299,17 @@ constexpr sl_operand_facts kOperandsOfLinear[] = {
     {"x", kFloats, 0, SL_LAYOUT_UNIT_STRIDE, 0, SL_OPERAND_ROWS, 0},
     {"weight", kFloats, 0, SL_LAYOUT_UNIT_STRIDE, 0, 0, 0},
     {"bias", kFloats, 0, SL_LAYOUT_ROW_MAJOR, 0, SL_OPERAND_OPTIONAL, 0},
+    {"residual", kFloats, 0, SL_LAYOUT_ROW_MAJOR, 0, SL_OPERAND_OPTIONAL, 0},
     {"y", kFloats, 0, SL_LAYOUT_ROW_MAJOR, 0, SL_OPERAND_OUTPUT, 0}};
 constexpr sl_operand_facts kOperandsOfMatmul[] = {
     {"a", kFloats, 0, SL_LAYOUT_UNIT_STRIDE, 0, 0, 0},
     {"b", kFloats, 0, SL_LAYOUT_UNIT_STRIDE, 0, 0, 0},
     {"c", kFloats, 0, SL_LAYOUT_ROW_MAJOR, 0, SL_OPERAND_OUTPUT, 0}};
 /// The library's tanh has some 20 bits.
-constexpr sl_epilogue kEpilogues[] = {
-    {"relu", 0, 0}, {"gelu_tanh", SL_TYPE_F16 | SL_TYPE_BF16, 0}, {"bias", 0, 0}};
+constexpr sl_epilogue kEpilogues[] = {{"relu", 0, 0},
+                                      {"gelu_tanh", SL_TYPE_F16 | SL_TYPE_BF16, 0},
+                                      {"bias", 0, 0},
+                                      {"residual", 0, SL_EPILOGUE_WITH_BIAS}};
 constexpr int32_t kEpiloguesOfMatmul = 2;
 
 sl_kernel_desc kernelOf(const char* name, const char* op, const char* summary,
@@ -342,7 +348,7 @@ sl_kernel_desc kernelOf(const char* name, const char* op, const char* summary,
 }
 
 const sl_kernel_desc kKernels[] = {
-    kernelOf("cublaslt.linear", "linear", "NVIDIA's product, with bias and activation",
+    kernelOf("cublaslt.linear", "linear", "NVIDIA's product, with bias, activation or residual",
              kOperandsOfLinear, std::size(kEpilogues)),
     kernelOf("cublaslt.matmul", "matmul", "NVIDIA's batched product, with activation",
              kOperandsOfMatmul, kEpiloguesOfMatmul),

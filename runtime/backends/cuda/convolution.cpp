@@ -24,6 +24,8 @@ constexpr int64_t kMostPixels = 14;
 struct PixelChoice {
   int64_t pixels, fewestThreads;
 };
+/// Up to so many pixels a thread, sharing rows of taps is faster.
+constexpr int64_t kFewPixels = 4;
 constexpr PixelChoice kPixelChoices[] = {{14, 512}, {7, 512}, {4, 128}, {2, 128}};
 
 /// The problem as a product.
@@ -87,21 +89,37 @@ double cost(const sl_problem* p) {
          moved * double(c.bytes) / 1.8e6;
 }
 
-/// As many as leave every processor threads enough, a line short enough, and few of them beyond the
-/// end of a row.
-int64_t pixelsOfAThread(const sl_problem* p, const Product& c) {
+/// How the threads of a depthwise convolution share its output.
+struct Lines {
+  int64_t pixels = 1;  ///< of a row that a thread makes
+  int64_t splits = 1;  ///< threads that share the rows of taps of them
+};
+
+/// As many pixels as leave every processor threads enough, a line short enough, and few of them
+/// beyond the end of a row. Where that leaves each thread few pixels, threads share rows of taps.
+Lines linesOf(const sl_problem* p, const Product& c) {
   const int64_t columns = attribute(p, "wo", 1);
   const int64_t rows = known(c.m, columns) / columns * attribute(p, "k", 1);
-  for (const PixelChoice& choice : kPixelChoices) {
-    const int64_t parts = (columns + choice.pixels - 1) / choice.pixels;
-    const bool isWhole = choice.pixels <= 4 || 8 * columns >= 7 * parts * choice.pixels;
-    const int64_t line = (choice.pixels - 1) * attribute(p, "stride_w", 1) + attribute(p, "kw", 1);
-    if (isWhole && line <= kLongestLine &&
-        rows * parts >= choice.fewestThreads * c.target.processors) {
-      return choice.pixels;
+  const auto pixels = [&](int64_t splits) -> const PixelChoice* {
+    for (const PixelChoice& choice : kPixelChoices) {
+      const int64_t parts = (columns + choice.pixels - 1) / choice.pixels;
+      const bool isWhole = choice.pixels <= 4 || 8 * columns >= 7 * parts * choice.pixels;
+      const int64_t line =
+          (choice.pixels - 1) * attribute(p, "stride_w", 1) + attribute(p, "kw", 1);
+      if (isWhole && line <= kLongestLine &&
+          rows * parts * splits >= choice.fewestThreads * c.target.processors) {
+        return &choice;
+      }
     }
+    return nullptr;
+  };
+  const PixelChoice* whole = pixels(1);
+  const int64_t splits = std::min(attribute(p, "kh", 1), kMostSplits);
+  if ((whole && whole->pixels > kFewPixels) || splits == 1) {
+    return {whole ? whole->pixels : 1, 1};
   }
-  return 1;
+  const PixelChoice* split = pixels(splits);
+  return {split ? split->pixels : 1, splits};
 }
 
 void tune(const sl_problem* p, int64_t* values) {
@@ -109,9 +127,12 @@ void tune(const sl_problem* p, int64_t* values) {
   values[0] = attribute(p, "transposed", 0);
   values[1] = 1;
   if (c.isByLines) {
-    values[1] = pixelsOfAThread(p, c);
+    const Lines lines = linesOf(p, c);
+    values[1] = lines.pixels;
     values[2] = attribute(p, "kw", 1);
     values[3] = attribute(p, "stride_w", 1);
+    values[8] = lines.splits > 1 ? lines.splits * (lines.splits > 4 ? 32 : 64) : 0;
+    values[9] = lines.splits;
   }
   if (!c.isTiled) {
     return;

@@ -186,12 +186,16 @@ def _div_mode(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 
 def _rounded_quotient(ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any) -> Tensor:
-    """A quotient that is rounded to an integer. Eager divides halves by halves in steps that are each rounded to half.
+    """A quotient that is rounded to an integer, of halves as eager's kernels make it.
 
-    A divisor of one element counts as a number, by which it divides in float32.
+    On the CPU each step is rounded to half, but a divisor of one element counts as a number, by which it divides in float32. On
+    a device the floor is that of the quotient in float32, and the quotient by a tensor is rounded to half before it is truncated.
     """
     dtype = ctx.promoted(x, y)
-    if dtype not in _HALF or not isinstance(y, Tensor) or all(extent == 1 for extent in y.extents):
+    if dtype not in _HALF or not isinstance(y, Tensor):
+        return _scale(ctx, op, node, x, y, dtype)
+    is_number = all(extent == 1 for extent in y.extents)
+    if op == "floor_divide" if ctx.target.supports("computes_halves_wide") else is_number:
         return _scale(ctx, op, node, x, y, dtype)
     type = ctx.result_type(node)
     x, y = ctx.operand(x, type), ctx.operand(y, type)

@@ -149,13 +149,15 @@ struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
     std::swap(transposed[rank - 1], transposed[rank - 2]);
     Value scores = build.matmul(attention.getQ(), build.permute(k, transposed));
     scores = build.make<op::MulOp>(scores, build.fullLike(scores, scale));
-    if (attention.getMask()) {
+    if (const std::optional<int64_t> period = attention.getMaskPeriod()) {
+      scores = maskedByTurns(build, scores, attention.getMask(), *period);
+    } else if (attention.getMask()) {
       scores = masked(build, scores, attention.getMask());
     }
     if (attention.getIsCausal()) {
       scores = causal(build, scores);
     }
-    const Value weights = attention.getMask()
+    const Value weights = attention.getMask() && !attention.getEmptyIsNan()
                               ? softmaxOrZero(build, scores)
                               : build.make<op::SoftmaxOp>(scores.getType(), scores, rank - 1);
     rewriter.replaceOp(attention, build.matmul(weights, v));
@@ -210,6 +212,15 @@ struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
     }
     return build.make<op::WhereOp>(
         wide, scores, build.fullLike(scores, -std::numeric_limits<double>::infinity()));
+  }
+
+  /// A mask of `period` images over any multiple of them: [b, ..] seen as [b / period, period, ..].
+  static Value maskedByTurns(ValueBuilder& build, Value scores, Value mask, int64_t period) {
+    const Extents all = build.extents(scores);
+    Extents split = all;
+    split[0] = build.number(period);
+    split.insert(split.begin(), all[0].floorDiv(period));
+    return build.reshape(masked(build, build.reshape(scores, split), mask), all);
   }
 
   /// Query i sees keys 0 .. i.

@@ -19,7 +19,8 @@ namespace sl {
 
 /// mr x nr: register tile. rows: queries per unit (a multiple of mr). keys: keys per block (a
 /// multiple of nr). mask: 0 none, 1 the pointer after v is a mask (bool: keep; floating: added).
-/// causal: 0 or 1. parts: 2 when pointers to the second part of k and of v follow v.
+/// causal: 0 or 1. parts: 2 when pointers to the second part of k and of v follow v. nan: 1 when a
+/// query whose mask keeps no key gets NaN, not zeros.
 struct AttentionTune {
   int mr = 6;
   int nr = 16;
@@ -28,6 +29,7 @@ struct AttentionTune {
   int mask = 0;
   int causal = 0;
   int parts = 1;
+  int nan = 0;
   int depth = 0;    ///< CUDA only: d, rounded up to whole pieces of 16 bytes
   int threads = 0;  ///< CUDA only: of a block
   /// CUDA only: keys that lanes hold at once in registers; 0: tiles of keys in shared memory
@@ -42,16 +44,29 @@ struct AttentionTune {
 };
 
 /// Strides of b, h, s (or t) in elements; maskStride of b, h, s, t (innermost 0 or 1); epilogue
-/// operands [b][h][s][d]. scale 0 means 1 / sqrt(d). split: keys in the first part, where there are
-/// two.
+/// operands [b][h][s][d]. scale 0 means 1 / sqrt(d). maskImages: images of the mask, which those of
+/// q have by turns; 0: each has its own, or the stride is 0. split: keys in the first part, where
+/// there are two.
 struct AttentionShape {
   int64_t b = 0, h = 0, hk = 0, s = 0, t = 0, d = 0;
   double scale = 0;
   int64_t qStride[3] = {}, kStride[3] = {}, vStride[3] = {};
-  int64_t outStride[3] = {}, maskStride[4] = {};
+  int64_t outStride[3] = {}, maskStride[4] = {}, maskImages = 0;
   int64_t split = 0, k2Stride[3] = {}, v2Stride[3] = {};
   int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
 };
+
+/// Where the mask of a query begins.
+SL_INLINE int64_t maskOffset(const AttentionShape& s, int64_t image, int64_t head, int64_t query) {
+  return (s.maskImages != 0 ? image % s.maskImages : image) * s.maskStride[0] +
+         head * s.maskStride[1] + query * s.maskStride[2];
+}
+
+/// What a query gets whose mask keeps no key.
+template <AttentionTune Tune, class T>
+SL_INLINE T resultOfNoKeys() {
+  return Tune.nan != 0 ? T(__builtin_nanf("")) : T(0);
+}
 
 }  // namespace sl
 
@@ -194,8 +209,8 @@ struct ScoreMask {
                                 [[maybe_unused]] int64_t count) const {
     constexpr int N = kLanes<V>;
     if constexpr (Tune.mask != 0) {
-      const M* at = mask + unit.image * s.maskStride[0] + unit.head * s.maskStride[1] +
-                    (unit.s0 + row) * s.maskStride[2] + (key + j) * s.maskStride[3];
+      const M* at =
+          mask + maskOffset(s, unit.image, unit.head, unit.s0 + row) + (key + j) * s.maskStride[3];
       const auto m = loadLanes<N>(at, s.maskStride[3], int(count));
       if constexpr (kSame<M, bool>) {
         x = select(m, x, splat<V>(T(-__builtin_inff())));
@@ -318,7 +333,7 @@ SL_INLINE void attentionWith(sl_team team, const AttentionShape& s, const Epilog
     SL_NO_UNROLL
     for (int64_t row = 0; row < unit.rows; ++row) {
       const T sum = statistics[Tune.rows + row];
-      const T inverse = sum == T(0) ? T(0) : T(1) / sum;
+      const T inverse = sum == T(0) ? resultOfNoKeys<Tune, T>() : T(1) / sum;
       RowOffsets at;
       for (int j = 0; j < kMaxEpilogueOperands; ++j) {
         at.operand[j] = unit.image * s.epilogueStride[j][0] + unit.head * s.epilogueStride[j][1] +

@@ -9,6 +9,7 @@ namespace {
 
 struct Heads {
   int64_t b, h, hk, s, t, d;
+  int64_t maskImages = 0;
 };
 
 /// Bool masks keep with probability 0.7; the first row of every head keeps nothing.
@@ -28,8 +29,9 @@ std::vector<char> randomMask(const Heads& p) {
   return bytes;
 }
 
-/// What one query attends to, in double: out[d], or NaN when a kept score is NaN.
-template <int MaskKind, bool Causal, class M>
+/// What one query attends to, in double: out[d], or NaN when a kept score is NaN. Zeros where none
+/// is kept; EmptyIsNan: NaN.
+template <int MaskKind, bool Causal, bool EmptyIsNan, class M>
 std::vector<double> attend(const Heads& p, const float* q, const float* k, const float* v,
                            const M* mask, int64_t row, double scale) {
   std::vector<double> score(size_t(p.t), -std::numeric_limits<double>::infinity());
@@ -57,8 +59,8 @@ std::vector<double> attend(const Heads& p, const float* q, const float* k, const
     for (double x : score) {
       nan = nan || std::isnan(x);
     }
-    if (!nan) {
-      return out;  // nothing kept: 0, as torch
+    if (!nan) {  // nothing kept: 0, as torch, or NaN, as a softmax by itself
+      return EmptyIsNan ? std::vector<double>(size_t(p.d), std::nan("")) : out;
     }
   }
   double sum = 0;
@@ -122,6 +124,7 @@ void runAttention(const Heads& p, int threads, bool poison = false) {
                              .vStride = {p.hk * p.t * p.d, p.t * p.d, p.d},
                              .outStride = {outStride[0], outStride[1], outStride[2]},
                              .maskStride = {p.s * p.t, 0, p.t, 1},
+                             .maskImages = p.maskImages,
                              .split = split,
                              .k2Stride = {stride2[0], stride2[1], stride2[2]},
                              .v2Stride = {stride2[0], stride2[1], stride2[2]},
@@ -145,9 +148,10 @@ void runAttention(const Heads& p, int threads, bool poison = false) {
   for (int64_t i = 0; i < p.b * p.h * p.s; ++i) {
     const int64_t row = i % p.s, head = i / p.s % p.h, image = i / p.s / p.h;
     const int64_t kv = (image * p.hk + head / (p.h / p.hk)) * p.t * p.d;
-    const std::vector<double> expected =
-        attend<kKind, Tune.causal != 0>(p, q.data() + i * p.d, k.data() + kv, v.data() + kv,
-                                        mask + (image * p.s + row) * p.t, row, 0.3);
+    const int64_t maskImage = p.maskImages != 0 ? image % p.maskImages : image;
+    const std::vector<double> expected = attend<kKind, Tune.causal != 0, Tune.nan != 0>(
+        p, q.data() + i * p.d, k.data() + kv, v.data() + kv, mask + (maskImage * p.s + row) * p.t,
+        row, 0.3);
     for (int64_t j = 0; j < p.d; ++j) {
       if (!y.expect(image * outStride[0] + head * outStride[1] + row * outStride[2] + j,
                     2 * expected[size_t(j)], 6e-6, where)) {
@@ -201,6 +205,13 @@ TEST(Attention, InTwoParts) {
   forManyHeads<AttentionTune{
                    .mr = 4, .nr = 16, .rows = 8, .keys = 16, .mask = 1, .causal = 1, .parts = 2},
                float>();
+}
+
+TEST(Attention, MasksByTurnsAndNanWhereTheyKeepNothing) {
+  runAttention<AttentionTune{.mr = 4, .nr = 16, .rows = 8, .keys = 16, .mask = 1, .nan = 1}, bool>(
+      Heads{.b = 6, .h = 2, .hk = 2, .s = 9, .t = 20, .d = 16, .maskImages = 3}, 2);
+  runAttention<AttentionTune{.mr = 4, .nr = 16, .rows = 8, .keys = 16, .mask = 1}, float>(
+      Heads{.b = 4, .h = 2, .hk = 1, .s = 5, .t = 33, .d = 24, .maskImages = 2}, 3);
 }
 
 TEST(Attention, NoKeysGiveZeros) {

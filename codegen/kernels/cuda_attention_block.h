@@ -94,8 +94,8 @@ SL_INLINE Sum masked(const AttentionShape& s, const Block<Tune, T>& block, const
   constexpr Sum kNothing = -elementary::Format<Sum>::kInfinity;
   const int64_t query = row % s.s;
   if constexpr (Tune.mask != 0) {
-    const M m = mask[block.image * s.maskStride[0] + block.headOf(s, row) * s.maskStride[1] +
-                     query * s.maskStride[2] + key * s.maskStride[3]];
+    const M m =
+        mask[maskOffset(s, block.image, block.headOf(s, row), query) + key * s.maskStride[3]];
     if constexpr (kSame<M, bool>) {
       score = m ? score : kNothing;
     } else {

@@ -86,8 +86,7 @@ struct LaneRows {
       query[i] = int(existing % s.s);
       mask[i] = first;
       if constexpr (Tune.mask != 0) {
-        mask[i] +=
-            block.image * s.maskStride[0] + head[i] * s.maskStride[1] + query[i] * s.maskStride[2];
+        mask[i] += maskOffset(s, block.image, head[i], query[i]);
       }
     }
   }
@@ -362,7 +361,6 @@ SL_INLINE void finishRows(const AttentionShape& s, const Block<Tune, T>& block,
     for (int distance = 2; distance > 0; distance /= 2) {
       whole += laneAt(whole, distance);
     }
-    // a row that keeps no key is zero
     const float inverse = whole == 0.0f ? 0.0f : 1.0f / whole;
     RowOffsets offsets;
     SL_UNROLL
@@ -377,8 +375,9 @@ SL_INLINE void finishRows(const AttentionShape& s, const Block<Tune, T>& block,
     for (int n = 0; n < Tune.depth / 8; ++n) {
       const int column = n * 8 + laneNumber() % 4 * 2;
       if (rows.exists[i] && column < s.d) {
-        const float result[2] = {whole == 0.0f ? 0.0f : sums[n][2 * i] * inverse,
-                                 whole == 0.0f ? 0.0f : sums[n][2 * i + 1] * inverse};
+        const float none = resultOfNoKeys<Tune, float>();
+        const float result[2] = {whole == 0.0f ? none : sums[n][2 * i] * inverse,
+                                 whole == 0.0f ? none : sums[n][2 * i + 1] * inverse};
         const int count = int(minOf(2, s.d - column));
         EpilogueRun<2, Ops> run;
         run.load(ops, offsets, steps, column, count);

@@ -143,7 +143,8 @@ llvm::LogicalResult verifyMask(ScaledDotProductAttentionOp op, ExtentSpace& spac
   bool fits = mask.size() <= scores.size();
   for (size_t back = 1; fits && back <= mask.size(); ++back) {
     const AffineExpr extent = mask[mask.size() - back];
-    fits = extent == 1 || space.equal(extent, scores[scores.size() - back]);
+    fits = extent == 1 || space.equal(extent, scores[scores.size() - back]) ||
+           (back == 4 && op.getMaskPeriod());
   }
   const mlir::Type element = op.getMask().getType().getElementType();
   if (!fits || (!element.isInteger(1) && element != op.getQ().getType().getElementType())) {
@@ -156,6 +157,17 @@ llvm::LogicalResult verifyMask(ScaledDotProductAttentionOp op, ExtentSpace& spac
 }
 
 }  // namespace
+
+std::optional<int64_t> ScaledDotProductAttentionOp::getMaskPeriod() {
+  ExtentSpace space;
+  const Extents q = space.of(getQ()), mask = getMask() ? space.of(getMask()) : Extents();
+  if (q.size() != 4 || mask.size() != 4) {
+    return std::nullopt;
+  }
+  const std::optional<int64_t> images = symbolic::constantValue(mask[0]);
+  const bool repeats = images && *images > 1 && mask[0] != q[0] && q[0].isMultipleOf(*images);
+  return repeats ? images : std::nullopt;
+}
 
 llvm::LogicalResult ScaledDotProductAttentionOp::verify() {
   ExtentSpace space;

@@ -57,24 +57,30 @@ def Op_GroupedMatmulOp : Op_PureOp<"grouped_matmul"> {
 def Op_ScaledDotProductAttentionOp : Op_PureOp<"scaled_dot_product_attention"> {
   let summary = "softmax(q k^T * scale + mask) v; without `scale`: 1 / sqrt(e)";
   let description = [{
-    q [.., h, l, e], k [.., g, s, e], v [.., g, s, f]; g = h, or divides it (grouped queries).
+    q [.., h, l, e], k [.., g, s, e], v [.., g, s, f]; g = h, or divides it (grouped queries). A mask of rank 4 may have a number of images
+    n that divides q's: image i has that of i modulo n (windows of several images). A query for which the mask keeps no key gets zeros,
+    with `empty_is_nan` NaN, as a written softmax does.
 
     - (scaled_dot_product_attention_c1) q and k have equal e
     - (scaled_dot_product_attention_c2) equal ranks of 2 or more, equal leading extents but for g
     - (scaled_dot_product_attention_c3) k and v have equal s
-    - (scaled_dot_product_attention_c4) mask's extents are 1 or those of [.., h, l, s]; its elements
-      are bool or q's
+    - (scaled_dot_product_attention_c4) mask's extents are 1 or those of [.., h, l, s], but for a number of images that divides q's; its
+      elements are bool or q's
     - (scaled_dot_product_attention_c5) the result is [.., h, l, f]
     - (scaled_dot_product_attention_c6) equal element types
   }];
   let arguments = (ins Op_FloatTensor:$q, Op_FloatTensor:$k, Op_FloatTensor:$v, Optional<Op_Tensor>:$mask,
-                       BoolAttr:$is_causal, OptionalAttr<F64Attr>:$scale);
+                       BoolAttr:$is_causal, OptionalAttr<F64Attr>:$scale, UnitAttr:$empty_is_nan);
   let results = (outs Op_Tensor:$result);
   let assemblyFormat = [{
     $q `,` $k `,` $v (`mask` $mask^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
   let hasCanonicalizer = 1;
+  let extraClassDeclaration = [{
+    /// The number of images of a mask that q's images have by turns; nullopt where each has its own, or all one.
+    std::optional<int64_t> getMaskPeriod();
+  }];
 }
 
 #endif  // STRAIGHTLINE_OP_LINEAR_TD

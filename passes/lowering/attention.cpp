@@ -190,6 +190,12 @@ class AttentionLowering {
     if (firstKeys_) {
       problem_.addAttribute("parts", 2);
     }
+    if (const std::optional<int64_t> period = attention_.getMaskPeriod()) {
+      problem_.addAttribute("mask_images", *period);
+    }
+    if (attention_.getEmptyIsNan()) {
+      problem_.addAttribute("empty_is_nan", 1);
+    }
     if (attention_.getQ().getType().getElementType().isF32()) {
       addTf32(problem_, context_.module(), "matmul");
     }
@@ -244,11 +250,15 @@ class AttentionLowering {
         entry.setValue(context_.number(early ? 1 : 0));
       }
     }
-    if (firstKeys_) {  // in the order of the family's struct: behind `causal`
-      auto* causal = llvm::find_if(
-          spec_.tune, [](mlir::NamedAttribute entry) { return entry.getName() == "causal"; });
-      spec_.tune.insert(causal == spec_.tune.end() ? causal : causal + 1,
-                        context_.named("parts", context_.number(2)));
+    // In the order of the family's struct: behind `causal`.
+    auto* causal = llvm::find_if(
+        spec_.tune, [](mlir::NamedAttribute entry) { return entry.getName() == "causal"; });
+    auto* place = causal == spec_.tune.end() ? causal : causal + 1;
+    if (firstKeys_) {
+      place = spec_.tune.insert(place, context_.named("parts", context_.number(2))) + 1;
+    }
+    if (attention_.getEmptyIsNan()) {
+      spec_.tune.insert(place, context_.named("nan", context_.number(1)));
     }
   }
 
@@ -271,6 +281,9 @@ class AttentionLowering {
     put("vStride", three(stridesInFour(inputs_[2])));
     put("outStride", three(toStrides_));
     put("maskStride", context_.numbers(maskStrides_));
+    if (const std::optional<int64_t> period = attention_.getMaskPeriod()) {
+      put("maskImages", context_.number(*period));
+    }
     if (firstKeys_) {
       put("split", context_.number(extentsInFour(firstKeys_)[2]));
       put("k2Stride", three(stridesInFour(inputs_[3])));

@@ -70,6 +70,19 @@ func.func @attention(%q: tensor<2x4x5x16xf32>, %k: tensor<2x2x5x16xf32>) -> tens
   return %y : tensor<2x4x5x16xf32>
 }
 
+// A mask of 3 images for 6 is added to scores seen as [2, 3, ..]. A row that it leaves nothing of is NaN, as a softmax makes it.
+// CHECK-LABEL: func.func @attention_by_turns
+func.func @attention_by_turns(%q: tensor<6x4x5x16xf32>, %m: tensor<3x1x5x5xf32>) -> tensor<6x4x5x16xf32> {
+  // CHECK: op.reshape %{{.*}} : (tensor<6x4x5x5xf32>) -> tensor<2x3x4x5x5xf32>
+  // CHECK: op.expand %{{.*}} : (tensor<3x1x5x5xf32>) -> tensor<2x3x4x5x5xf32>
+  // CHECK: op.add
+  // CHECK: op.reshape %{{.*}} : (tensor<2x3x4x5x5xf32>) -> tensor<6x4x5x5xf32>
+  // CHECK-NEXT: op.softmax
+  %y = op.scaled_dot_product_attention %q, %q, %q mask %m {empty_is_nan, is_causal = false}
+      : (tensor<6x4x5x16xf32>, tensor<6x4x5x16xf32>, tensor<6x4x5x16xf32>, tensor<3x1x5x5xf32>) -> tensor<6x4x5x16xf32>
+  return %y : tensor<6x4x5x16xf32>
+}
+
 // Floats of 16 bits: computed in f32, rounded once; what only moves them stays.
 // CHECK-LABEL: func.func @half
 // CHECK-SAME: %[[X:[^:]*]]: tensor<2x3xbf16>

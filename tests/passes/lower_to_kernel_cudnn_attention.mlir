@@ -106,3 +106,33 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op
     return %y : tensor<1x1x2x32xbf16>
   }
 }
+
+// -----
+
+// The library has no masks by turns (2 images for 4) and no NaN for queries whose mask keeps nothing: what it would take is ours.
+module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
+  // CHECK-LABEL: kernel.program @by_turns
+  // CHECK-NOT: kernel.call
+  // CHECK: kernel.launch @attention{{.*}}the mask has 2 images, needs one or those of q
+  // CHECK: maskImages = 2
+  // CHECK-NOT: nan = 1
+  func.func @by_turns(%q: tensor<4x8x512x64xbf16>, %m: tensor<2x8x512x512xbf16>) -> tensor<4x8x512x64xbf16> {
+    %y = op.scaled_dot_product_attention %q, %q, %q mask %m {is_causal = false}
+      : (tensor<4x8x512x64xbf16>, tensor<4x8x512x64xbf16>, tensor<4x8x512x64xbf16>, tensor<2x8x512x512xbf16>) -> tensor<4x8x512x64xbf16>
+    return %y : tensor<4x8x512x64xbf16>
+  }
+}
+
+// -----
+
+module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
+  // CHECK-LABEL: kernel.program @empty_is_nan
+  // CHECK-NOT: kernel.call
+  // CHECK: kernel.launch @attention{{.*}}a query whose mask keeps no key is NaN, needs zeros
+  // CHECK: causal = 0, nan = 1
+  func.func @empty_is_nan(%q: tensor<4x8x512x64xbf16>, %m: tensor<4x8x512x512xbf16>) -> tensor<4x8x512x64xbf16> {
+    %y = op.scaled_dot_product_attention %q, %q, %q mask %m {empty_is_nan, is_causal = false}
+      : (tensor<4x8x512x64xbf16>, tensor<4x8x512x64xbf16>, tensor<4x8x512x64xbf16>, tensor<4x8x512x512xbf16>) -> tensor<4x8x512x64xbf16>
+    return %y : tensor<4x8x512x64xbf16>
+  }
+}

@@ -131,6 +131,13 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   if (attribute(p, "parts", 1) != 1) {
     return refuse(reason, bytes, "keys and values come in 2 parts, needs one");
   }
+  if (attribute(p, "empty_is_nan", 0) != 0) {
+    return refuse(reason, bytes, "a query whose mask keeps no key is NaN, needs zeros");
+  }
+  if (const int64_t images = attribute(p, "mask_images", 0); images != 0) {
+    return refuse(reason, bytes, "the mask has %lld images, needs one or those of q",
+                  static_cast<long long>(images));
+  }
   for (int32_t i : {0, 1, 2, p->inputs}) {
     if (!acceptsOperand(p, i, reason, bytes)) {
       return 0;

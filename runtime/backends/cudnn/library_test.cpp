@@ -144,6 +144,16 @@ TEST_F(CudnnAttention, KeysInParts) {
   EXPECT_EQ("keys and values come in 2 parts, needs one", refusal());
 }
 
+TEST_F(CudnnAttention, NanWhereNoKeyIsKept) {
+  attributes.push_back({"empty_is_nan", 1});
+  EXPECT_EQ("a query whose mask keeps no key is NaN, needs zeros", refusal());
+}
+
+TEST_F(CudnnAttention, MasksByTurns) {
+  attributes.push_back({"mask_images", 3});
+  EXPECT_EQ("the mask has 3 images, needs one or those of q", refusal());
+}
+
 TEST_F(CudnnAttention, AnotherRank) {
   operands[1].rank = 3;
   EXPECT_EQ("operand 1 has rank 3, needs 4 (b, h, s, d)", refusal());

@@ -2,7 +2,7 @@
 // RUN: straightline-opt %s --mlir-print-op-generic | straightline-opt | FileCheck %s
 
 // CHECK-LABEL: func.func @linear
-func.func @linear(%x: tensor<?x8xf32, #op.dims<[b, 8]>>, %w: tensor<3x8xf32>, %b: tensor<3xf32>, %m: tensor<2x4x8xf32>, %n: tensor<2x8x5xf32>, %q: tensor<2x4x5x8xf32>, %k: tensor<2x2x7x8xf32>, %mask: tensor<5x7xi1>) {
+func.func @linear(%x: tensor<?x8xf32, #op.dims<[b, 8]>>, %w: tensor<3x8xf32>, %b: tensor<3xf32>, %m: tensor<2x4x8xf32>, %n: tensor<2x8x5xf32>, %q: tensor<2x4x5x8xf32>, %k: tensor<2x2x7x8xf32>, %mask: tensor<5x7xi1>, %images: tensor<4x1x5x8xf32>, %ofTwo: tensor<2x1x1x5xf32>) {
   // CHECK: op.linear{{.*}} : (tensor<?x8xf32, #op.dims<[b, 8]>>, tensor<3x8xf32>, tensor<3xf32>) -> tensor<?x3xf32, #op.dims<[b, 3]>>
   %biased = op.linear %x, %w, %b : (tensor<?x8xf32, #op.dims<[b, 8]>>, tensor<3x8xf32>, tensor<3xf32>) -> tensor<?x3xf32, #op.dims<[b, 3]>>
   // CHECK: op.linear{{.*}} : (tensor<?x8xf32, #op.dims<[b, 8]>>, tensor<3x8xf32>) -> tensor<?x3xf32, #op.dims<[b, 3]>>
@@ -13,6 +13,9 @@ func.func @linear(%x: tensor<?x8xf32, #op.dims<[b, 8]>>, %w: tensor<3x8xf32>, %b
   %masked = op.scaled_dot_product_attention %q, %k, %k mask %mask {is_causal = false, scale = 1.250000e-01 : f64} : (tensor<2x4x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32>, tensor<5x7xi1>) -> tensor<2x4x5x8xf32>
   // CHECK: op.scaled_dot_product_attention{{.*}}{is_causal = true}{{.*}} : (tensor<2x4x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32>) -> tensor<2x4x5x8xf32>
   %sdpa = op.scaled_dot_product_attention %q, %k, %k {is_causal = true} : (tensor<2x4x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32>) -> tensor<2x4x5x8xf32>
+  // A mask of 2 images for 4: by turns.
+  // CHECK: op.scaled_dot_product_attention{{.*}} {empty_is_nan, is_causal = false} : (tensor<4x1x5x8xf32>, tensor<4x1x5x8xf32>, tensor<4x1x5x8xf32>, tensor<2x1x1x5xf32>) -> tensor<4x1x5x8xf32>
+  %turns = op.scaled_dot_product_attention %images, %images, %images mask %ofTwo {empty_is_nan, is_causal = false} : (tensor<4x1x5x8xf32>, tensor<4x1x5x8xf32>, tensor<4x1x5x8xf32>, tensor<2x1x1x5xf32>) -> tensor<4x1x5x8xf32>
   return
 }
 

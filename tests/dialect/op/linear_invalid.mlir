@@ -192,6 +192,15 @@ func.func @scaled_dot_product_attention_c4(%q: tensor<2x4x5x8xf32>, %k: tensor<2
 
 // -----
 
+// Three images do not divide four.
+func.func @scaled_dot_product_attention_c4_by_turns(%q: tensor<4x1x5x8xf32>, %m: tensor<3x1x5x5xf32>) {
+  // expected-error @+1 {{scaled_dot_product_attention: mask has extents [3, 1, 5, 5] of 'f32' but the scores [4, 1, 5, 5] of 'f32' (scaled_dot_product_attention_c4)}}
+  %z = op.scaled_dot_product_attention %q, %q, %q mask %m {is_causal = false} : (tensor<4x1x5x8xf32>, tensor<4x1x5x8xf32>, tensor<4x1x5x8xf32>, tensor<3x1x5x5xf32>) -> tensor<4x1x5x8xf32>
+  return
+}
+
+// -----
+
 func.func @scaled_dot_product_attention_c5(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x7x8xf32>, %v: tensor<2x4x7x9xf32>) {
   // expected-error @+1 {{scaled_dot_product_attention: the result has extents [2, 4, 5, 8] but [2, 4, 5, 9] are needed (scaled_dot_product_attention_c5)}}
   %z = op.scaled_dot_product_attention %q, %k, %v {is_causal = false} : (tensor<2x4x5x8xf32>, tensor<2x4x7x8xf32>, tensor<2x4x7x9xf32>) -> tensor<2x4x5x8xf32>

@@ -18,6 +18,24 @@ def VerifyOpLevel : OpLevelPass<"verify-op-level", "::mlir::ModuleOp"> {
   let options = [Option<"stage", "stage", "std::string", "\"captured\"", "captured, decomposed or fused">];
 }
 
+def FuseAttention : OpLevelPass<"fuse-attention", "::mlir::func::FuncOp"> {
+  let summary = "attention written as two products and a softmax becomes scaled_dot_product_attention";
+  let description = [{
+    matmul(softmax(matmul(q, permute(k)) * scale + masks), v) -> scaled_dot_product_attention(q, k, v, sum of the masks), where nothing else
+    reads what lies between. The scale is a literal, of the scores before masks are added, of q or of k; the softmax is over the last dim, in
+    float32 or the type of q; there are any number of masks, broadcast. The dims before the last two of the scores may be taken apart
+    and joined on the way: joined images and heads, and windows of images that have a mask each ([windows, h, l, s], by turns). A row that
+    its mask leaves nothing of stays NaN (`empty_is_nan`).
+
+    Left as they are: heads larger than the limits, or of a named size; a named number of heads; values of another size than keys; float64;
+    modules with a route of matmul or attention to another backend than the target's own.
+  }];
+  let options = [Option<"largestTf32Head", "largest-tf32-head", "int64_t", "0",
+                        "attention of f32 with heads of at most so many features; 0: none">,
+                 Option<"largestHalfHead", "largest-half-head", "int64_t", "0",
+                        "attention of f16 and bf16 with heads of at most so many features; 0: none">];
+}
+
 def DecomposeOps : OpLevelPass<"decompose-ops", "::mlir::func::FuncOp"> {
   let summary = "rewrite ops without a kernel of their own into others";
   let description = [{

@@ -56,20 +56,24 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   // 5. Before decomposing, because it wants to see batch norms whole; what it cannot fold it writes
   //    as a multiply-add.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFoldBatchNorm());
-  // 6. Everything without a kernel of its own becomes ops that have one.
   const TargetFacts facts = factsOf(options.target);
+  const bool allowsTf32 = facts.roundsToTf32 && llvm::StringRef(options.tf32).contains("matmul");
+  // 6. Before decomposing, which leaves attention whole, and before 16-bit floats are widened.
+  manager.addNestedPass<mlir::func::FuncOp>(passes::createFuseAttention(
+      {allowsTf32 ? facts.largestWrittenTf32Head : 0, facts.largestWrittenHalfHead}));
+  // 7. Everything without a kernel of its own becomes ops that have one.
   passes::DecomposeOpsOptions decompose;
   decompose.keepAttention = facts.keepAttention;
   decompose.largestAttention = facts.largestAttention;
   decompose.keepHalfProducts = facts.keepHalfProducts;
-  if (facts.roundsToTf32 && llvm::StringRef(options.tf32).contains("matmul")) {
+  if (allowsTf32) {
     decompose.largestTf32Head = facts.largestTf32Head;
   }
   decompose.largestPatchChannels = facts.largestPatchChannels;
   manager.addNestedPass<mlir::func::FuncOp>(passes::createDecomposeOps(decompose));
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
-  // 7. Behind the widening of 16-bit floats, so that there is one form of a linear.
+  // 8. Behind the widening of 16-bit floats, so that there is one form of a linear.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createQuantizedLinears());
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());

@@ -83,6 +83,10 @@ struct TargetFacts {
   /// Of attention whose products may be rounded to TF32.
   int64_t largestTf32Head = 0;
 
+  /// Heads up to which attention that is written as products and a softmax becomes one op
+  /// (fuse-attention): of f32 whose products may be rounded to TF32, and of 16-bit floats. 0: none.
+  int64_t largestWrittenTf32Head = 0, largestWrittenHalfHead = 0;
+
   // How statements run.
   /// Target::estimateUs says what statements cost, not the lowering.
   bool estimatesStatements = false;

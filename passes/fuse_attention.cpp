@@ -7,10 +7,15 @@
 //   %w = op.softmax %u
 //   %y = op.matmul %w, %v
 //
+// A mask may as well be a condition under which scores are kept, the others being -infinity; then
+// it is the only one. Scores may be scaled by a literal, or by a tensor that has a number for each
+// query or head, which then scales the queries.
+//
 // Scores may be seen with their leading dims taken apart or joined on the way, as windows of images
 // are where each window has a mask of its own: [n * windows, h, l, s] as [n, windows, h, l, s].
 // Such a mask [windows, h, l, s] is that of each image by turns.
 #include <cmath>
+#include <limits>
 
 #include "dialect/op/recorded.h"
 #include "mlir/IR/IRMapping.h"
@@ -101,12 +106,14 @@ struct Factor {
   }
 };
 
-/// A tensor that is added to the scores, and how it is seen as a mask.
-struct Addend {
-  Value value;           ///< as it is added
-  Extents scores;        ///< of the scores there
-  Value from = nullptr;  ///< before it was repeated to them
-  Extents mask = {};     ///< extents of `from` among the dims of the mask
+/// A tensor that is added to the scores, or says which of them are kept (bools), and how it is seen
+/// as a mask.
+struct Mask {
+  Value value;
+  Extents scores;            ///< of the scores there
+  bool isOfDropped = false;  ///< of bools: true where a score becomes -infinity
+  Value from = nullptr;      ///< before it was repeated to them
+  Extents extents = {};      ///< of `from` among the dims of the attention's mask
 };
 
 class WrittenAttention {
@@ -141,15 +148,15 @@ class WrittenAttention {
       llvm::append_range(extents, llvm::ArrayRef<AffineExpr>(space_.of(value)).take_back(2));
       return seenAs<op::ReshapeOp>(build, value, extents);
     };
-    const Value q = ofBatch(q_->build(rewriter));
+    const Value q = ofBatch(scaledRows(build, q_->build(rewriter)));
     const Value k = ofBatch(keys(build, k_->build(rewriter)));
     const Value v = ofBatch(second_.getB());
-    const Value mask = addends_.empty() ? Value() : buildMask(build);
+    const Value mask = masks_.empty() ? Value() : buildMask(build);
     const mlir::FloatAttr scale = rewriter.getF64FloatAttr(scale_);
     // Keys and values have the same size, so the result has the queries'.
     const Value attention = build.make<op::ScaledDotProductAttentionOp>(
         q.getType(), q, k, v, mask, /*is_causal=*/false, scale,
-        /*empty_is_nan=*/!addends_.empty());
+        /*empty_is_nan=*/!masks_.empty());
     rewriter.replaceOp(second_,
                        seenAs<op::ReshapeOp>(build, attention, space_.of(second_.getResult())));
   }
@@ -213,20 +220,78 @@ class WrittenAttention {
     if (keepsRows(made) || isConversion(made)) {
       return follow(made->getOperand(0), isScaled);
     }
-    auto sum = llvm::dyn_cast<op::AddOp>(made);
-    if (!sum || isScaled) {
-      why_ = sum ? "the sum of scores and a mask is scaled"
-                 : "scores are changed by another op than a scaling by a literal and sums";
+    if (auto product = llvm::dyn_cast<op::MulOp>(made)) {
+      return followRows(product);
+    }
+    if (isScaled) {
+      why_ = "what is scaled is no product of queries and keys";
       return false;
     }
-    const double before = scale_;
-    for (auto [scores, addend] :
+    if (auto choice = llvm::dyn_cast<op::WhereOp>(made)) {
+      return followChoice(choice);
+    }
+    if (auto sum = llvm::dyn_cast<op::AddOp>(made)) {
+      return followSum(sum);
+    }
+    why_ = "scores are changed by another op than a scaling and masks";
+    return false;
+  }
+
+  /// follow, for one of two ways: nothing of it is left where it leads nowhere.
+  bool tryToFollow(Value scores, bool isScaled) {
+    const double scale = scale_;
+    const size_t masks = masks_.size(), rowScales = rowScales_.size();
+    if (follow(scores, isScaled)) {
+      return true;
+    }
+    scale_ = scale;
+    masks_.truncate(masks);
+    rowScales_.truncate(rowScales);
+    return false;
+  }
+
+  /// Scores times a tensor that has one number for each query.
+  bool followRows(op::MulOp product) {
+    why_ = "scores are scaled by a tensor that is not the same for all keys";
+    for (auto [scores, rows] :
+         {std::pair(product.getX(), product.getY()), std::pair(product.getY(), product.getX())}) {
+      auto wide = rows.getDefiningOp<op::ExpandOp>();
+      const Extents own = wide ? space_.of(wide.getX()) : Extents();
+      const bool isOfRows = !own.empty() && own.back() == 1;
+      if (isOfRows && tryToFollow(scores, /*isScaled=*/true)) {
+        rowScales_.push_back(wide.getX());
+        // The queries have these dims and elements, too.
+        return scores.getType() == first_.getResult().getType();
+      }
+    }
+    return false;
+  }
+
+  /// Scores where a condition holds, or where it does not, and -infinity elsewhere.
+  bool followChoice(op::WhereOp choice) {
+    auto isNothing = [](Value value) {
+      const std::optional<double> number = literalOf(value);
+      return number && *number == -std::numeric_limits<double>::infinity();
+    };
+    const bool dropped = isNothing(choice.getX());
+    if (!dropped && !isNothing(choice.getY())) {
+      why_ = "scores that a condition drops become another number than -infinity";
+      return false;
+    }
+    if (!follow(dropped ? choice.getY() : choice.getX(), /*isScaled=*/false)) {
+      return false;
+    }
+    masks_.push_back({choice.getCondition(), space_.of(choice.getCondition()), dropped});
+    return true;
+  }
+
+  bool followSum(op::AddOp sum) {
+    for (auto [scores, mask] :
          {std::pair(sum.getX(), sum.getY()), std::pair(sum.getY(), sum.getX())}) {
-      if (follow(scores, isScaled)) {
-        addends_.push_back({addend, space_.of(addend)});
+      if (tryToFollow(scores, /*isScaled=*/false)) {
+        masks_.push_back({mask, space_.of(mask)});
         return true;
       }
-      scale_ = before;
     }
     return false;
   }
@@ -277,6 +342,15 @@ class WrittenAttention {
     return llvm::is_sorted(dims) ? permute.getX() : build.permute(permute.getX(), dims);
   }
 
+  /// Queries times what the scores of each are scaled by.
+  Value scaledRows(ValueBuilder& build, Value queries) {
+    for (Value scale : rowScales_) {
+      queries = build.make<op::MulOp>(queries,
+                                      seenAs<op::ExpandOp>(build, scale, space_.of(first_.getA())));
+    }
+    return queries;
+  }
+
   // --- masks
 
   static Extents batchOf(llvm::ArrayRef<AffineExpr> extents) {
@@ -285,47 +359,52 @@ class WrittenAttention {
 
   std::string whyNotMasks() {
     batch_ = batchOf(space_.of(first_.getA()));
-    for (const Addend& addend : addends_) {
-      if (batch_.size() == 1 && addend.scores.size() == 4) {
-        batch_ = batchOf(addend.scores);  // joined heads and images have a mask before they are
+    for (const Mask& mask : masks_) {
+      if (batch_.size() == 1 && mask.scores.size() == 4) {
+        batch_ = batchOf(mask.scores);  // joined heads and images have a mask before they are
       }
     }
     if (!batch_.empty() && !symbolic::constantValue(batch_.back())) {
       return "the number of heads is named";
     }
-    for (Addend& addend : addends_) {
-      if (!findMask(addend)) {
+    for (Mask& mask : masks_) {
+      if (!findMask(mask)) {
         return "a mask is no mask of images and heads";
       }
+    }
+    if (masks_.size() > 1 && llvm::any_of(masks_, isOfBools)) {
+      return "a mask is added and another one drops scores";
     }
     return findSum() ? "" : "two masks repeat after different numbers of images";
   }
 
+  static bool isOfBools(const Mask& mask) { return op::hasBoolElements(mask.value.getType()); }
+
   /// Sets `from` and `mask`.
-  bool findMask(Addend& addend) {
-    addend.from = addend.value;
+  bool findMask(Mask& mask) {
+    mask.from = mask.value;
     const mlir::Type element = ValueBuilder::elementOf(first_.getA());
-    for (Operation* made = addend.from.getDefiningOp(); made; made = addend.from.getDefiningOp()) {
-      const bool isWidened = llvm::isa<op::ToDtypeOp>(made) &&
-                             ValueBuilder::elementOf(addend.from) != element &&
+    for (Operation* made = mask.from.getDefiningOp(); made; made = mask.from.getDefiningOp()) {
+      const bool isWidened = llvm::isa<op::ToDtypeOp>(made) && !isOfBools(mask) &&
+                             ValueBuilder::elementOf(mask.from) != element &&
                              ValueBuilder::elementOf(made->getOperand(0)) == element;
       if (!isWidened && !llvm::isa<op::ExpandOp>(made)) {
         break;
       }
-      addend.from = made->getOperand(0);
+      mask.from = made->getOperand(0);
     }
-    if (ValueBuilder::elementOf(addend.from) != element) {
+    if (ValueBuilder::elementOf(mask.from) != element && !isOfBools(mask)) {
       return false;
     }
-    Extents own = space_.of(addend.from);
-    own.insert(own.begin(), addend.scores.size() - own.size(),
+    Extents own = space_.of(mask.from);
+    own.insert(own.begin(), mask.scores.size() - own.size(),
                mlir::getAffineConstantExpr(1, first_.getContext()));
-    const std::optional<Extents> batch = inBatch(batchOf(own), batchOf(addend.scores));
+    const std::optional<Extents> batch = inBatch(batchOf(own), batchOf(mask.scores));
     if (!batch) {
       return false;
     }
-    addend.mask = *batch;
-    llvm::append_range(addend.mask, llvm::ArrayRef<AffineExpr>(own).take_back(2));
+    mask.extents = *batch;
+    llvm::append_range(mask.extents, llvm::ArrayRef<AffineExpr>(own).take_back(2));
     return true;
   }
 
@@ -356,11 +435,11 @@ class WrittenAttention {
 
   /// Sets the extents of the sum of all masks.
   bool findSum() {
-    for (const Addend& addend : addends_) {
+    for (const Mask& mask : masks_) {
       if (sum_.empty()) {
-        sum_ = addend.mask;
+        sum_ = mask.extents;
       }
-      for (auto [all, own] : llvm::zip(sum_, addend.mask)) {
+      for (auto [all, own] : llvm::zip(sum_, mask.extents)) {
         if (all != 1 && own != 1 && !space_.equal(all, own)) {
           return false;
         }
@@ -372,12 +451,12 @@ class WrittenAttention {
 
   Value buildMask(ValueBuilder& build) {
     Value sum;
-    for (const Addend& addend : addends_) {
-      const Value mask = seenAs<op::ReshapeOp>(build, addend.from, addend.mask);
-      if (addends_.size() == 1) {
-        return mask;
+    for (const Mask& mask : masks_) {
+      const Value seen = seenAs<op::ReshapeOp>(build, mask.from, mask.extents);
+      if (masks_.size() == 1) {
+        return mask.isOfDropped ? build.make<op::LogicalNotOp>(seen.getType(), seen) : seen;
       }
-      const Value wide = seenAs<op::ExpandOp>(build, mask, sum_);
+      const Value wide = seenAs<op::ExpandOp>(build, seen, sum_);
       sum = sum ? build.make<op::AddOp>(sum, wide) : wide;
     }
     return sum;
@@ -388,7 +467,8 @@ class WrittenAttention {
   std::string why_;
   std::optional<Factor> q_, k_;
   double scale_ = 1;
-  llvm::SmallVector<Addend> addends_;
+  llvm::SmallVector<Value> rowScales_;  ///< one number for each query or head
+  llvm::SmallVector<Mask> masks_;
   Extents batch_;  ///< dims of images and heads of the attention
   Extents sum_;    ///< of its mask
 };

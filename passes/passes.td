@@ -22,8 +22,9 @@ def FuseAttention : OpLevelPass<"fuse-attention", "::mlir::func::FuncOp"> {
   let summary = "attention written as two products and a softmax becomes scaled_dot_product_attention";
   let description = [{
     matmul(softmax(matmul(q, permute(k)) * scale + masks), v) -> scaled_dot_product_attention(q, k, v, sum of the masks), where nothing else
-    reads what lies between. The scale is a literal, of the scores before masks are added, of q or of k; the softmax is over the last dim, in
-    float32 or the type of q; there are any number of masks, broadcast. The dims before the last two of the scores may be taken apart
+    reads what lies between. The scale is a literal, of the scores before masks are added, of q or of k, or a tensor with a number for each
+    query or head; the softmax is over the last dim, in float32 or the type of q; there are any number of masks, broadcast, or one condition
+    under which scores are kept (where, others -infinity). The dims before the last two of the scores may be taken apart
     and joined on the way: joined images and heads, and windows of images that have a mask each ([windows, h, l, s], by turns). A row that
     its mask leaves nothing of stays NaN (`empty_is_nan`).
 

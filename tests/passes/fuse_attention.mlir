@@ -94,3 +94,22 @@ func.func @joined_halves(%q: tensor<8x5x96xf16>, %k: tensor<8x7x96xf16>, %v: ten
   %y = op.matmul %w, %v : (tensor<8x5x7xf16>, tensor<8x7x96xf16>) -> tensor<8x5x96xf16>
   return %y : tensor<8x5x96xf16>
 }
+
+// Scores of each head have a scale of their own, which scales the queries; a condition says which scores are dropped.
+// CHECK-LABEL: func.func @conditions
+// CHECK-DAG: %[[SCALE:.*]] = op.expand %arg3 : (tensor<4x1x1xf32>) -> tensor<2x4x5x16xf32>
+// CHECK-DAG: %[[Q:.*]] = op.mul %arg0, %[[SCALE]]
+// CHECK-DAG: %[[MASK:.*]] = op.logical_not %{{.*}} : (tensor<1x1x5x7xi1>)
+// CHECK: op.scaled_dot_product_attention %[[Q]], %arg1, %arg2 mask %[[MASK]] {empty_is_nan, is_causal = false, scale = 1.000000e+00 : f64}
+func.func @conditions(%q: tensor<2x4x5x16xf32>, %k: tensor<2x4x7x16xf32>, %v: tensor<2x4x7x16xf32>, %scale: tensor<4x1x1xf32>, %dropped: tensor<5x7xi1>) -> tensor<2x4x5x16xf32> {
+  %kt = op.permute %k {dims = array<i64: 0, 1, 3, 2>} : (tensor<2x4x7x16xf32>) -> tensor<2x4x16x7xf32>
+  %s = op.matmul %q, %kt : (tensor<2x4x5x16xf32>, tensor<2x4x16x7xf32>) -> tensor<2x4x5x7xf32>
+  %wide = op.expand %scale : (tensor<4x1x1xf32>) -> tensor<2x4x5x7xf32>
+  %t = op.mul %s, %wide : (tensor<2x4x5x7xf32>, tensor<2x4x5x7xf32>) -> tensor<2x4x5x7xf32>
+  %nothing = op.full {value = 0xFFF0000000000000 : f64} : tensor<2x4x5x7xf32>
+  %condition = op.expand %dropped : (tensor<5x7xi1>) -> tensor<2x4x5x7xi1>
+  %u = op.where %condition, %nothing, %t : (tensor<2x4x5x7xi1>, tensor<2x4x5x7xf32>, tensor<2x4x5x7xf32>) -> tensor<2x4x5x7xf32>
+  %w = op.softmax %u {dim = 3 : i64} : (tensor<2x4x5x7xf32>) -> tensor<2x4x5x7xf32>
+  %y = op.matmul %w, %v : (tensor<2x4x5x7xf32>, tensor<2x4x7x16xf32>) -> tensor<2x4x5x16xf32>
+  return %y : tensor<2x4x5x16xf32>
+}

@@ -129,6 +129,46 @@ func.func @double(%q: tensor<2x4x16xf64>, %k: tensor<2x6x16xf64>, %v: tensor<2x6
   return %y : tensor<2x4x16xf64>
 }
 
+// Each key has a scale.
+// CHECK-LABEL: func.func @scaled_keys
+// CHECK: op.softmax
+func.func @scaled_keys(%q: tensor<2x4x16xf32>, %k: tensor<2x6x16xf32>, %v: tensor<2x6x16xf32>, %c: tensor<1x1x6xf32>) -> (tensor<2x4x16xf32>) {
+  %kt = op.permute %k {dims = array<i64: 0, 2, 1>} : (tensor<2x6x16xf32>) -> tensor<2x16x6xf32>
+  %s = op.matmul %q, %kt : (tensor<2x4x16xf32>, tensor<2x16x6xf32>) -> tensor<2x4x6xf32>
+  %wide = op.expand %c : (tensor<1x1x6xf32>) -> tensor<2x4x6xf32>
+  %t = op.mul %s, %wide : (tensor<2x4x6xf32>, tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
+  %w = op.softmax %t {dim = 2 : i64} : (tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
+  %y = op.matmul %w, %v : (tensor<2x4x6xf32>, tensor<2x6x16xf32>) -> tensor<2x4x16xf32>
+  return %y : tensor<2x4x16xf32>
+}
+
+// What a condition drops is not -infinity: a row of nothing else is no row of NaN.
+// CHECK-LABEL: func.func @least_number
+// CHECK: op.softmax
+func.func @least_number(%q: tensor<2x4x16xf32>, %k: tensor<2x6x16xf32>, %v: tensor<2x6x16xf32>, %b: tensor<2x4x6xi1>) -> (tensor<2x4x16xf32>) {
+  %kt = op.permute %k {dims = array<i64: 0, 2, 1>} : (tensor<2x6x16xf32>) -> tensor<2x16x6xf32>
+  %s = op.matmul %q, %kt : (tensor<2x4x16xf32>, tensor<2x16x6xf32>) -> tensor<2x4x6xf32>
+  %c = op.full {value = -3.0e+38 : f64} : tensor<2x4x6xf32>
+  %t = op.where %b, %s, %c : (tensor<2x4x6xi1>, tensor<2x4x6xf32>, tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
+  %w = op.softmax %t {dim = 2 : i64} : (tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
+  %y = op.matmul %w, %v : (tensor<2x4x6xf32>, tensor<2x6x16xf32>) -> tensor<2x4x16xf32>
+  return %y : tensor<2x4x16xf32>
+}
+
+// A mask is added, and a condition drops scores.
+// CHECK-LABEL: func.func @two_kinds
+// CHECK: op.softmax
+func.func @two_kinds(%q: tensor<2x4x16xf32>, %k: tensor<2x6x16xf32>, %v: tensor<2x6x16xf32>, %m: tensor<2x4x6xf32>, %b: tensor<2x4x6xi1>) -> (tensor<2x4x16xf32>) {
+  %kt = op.permute %k {dims = array<i64: 0, 2, 1>} : (tensor<2x6x16xf32>) -> tensor<2x16x6xf32>
+  %s = op.matmul %q, %kt : (tensor<2x4x16xf32>, tensor<2x16x6xf32>) -> tensor<2x4x6xf32>
+  %t = op.add %s, %m : (tensor<2x4x6xf32>, tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
+  %c = op.full {value = 0xFFF0000000000000 : f64} : tensor<2x4x6xf32>
+  %u = op.where %b, %t, %c : (tensor<2x4x6xi1>, tensor<2x4x6xf32>, tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
+  %w = op.softmax %u {dim = 2 : i64} : (tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
+  %y = op.matmul %w, %v : (tensor<2x4x6xf32>, tensor<2x6x16xf32>) -> tensor<2x4x16xf32>
+  return %y : tensor<2x4x16xf32>
+}
+
 // The number of heads is named.
 // CHECK-LABEL: func.func @named_heads
 // CHECK: op.softmax

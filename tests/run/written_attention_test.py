@@ -50,7 +50,7 @@ def _is_attention(compiled: Any) -> bool:
 def _check(
     model: nn.Module, compiled: Any, given: tuple[Tensor, ...], folder: Path, sanitizer: str | None = None
 ) -> None:
-    exact = model(*(x.double() for x in given))
+    exact = model(*(x.double() if x.is_floating_point() else x for x in given))
     got = torch.empty_like(exact, dtype=given[0].dtype, memory_format=torch.contiguous_format)
     run_on_host(compiled, model, given, (got,), folder, sanitizer)
     assert torch.equal(got.isnan(), exact.isnan())
@@ -65,6 +65,7 @@ class Written(nn.Module):
     def __init__(self, scaled: str, windows: int, is_joined: bool) -> None:
         super().__init__()
         self.scaled, self.windows, self.is_joined = scaled, windows, is_joined
+        self.register_buffer("of_heads", torch.rand(3, 1, 1) / 8)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> Tensor:
         images, heads, queries, size = q.shape
@@ -76,12 +77,19 @@ class Written(nn.Module):
         if self.is_joined:  # as with torch.bmm
             q, k, v = (x.reshape(images * heads, *x.shape[2:]) for x in (q, k, v))
         scores = q @ k.transpose(-1, -2)
-        if self.scaled == "scores":
+        if self.scaled == "scores" or (self.scaled == "by head" and self.is_joined):
             scores = scores * scale
         if self.scaled == "divided":
             scores = scores / (1 / scale)
         joined = scores.shape
+        if self.scaled == "by head" and not self.is_joined:
+            scores = scores * self.of_heads[:heads].to(dtype)
         for mask in masks:
+            if mask.dtype == torch.bool:
+                scores = scores.masked_fill(
+                    mask if not self.is_joined else mask.view(images * heads, 1, -1), -torch.inf
+                )
+                continue
             if mask.ndim == 5:
                 apart = scores.view(images // self.windows, self.windows, heads, queries, scores.shape[-1])
                 scores = (apart + mask).view(joined)
@@ -105,11 +113,12 @@ def _random_case(pick: Any, dtype: torch.dtype) -> tuple[Written, tuple[Tensor, 
     kinds: list[list[Tensor]] = [
         [], [torch.randn(heads, queries, keys)], [torch.randn(images, 1, 1, keys), torch.randn(1, heads, queries, keys)],
         [of_windows], [torch.randn(1, heads, queries, keys), of_windows], [torch.randn(images, heads, queries, keys)],
+        [torch.rand(images, heads, 1, keys) < 0.6],
     ]  # fmt: skip
     masks = pick(kinds)
     is_joined = pick([False, True]) and all(mask.ndim < 5 for mask in masks)
-    model = Written(pick(["queries", "keys", "scores", "divided", "no"]), windows, is_joined)
-    return model, tuple(x.to(dtype) for x in (q, k, v, *masks))
+    model = Written(pick(["queries", "keys", "scores", "divided", "by head"]), windows, is_joined)
+    return model, tuple(x.to(dtype) if x.is_floating_point() else x for x in (q, k, v, *masks))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -226,3 +235,27 @@ def test_shifted_windows(images: int, tmp_path: Path) -> None:
         run_on_host(compiled, model, given, (got,), tmp_path)
         exact = model.double()(given[0].double())
     assert (got - exact).abs().max() < 4e-3 * exact.abs().max()
+
+
+_TEXT = """
+func.func @attend(%q: tensor<6x2x5x16xELEMENT> {op.name = "q"}, %k: tensor<6x2x9x16xELEMENT> {op.name = "k"}, %m: tensor<3x1x5x9xELEMENT> {op.name = "m"})
+    -> (tensor<6x2x5x16xELEMENT> {op.name = "y"}) {
+  %y = op.scaled_dot_product_attention %q, %k, %k mask %m {empty_is_nan, is_causal = false, scale = 0.25 : f64}
+      : (tensor<6x2x5x16xELEMENT>, tensor<6x2x9x16xELEMENT>, tensor<6x2x9x16xELEMENT>, tensor<3x1x5x9xELEMENT>) -> tensor<6x2x5x16xELEMENT>
+  return %y : tensor<6x2x5x16xELEMENT>
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_op_on_a_cpu(dtype: torch.dtype) -> None:
+    """Masks by turns and rows that they leave nothing of, by the kernel (float32), as products (float64) and widened (bfloat16)."""
+    text = _TEXT.replace("ELEMENT", {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16"}[dtype])
+    q, k, mask = (torch.randn(size).to(dtype) for size in ((6, 2, 5, 16), (6, 2, 9, 16), (3, 1, 5, 9)))
+    mask[1, :, 2] = -torch.inf
+    got = sl.compile_mlir(text)(q, k, mask)
+    scores = q.double() @ k.double().transpose(-1, -2) * 0.25 + mask.double().repeat(2, 1, 1, 1)
+    exact = scores.softmax(-1) @ k.double()
+    torch.testing.assert_close(
+        got.double(), exact, rtol=0, equal_nan=True, atol=2e-2 if dtype == torch.bfloat16 else 1e-5
+    )

@@ -74,10 +74,15 @@ ProgramIndex::ProgramIndex(kernel::ProgramOp program) {
       }
     }
   }
+  // Of tables, functions and of what stands in the scope of one statement, where a buffer of the
+  // same name would be hidden.
   for (const char* name :
-       {"arena", "prepared", "buffers", "statements", "extents", "results", "spaces", "queues",
-        "arena_bytes", "scratch_bytes", "prepared_bytes", "destroy_handles", "entries", "constants",
-        "sl_program", "sl_program_run", "sl_program_prepare", "native", "scalar"}) {
+       {"after",    "arguments",   "grid",          "inputs",         "outputs",
+        "pointers", "scalars",     "sizes",         "arena",          "prepared",
+        "buffers",  "statements",  "extents",       "results",        "spaces",
+        "queues",   "arena_bytes", "scratch_bytes", "prepared_bytes", "destroy_handles",
+        "entries",  "constants",   "sl_program",    "sl_program_run", "sl_program_prepare",
+        "native",   "scalar"}) {
     table_.reserve(name);
   }
   addStorage(program);

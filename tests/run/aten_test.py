@@ -82,6 +82,16 @@ def test_dtypes(dtype: torch.dtype) -> None:
         check(lambda x: (x.cummin(1), x.cumprod(1), torch.logcumsumexp(x, 0)), (x,))
 
 
+def test_inputs_have_names_that_the_text_uses() -> None:
+    """What stands in the scope of a call would hide an input of the same name."""
+    names = ["inputs", "outputs", "sizes", "pointers", "scalars", "arguments", "after", "grid", "constants"]
+    scope: dict[str, Any] = {"torch": torch}
+    results = ", ".join(f"torch.cummax({name}, 0)[0], {name} * 2" for name in names)
+    exec(f"def function({', '.join(names)}):\n    return {results}", scope)
+    compiled = check(scope["function"], [torch.randn(5, 7) for _ in names])
+    assert len(through_aten(compiled)) == len(names)
+
+
 def test_places_that_native_kernels_do_not_take() -> None:
     """A 0-d tensor, and places in uint8 or int16: torch's business."""
     x, i = torch.randn(5), torch.tensor([0, 4, 2])

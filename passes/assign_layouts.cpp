@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the memory order of images [n, c, h, w] and signals [n, c, w], so that no copy between
 // convolutions reorders them. A channels-last kernel's result is channels last, and so is what
-// elementwise ops, pools and convolutions of any layout (depthwise, grouped, transposed) compute
-// from it, from a part of it or from a tensor [n, h, w, c] permuted to an image, and what
-// concatenations make of such values alone. A value that convolutions read gets the zero border
-// that they need. Attention and reductions of rows write in the order to which their readers
-// permute the result. Recorded as op.layout = {order, border} on the op that makes the value; the
-// order lists dims from slowest to fastest.
+// elementwise ops, pools, samples of images and convolutions of any layout (depthwise, grouped,
+// transposed) compute from it, from a part of it or from a tensor [n, h, w, c] permuted to an
+// image, and what concatenations make of such values alone. A value that convolutions read gets the
+// zero border that they need. Attention and reductions of rows write in the order to which their
+// readers permute the result. Recorded as op.layout = {order, border} on the op that makes the
+// value; the order lists dims from slowest to fastest.
 //
 // Left alone: a value whose readers want row-major memory (a reshape of more than one pixel, a
 // result of the function).
@@ -146,10 +146,12 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
       }
       auto fusion = llvm::dyn_cast<op::FusionOp>(op);
       const bool writes = fusion && isChannelsLastKernel(fusion);
+      auto sampler = llvm::dyn_cast<op::GridSampler2dOp>(op);
       const bool passesOn =
-          (llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp>(op) ||
-           (fusion && (fusion.getFamily() == "pointwise" || isConvolutionOfAnyLayout(fusion)))) &&
-          follows(op);
+          (sampler && liesChannelsLast(sampler.getX())) ||
+          ((llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp>(op) ||
+            (fusion && (fusion.getFamily() == "pointwise" || isConvolutionOfAnyLayout(fusion)))) &&
+           follows(op));
       const bool joins =
           llvm::isa<op::CatOp>(op) && llvm::all_of(op->getOperands(), liesChannelsLast);
       if (!(writes || passesOn || joins) || wantsRowMajor(op->getResult(0))) {

@@ -68,7 +68,7 @@ class Guess {
     if (llvm::isa<op::ConvolutionOp>(maker)) {
       return true;
     }
-    if (llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp>(maker)) {
+    if (llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp, op::GridSampler2dOp>(maker)) {
       return lies(maker->getOperand(0));
     }
     if (llvm::isa<op::CatOp>(maker)) {

@@ -31,7 +31,6 @@ Failure targetFacts(const std::string& target, std::string* json) {
     llvm::raw_string_ostream(*json) << llvm::json::Value(
         llvm::json::Object{{"multiplies_bytes", facts.multipliesBytes},
                            {"sums_named_extents", own.sumsNamedExtents},
-                           {"gathers_samples", own.gathersSamples},
                            {"copies_elements", own.copiesElements},
                            {"convolves_few_channels", own.convolvesFewChannels},
                            {"most_compared_pairs", own.mostComparedPairs},

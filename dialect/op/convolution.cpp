@@ -192,4 +192,43 @@ llvm::LogicalResult AdaptiveAvgPool2dOp::verify() {
   return verifyExtents(*this, space, "the result", space.of(getResult()), expected, "pool_c3");
 }
 
+llvm::LogicalResult GridSampler2dOp::verify() {
+  ExtentSpace space;
+  const Extents x = space.of(getX()), grid = space.of(getGrid());
+  if (x.size() != 4 || grid.size() != 4 || symbolic::constantValue(grid[3]) != 2) {
+    return opError(*this) << "x has extents " << space.print(x) << " and grid " << space.print(grid)
+                          << " but [n, c, h, w] and [n, h', w', 2] are needed "
+                             "(grid_sampler_2d_c1)";
+  }
+  if (!space.equal(x[0], grid[0])) {
+    return opError(*this) << "x has " << space.print(x[0]) << " images but grid "
+                          << space.print(grid[0]) << " (grid_sampler_2d_c2)";
+  }
+  static constexpr llvm::StringLiteral kInterpolations[] = {"bilinear", "nearest", "bicubic"};
+  static constexpr llvm::StringLiteral kPaddings[] = {"zeros", "border", "reflection"};
+  if (!llvm::is_contained(kInterpolations, getInterpolationMode())) {
+    return opError(*this) << "interpolation_mode is \"" << getInterpolationMode()
+                          << "\" but \"bilinear\", \"nearest\" or \"bicubic\" is needed "
+                             "(grid_sampler_2d_c3)";
+  }
+  if (!llvm::is_contained(kPaddings, getPaddingMode())) {
+    return opError(*this) << "padding_mode is \"" << getPaddingMode()
+                          << "\" but \"zeros\", \"border\" or \"reflection\" is needed "
+                             "(grid_sampler_2d_c3)";
+  }
+  const mlir::Type element = getX().getType().getElementType();
+  if (failed(verifyElements(*this, getGrid(), "grid", element, "grid_sampler_2d_c5")) ||
+      failed(verifyElements(*this, getResult(), "the result", element, "grid_sampler_2d_c5"))) {
+    return failure();
+  }
+  for (const AffineExpr extent : {x[2], x[3]}) {
+    if (symbolic::constantValue(extent) == 0) {
+      return opError(*this) << "x has extents " << space.print(x)
+                            << " but images with elements are needed (grid_sampler_2d_c6)";
+    }
+  }
+  return verifyExtents(*this, space, "the result", space.of(getResult()),
+                       {x[0], x[1], grid[1], grid[2]}, "grid_sampler_2d_c4");
+}
+
 }  // namespace straightline::op

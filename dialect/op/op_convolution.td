@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family "convolution": convolutions and pools over x [n, c, spatial..] (pools also [c, h, w]).
+// Family "convolution": convolutions, pools and samples over x [n, c, spatial..] (pools also [c, h, w]).
 #ifndef STRAIGHTLINE_OP_CONVOLUTION_TD
 #define STRAIGHTLINE_OP_CONVOLUTION_TD
 
@@ -51,6 +51,24 @@ def Op_AvgPool2dOp : Op_Pool<"avg_pool2d", "mean of each window"> {
 }
 def Op_AdaptiveAvgPool2dOp : Op_Pool<"adaptive_avg_pool2d", "means of windows that cover x evenly"> {
   let arguments = (ins Op_FloatTensor:$x, DenseI64ArrayAttr:$output_size);
+}
+def Op_GridSampler2dOp : Op_PlainOp<"grid_sampler_2d"> {
+  let summary = "values of images x [n, c, h, w] at the places grid [n, h', w', (x, y)]";
+  let description = [{
+    -1 and 1 are the borders of the image, or with `align_corners` the middles of its outermost elements. Between elements a place takes the nearest
+    one (of two equally near ones the even one), a mean of 2 x 2 ("bilinear") or a weighted sum of 4 x 4 ("bicubic"). Outside of the image elements are 0
+    ("zeros"), or places are moved to its border ("border") or mirrored there ("reflection").
+
+    - (grid_sampler_2d_c1) x and grid have rank 4, and the last extent of grid is 2
+    - (grid_sampler_2d_c2) grid has the first extent of x
+    - (grid_sampler_2d_c3) `interpolation_mode` is "bilinear", "nearest" or "bicubic", `padding_mode` "zeros", "border" or "reflection"
+    - (grid_sampler_2d_c4) the result has extents [n, c, h', w']
+    - (grid_sampler_2d_c5) grid and the result have x's element type
+    - (grid_sampler_2d_c6) the image has elements: neither h nor w is 0
+  }];
+  let arguments = (ins Op_FloatTensor:$x, Op_FloatTensor:$grid, StrAttr:$interpolation_mode, StrAttr:$padding_mode, BoolAttr:$align_corners);
+  let results = (outs Op_Tensor:$result);
+  let hasVerifier = 1;
 }
 
 #endif  // STRAIGHTLINE_OP_CONVOLUTION_TD

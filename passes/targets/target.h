@@ -51,8 +51,6 @@ struct MachineSyntax {
 struct FrontEndFacts {
   /// Products whose summed dim is a named extent.
   bool sumsNamedExtents = false;
-  /// Samples of an image between its elements (grid_sample), by a gather for each element around.
-  bool gathersSamples = false;
   /// Overlapping windows (unfold) that are copied element by element.
   bool copiesElements = false;
   /// Convolutions over three dims of few channels with large kernels.

@@ -135,6 +135,10 @@ _OTHERS: dict[str, tuple[str, ...]] = {
         + "} : (tensor<1x4x9x9xT>) -> tensor<1x4x9x9xT>",
     ),
     "adaptive_avg_pool2d": ("%a {output_size = array<i64: 1, 1>} : (tensor<1x4x9x9xT>) -> tensor<1x4x1x1xT>",),
+    "grid_sampler_2d": (
+        '%a, %b {align_corners = false, interpolation_mode = "bilinear", padding_mode = "zeros"} : '
+        "(tensor<2x4x9x9xT>, tensor<2x5x7x2xT>) -> tensor<2x4x5x7xT>",
+    ),
     "embedding": ("%W, %a : (tensor<10x4xT>, tensor<2x3xi64>) -> tensor<2x3x4xT>",),
     "gather": ("%a, %b {dim = 0 : i64} : (tensor<10x4xT>, tensor<2x3xi64>) -> tensor<2x3xT>",),
     "index_select": ("%a, %b {dim = 1 : i64} : (tensor<10x4xT>, tensor<5xi64>) -> tensor<10x5xT>",),

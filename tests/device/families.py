@@ -23,7 +23,7 @@ from straightline.testing.groups import grouped
 #: All that passes/targets/cuda/schedule.cpp knows but fill, whose work elementwise kernels do.
 _FAMILIES = {
     "pointwise", "row_reduction", "iota", "gemv", "gemv_group", "matmul", "grouped_matmul", "attention", "convolution_direct", "gather_rows",
-    "gather_elements", "gather_nd", "scatter_rows", "scatter_nd", "scan", "pool", "topk", "transpose",
+    "gather_elements", "gather_nd", "scatter_rows", "scatter_nd", "scan", "pool", "grid_sample", "topk", "transpose",
     "recurrent_sequence",
 }  # fmt: skip
 #: Routes to our own kernels throughout.
@@ -93,6 +93,14 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         ),
         "depthwise": (_Of(lambda s, x: s.a(x), a=nn.Conv2d(12, 12, 3, groups=12, stride=2)), (_r(1, 12, 9, 9),)),
         "pool": (_Of(lambda s, x: (F.max_pool2d(x, 3, 2), F.avg_pool2d(x, 2))), (_r(1, 3, 9, 9),)),
+        "samples": (
+            _Of(lambda s, x, g: tuple(F.grid_sample(x, g, *how) for how in (("nearest", "border", True), ("bilinear", "zeros", False), ("bicubic", "zeros", False)))),
+            (_r(2, 5, 9, 7), _r(2, 6, 11, 2)),
+        ),
+        "samples of rows of channels": (
+            _Of(lambda s, x, g: tuple(F.grid_sample(x, g, *how) for how in (("bilinear", "reflection", True), ("bicubic", "reflection", False)))),
+            (_r(1, 19, 9, 7).to(memory_format=torch.channels_last), _r(1, 6, 11, 2)),
+        ),
         "embedding": (_Of(lambda s, i: s.a(i), a=nn.Embedding(50, 20)), (torch.randint(50, (3, 7)),)),
         "gather": (_Of(lambda s, x, i: torch.gather(x, 1, i)), (_r(5, 9), torch.randint(9, (5, 4)))),
         "scatter": (_Of(lambda s, x, i, y: x.index_add(0, i, y)), (_r(9, 5), torch.randint(9, (4,)), _r(4, 5))),

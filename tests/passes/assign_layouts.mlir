@@ -20,6 +20,30 @@ func.func @chain(%x: tensor<1x8x14x14xf32>) -> tensor<1x16x7x7xf32> {
   return %y : tensor<1x16x7x7xf32>
 }
 
+// So has a sample of an image that lies channels last, whatever its grid's order is.
+// CHECK-LABEL: func.func @samples
+func.func @samples(%x: tensor<1x8x14x14xf32>, %y: tensor<1x2x9x9xf32>) -> (tensor<1x16x9x9xf32>, tensor<1x16x9x9xf32>) {
+  %v = op.parameter "v" : tensor<16x8x3x3xf32>
+  %w = op.parameter "w" : tensor<16x16x3x3xf32>
+  %g = op.permute %y {dims = array<i64: 0, 2, 3, 1>} : (tensor<1x2x9x9xf32>) -> tensor<1x9x9x2xf32>
+  // CHECK: op.fusion({{.*}}) {family = "convolution", {{.*}}op.layout = #op.layout<order = [0, 2, 3, 1]>
+  %a = op.convolution %x, %v {dilation = array<i64: 1, 1>, groups = 1 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 1, 1>, stride = array<i64: 1, 1>, transposed = false}
+      : (tensor<1x8x14x14xf32>, tensor<16x8x3x3xf32>) -> tensor<1x16x14x14xf32>
+  // CHECK: op.grid_sampler_2d {{.*}}op.layout = #op.layout<order = [0, 2, 3, 1], border = [0, 0, 0, 0, 1, {{[0-9]+}}, 1, {{[0-9]+}}]>
+  %p = op.grid_sampler_2d %a, %g {align_corners = false, interpolation_mode = "bilinear", padding_mode = "zeros"}
+      : (tensor<1x16x14x14xf32>, tensor<1x9x9x2xf32>) -> tensor<1x16x9x9xf32>
+  // CHECK: op.fusion({{.*}}) {family = "convolution"
+  %b = op.convolution %p, %w {dilation = array<i64: 1, 1>, groups = 1 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 1, 1>, stride = array<i64: 1, 1>, transposed = false}
+      : (tensor<1x16x9x9xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x9x9xf32>
+  // A result of the function is not.
+  // CHECK: op.grid_sampler_2d
+  // CHECK-NOT: op.layout
+  // CHECK: return
+  %q = op.grid_sampler_2d %a, %g {align_corners = false, interpolation_mode = "nearest", padding_mode = "border"}
+      : (tensor<1x16x14x14xf32>, tensor<1x9x9x2xf32>) -> tensor<1x16x9x9xf32>
+  return %b, %q : tensor<1x16x9x9xf32>, tensor<1x16x9x9xf32>
+}
+
 // Signals have the same order and the border along their one dim; a pointwise op over a part of one follows it.
 // CHECK-LABEL: func.func @signal
 func.func @signal(%x: tensor<1x8x32xf32>) -> tensor<1x16x32xf32> {

@@ -443,6 +443,9 @@ _OPS |= {
     "max_pool2d": F.max_pool2d,
     "avg_pool2d": F.avg_pool2d,
     "adaptive_avg_pool2d": F.adaptive_avg_pool2d,
+    "grid_sampler_2d": lambda x, grid, interpolation_mode, padding_mode, align_corners: F.grid_sample(
+        x, grid, interpolation_mode, padding_mode, align_corners
+    ),
     "embedding": lambda w, i: F.embedding(i, w),
     "gather": lambda x, i, dim: x.gather(dim, i),
     "index_select": lambda x, i, dim: x.index_select(dim, i),

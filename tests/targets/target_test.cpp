@@ -191,7 +191,7 @@ TEST_F(TargetTest, FrontEndsAskForFacts) {
   std::string facts;
   EXPECT_FALSE(targetFacts("simulated:v3", &facts).failed());
   EXPECT_EQ(facts, R"({"computes_halves_wide":false,"convolves_few_channels":false,)"
-                   R"("copies_elements":false,"gathers_samples":false,"most_compared_pairs":99,)"
+                   R"("copies_elements":false,"most_compared_pairs":99,)"
                    R"("multiplies_bytes":true,"resamples_bytes_as_integers":true,)"
                    R"("scales_nearest_alike":false,)"
                    R"("sums_named_extents":true})");

@@ -59,6 +59,24 @@ void schedulePool(kernel::FuncOp function, const CudaArchitecture&) {
                                        shapeOf(function, "outH"), shapeOf(function, "outW")}));
 }
 
+/// A thread takes several channels of a place, which it finds once, as long as there are threads
+/// for the whole device.
+void scheduleGridSample(kernel::FuncOp function, const CudaArchitecture& device) {
+  constexpr int64_t kMostChannels = 8;
+  const Size channels = shapeOf(function, "channels");
+  const Size places =
+      product(function.getContext(),
+              {shapeOf(function, "batch"), shapeOf(function, "outH"), shapeOf(function, "outW")});
+  const std::optional<int64_t> count = channels.known(), all = places.times(channels).known();
+  int64_t each = 1;
+  while (each < kMostChannels && (!count || 2 * each <= *count) &&
+         (!all || *all / (2 * each) >= device.allThreads())) {
+    each *= 2;
+  }
+  setGrid(function, {{"each", each}}, places.times(channels.dividedUp(each)).dividedUp(kThreads),
+          kThreads);
+}
+
 }  // namespace
 
 llvm::ArrayRef<FamilySchedule> elementSchedules() {
@@ -67,6 +85,7 @@ llvm::ArrayRef<FamilySchedule> elementSchedules() {
       {"fill", scheduleFill, {}, kernel::EarlyStart::atEntry},
       {"iota", scheduleIota, {}, kernel::EarlyStart::atEntry},
       {"pool", schedulePool, {}, kernel::EarlyStart::atEntry},
+      {"grid_sample", scheduleGridSample, {}, kernel::EarlyStart::atEntry},
   };
   return kSchedules;
 }

@@ -78,7 +78,6 @@ class CudaTarget final : public Target {
     // cuDNN takes that many, and wants whole keys: a copy costs less than doing without it.
     facts.queriesForWholeKeys = 64;
     facts.frontEnd = {.sumsNamedExtents = true,
-                      .gathersSamples = true,
                       .copiesElements = true,
                       .convolvesFewChannels = true,
                       .mostComparedPairs = std::numeric_limits<int64_t>::max(),

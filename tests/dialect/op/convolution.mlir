@@ -16,3 +16,9 @@ func.func @convolution(%x: tensor<?x4x9x9xf32, #op.dims<[b, 4, 9, 9]>>, %w: tens
   return
 }
 
+// CHECK-LABEL: func.func @grid_sampler
+func.func @grid_sampler(%x: tensor<?x4x9x?xf16, #op.dims<[b, 4, 9, w]>>, %g: tensor<?x5x6x2xf16, #op.dims<[b, 5, 6, 2]>>) {
+  // CHECK: op.grid_sampler_2d{{.*}}{align_corners = true, interpolation_mode = "bicubic", padding_mode = "reflection"}{{.*}} : (tensor<?x4x9x?xf16, #op.dims<[b, 4, 9, w]>>, tensor<?x5x6x2xf16, #op.dims<[b, 5, 6, 2]>>) -> tensor<?x4x5x6xf16, #op.dims<[b, 4, 5, 6]>>
+  %y = op.grid_sampler_2d %x, %g {align_corners = true, interpolation_mode = "bicubic", padding_mode = "reflection"} : (tensor<?x4x9x?xf16, #op.dims<[b, 4, 9, w]>>, tensor<?x5x6x2xf16, #op.dims<[b, 5, 6, 2]>>) -> tensor<?x4x5x6xf16, #op.dims<[b, 4, 5, 6]>>
+  return
+}

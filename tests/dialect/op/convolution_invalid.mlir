@@ -93,3 +93,75 @@ func.func @pool_c4(%x: tensor<1x4x9x9xf32>) {
   %y = op.max_pool2d %x {kernel_size = array<i64: 2, 2>, stride = array<i64: 2, 2>, padding = array<i64: 2, 2>, dilation = array<i64: 1, 1>, ceil_mode = false} : (tensor<1x4x9x9xf32>) -> tensor<1x4x4x4xf32>
   return
 }
+
+// -----
+
+func.func @grid_sampler_2d_c1(%x: tensor<2x4x9xf32>, %g: tensor<2x5x6x2xf32>) {
+  // expected-error @+1 {{grid_sampler_2d: x has extents [2, 4, 9] and grid [2, 5, 6, 2] but [n, c, h, w] and [n, h', w', 2] are needed (grid_sampler_2d_c1)}}
+  %y = op.grid_sampler_2d %x, %g {align_corners = false, interpolation_mode = "bilinear", padding_mode = "zeros"} : (tensor<2x4x9xf32>, tensor<2x5x6x2xf32>) -> tensor<2x4x5x6xf32>
+  return
+}
+
+// -----
+
+func.func @grid_sampler_2d_c1_grid(%x: tensor<2x4x9x9xf32>, %g: tensor<2x5x6x3xf32>) {
+  // expected-error @+1 {{grid_sampler_2d: x has extents [2, 4, 9, 9] and grid [2, 5, 6, 3] but [n, c, h, w] and [n, h', w', 2] are needed (grid_sampler_2d_c1)}}
+  %y = op.grid_sampler_2d %x, %g {align_corners = false, interpolation_mode = "bilinear", padding_mode = "zeros"} : (tensor<2x4x9x9xf32>, tensor<2x5x6x3xf32>) -> tensor<2x4x5x6xf32>
+  return
+}
+
+// -----
+
+func.func @grid_sampler_2d_c2(%x: tensor<2x4x9x9xf32>, %g: tensor<1x5x6x2xf32>) {
+  // expected-error @+1 {{grid_sampler_2d: x has 2 images but grid 1 (grid_sampler_2d_c2)}}
+  %y = op.grid_sampler_2d %x, %g {align_corners = false, interpolation_mode = "bilinear", padding_mode = "zeros"} : (tensor<2x4x9x9xf32>, tensor<1x5x6x2xf32>) -> tensor<2x4x5x6xf32>
+  return
+}
+
+// -----
+
+func.func @grid_sampler_2d_c3(%x: tensor<2x4x9x9xf32>, %g: tensor<2x5x6x2xf32>) {
+  // expected-error @+1 {{grid_sampler_2d: interpolation_mode is "linear" but "bilinear", "nearest" or "bicubic" is needed (grid_sampler_2d_c3)}}
+  %y = op.grid_sampler_2d %x, %g {align_corners = false, interpolation_mode = "linear", padding_mode = "zeros"} : (tensor<2x4x9x9xf32>, tensor<2x5x6x2xf32>) -> tensor<2x4x5x6xf32>
+  return
+}
+
+// -----
+
+func.func @grid_sampler_2d_c3_padding(%x: tensor<2x4x9x9xf32>, %g: tensor<2x5x6x2xf32>) {
+  // expected-error @+1 {{grid_sampler_2d: padding_mode is "circular" but "zeros", "border" or "reflection" is needed (grid_sampler_2d_c3)}}
+  %y = op.grid_sampler_2d %x, %g {align_corners = false, interpolation_mode = "bilinear", padding_mode = "circular"} : (tensor<2x4x9x9xf32>, tensor<2x5x6x2xf32>) -> tensor<2x4x5x6xf32>
+  return
+}
+
+// -----
+
+func.func @grid_sampler_2d_c4(%x: tensor<2x4x9x9xf32>, %g: tensor<2x5x6x2xf32>) {
+  // expected-error @+1 {{grid_sampler_2d: the result has extents [2, 4, 6, 5] but [2, 4, 5, 6] are needed (grid_sampler_2d_c4)}}
+  %y = op.grid_sampler_2d %x, %g {align_corners = false, interpolation_mode = "bilinear", padding_mode = "zeros"} : (tensor<2x4x9x9xf32>, tensor<2x5x6x2xf32>) -> tensor<2x4x6x5xf32>
+  return
+}
+
+// -----
+
+func.func @grid_sampler_2d_c5(%x: tensor<2x4x9x9xf32>, %g: tensor<2x5x6x2xf64>) {
+  // expected-error @+1 {{grid_sampler_2d: grid has elements 'f64' but 'f32' are needed (grid_sampler_2d_c5)}}
+  %y = op.grid_sampler_2d %x, %g {align_corners = false, interpolation_mode = "bilinear", padding_mode = "zeros"} : (tensor<2x4x9x9xf32>, tensor<2x5x6x2xf64>) -> tensor<2x4x5x6xf32>
+  return
+}
+
+// -----
+
+func.func @grid_sampler_2d_c5_result(%x: tensor<2x4x9x9xf32>, %g: tensor<2x5x6x2xf32>) {
+  // expected-error @+1 {{grid_sampler_2d: the result has elements 'f16' but 'f32' are needed (grid_sampler_2d_c5)}}
+  %y = op.grid_sampler_2d %x, %g {align_corners = false, interpolation_mode = "bilinear", padding_mode = "zeros"} : (tensor<2x4x9x9xf32>, tensor<2x5x6x2xf32>) -> tensor<2x4x5x6xf16>
+  return
+}
+
+// -----
+
+func.func @grid_sampler_2d_c6(%x: tensor<2x4x0x9xf32>, %g: tensor<2x5x6x2xf32>) {
+  // expected-error @+1 {{grid_sampler_2d: x has extents [2, 4, 0, 9] but images with elements are needed (grid_sampler_2d_c6)}}
+  %y = op.grid_sampler_2d %x, %g {align_corners = false, interpolation_mode = "bilinear", padding_mode = "zeros"} : (tensor<2x4x0x9xf32>, tensor<2x5x6x2xf32>) -> tensor<2x4x5x6xf32>
+  return
+}

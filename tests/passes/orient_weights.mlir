@@ -105,3 +105,22 @@ func.func @view(%x: tensor<4x32xf32>) -> (tensor<4x48xf32>, tensor<32x48xf32>) {
   %y = op.matmul %x, %v : (tensor<4x32xf32>, tensor<32x48xf32>) -> tensor<4x48xf32>
   return %y, %v : tensor<4x48xf32>, tensor<32x48xf32>
 }
+
+// A bias of attention [q, k, h] is turned once; a mask that comes with a call is not known, and what lies along the keys stays.
+// CHECK-LABEL: func.func @turned_bias
+func.func @turned_bias(%q: tensor<4x2x5x16xf32>, %m: tensor<5x5x2xf32>) -> (tensor<4x2x5x16xf32>, tensor<4x2x5x16xf32>, tensor<4x2x5x16xf32>) {
+  // CHECK: %[[V:.*]] = op.reshape %{{.*}} {op.prepare} : (tensor<2x5x5xf32>) -> tensor<1x2x5x5xf32>
+  // CHECK: %[[C:.*]] = op.clone %[[V]] {op.prepare}
+  // CHECK: op.scaled_dot_product_attention %arg0, %arg0, %arg0 mask %[[C]]
+  // CHECK-NOT: op.clone
+  %table = op.parameter "table" : tensor<5x5x2xf32>
+  %turned = op.permute %table {dims = array<i64: 2, 0, 1>} : (tensor<5x5x2xf32>) -> tensor<2x5x5xf32>
+  %bias = op.reshape %turned : (tensor<2x5x5xf32>) -> tensor<1x2x5x5xf32>
+  %x = op.scaled_dot_product_attention %q, %q, %q mask %bias {is_causal = false} : (tensor<4x2x5x16xf32>, tensor<4x2x5x16xf32>, tensor<4x2x5x16xf32>, tensor<1x2x5x5xf32>) -> tensor<4x2x5x16xf32>
+  %given = op.permute %m {dims = array<i64: 2, 0, 1>} : (tensor<5x5x2xf32>) -> tensor<2x5x5xf32>
+  %y = op.scaled_dot_product_attention %q, %q, %q mask %given {is_causal = false} : (tensor<4x2x5x16xf32>, tensor<4x2x5x16xf32>, tensor<4x2x5x16xf32>, tensor<2x5x5xf32>) -> tensor<4x2x5x16xf32>
+  %rows = op.parameter "rows" : tensor<5x2x5xf32>
+  %heads = op.permute %rows {dims = array<i64: 1, 0, 2>} : (tensor<5x2x5xf32>) -> tensor<2x5x5xf32>
+  %z = op.scaled_dot_product_attention %q, %q, %q mask %heads {is_causal = false} : (tensor<4x2x5x16xf32>, tensor<4x2x5x16xf32>, tensor<4x2x5x16xf32>, tensor<2x5x5xf32>) -> tensor<4x2x5x16xf32>
+  return %x, %y, %z : tensor<4x2x5x16xf32>, tensor<4x2x5x16xf32>, tensor<4x2x5x16xf32>
+}

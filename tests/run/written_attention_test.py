@@ -229,7 +229,9 @@ def test_shifted_windows(images: int, tmp_path: Path) -> None:
     given = (torch.randn(images, 14, 14, 32),)
     compiled = _compile(model, given, routes={"linear": "cuda"})
     ops = Counter(row["op"] for row in launches_of(compiled))
-    assert ops["scaled_dot_product_attention"] == 2 and ops["linear"] == 4 and not {"softmax", "matmul"} & set(ops), ops
+    assert (
+        ops["scaled_dot_product_attention"] == 2 and ops["linear"] == 4 and not {"softmax", "matmul", "copy"} & set(ops)
+    ), ops
     got = torch.empty(images, 14, 14, 32)
     with torch.inference_mode():
         run_on_host(compiled, model, given, (got,), tmp_path)

@@ -104,6 +104,44 @@ struct OrientWeight : mlir::RewritePattern {
   bool takesMatmuls_;  ///< no route decides about matmul
 };
 
+/// Whether the value is a view whose last dim is another one in memory.
+bool isTurned(Value value) {
+  while (auto reshape = value.getDefiningOp<op::ReshapeOp>()) {
+    value = reshape.getX();
+  }
+  auto permute = value.getDefiningOp<op::PermuteOp>();
+  return permute && permute.getDims().back() + 1 != static_cast<int64_t>(permute.getDims().size());
+}
+
+/// attention(.., permute(mask))  ->  attention(.., clone(permute(mask))), the clone in prepare:
+/// each run would copy the mask, which kernels read along the keys.
+struct OrientMask : mlir::OpRewritePattern<op::ScaledDotProductAttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(op::ScaledDotProductAttentionOp attention,
+                                mlir::PatternRewriter& rewriter) const override {
+    Value mask = attention.getMask();
+    if (!mask || op::isPrepared(attention) || !isTurned(mask) || !isKnownEarly(mask)) {
+      return rewriter.notifyMatchFailure(attention, "no mask that is known early and turned");
+    }
+    mlir::Block& block = attention->getParentOfType<mlir::func::FuncOp>().getBody().front();
+    if (mask.getParentBlock() != &block) {
+      return rewriter.notifyMatchFailure(
+          attention, "the mask is a view within a loop or a branch, where nothing is prepared");
+    }
+    Value copy;
+    {
+      const mlir::OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPoint(block.findAncestorOpInBlock(*attention));
+      copy = ValueBuilder(rewriter, attention.getLoc())
+                 .make<op::CloneOp>(mask.getType(), inPrepare(rewriter, mask));
+      op::setPrepared(copy.getDefiningOp());
+    }
+    rewriter.modifyOpInPlace(attention, [&] { attention.getMaskMutable().assign(copy); });
+    return success();
+  }
+};
+
 /// Whether routes let matmuls become linears: none for matmul, or the same backend for both.
 bool mayBecomeLinears(mlir::ModuleOp module) {
   const std::optional<Route> matmul = module ? routeOf(module, "matmul") : std::nullopt;
@@ -119,6 +157,7 @@ struct OrientWeightsPass : impl::OrientWeightsBase<OrientWeightsPass> {
     mlir::RewritePatternSet patterns(&getContext());
     patterns.add<OrientWeight>(&getContext(),
                                mayBecomeLinears(getOperation()->getParentOfType<mlir::ModuleOp>()));
+    patterns.add<OrientMask>(&getContext());
     // Folding is disabled: a folded view of a value of prepare could have readers in run.
     const mlir::GreedyRewriteConfig config =
         mlir::GreedyRewriteConfig().enableFolding(false).setRegionSimplificationLevel(

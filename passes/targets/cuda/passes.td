@@ -34,7 +34,8 @@ def OrientWeights : OpLevelPass<"orient-weights", "::mlir::func::FuncOp"> {
   let description = [{
     For a device, up to 16 rows, numbers of at most 32 bits. matmul(x, w [k, n]) -> linear(x, clone(permute(w))), and the same for a linear
     whose weight is a turned one, where w is known before the first run (not with freeze=false); matmul(x, permute(w [n, k])) -> linear(x, w)
-    for any w. Refuses batched products, named rows, and matmuls with a route that linears do not have.
+    for any w. A mask of attention that is known before the first run and does not lie along the keys is laid so, too (Swin's bias).
+    Refuses batched products, named rows, and matmuls with a route that linears do not have.
   }];
 }
 

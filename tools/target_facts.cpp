@@ -32,6 +32,7 @@ Failure targetFacts(const std::string& target, std::string* json) {
         llvm::json::Object{{"multiplies_bytes", facts.multipliesBytes},
                            {"sums_named_extents", own.sumsNamedExtents},
                            {"copies_elements", own.copiesElements},
+                           {"rolls_by_rows", own.rollsByRows},
                            {"convolves_few_channels", own.convolvesFewChannels},
                            {"most_compared_pairs", own.mostComparedPairs},
                            {"computes_halves_wide", own.computesHalvesWide},

@@ -53,6 +53,8 @@ struct FrontEndFacts {
   bool sumsNamedExtents = false;
   /// Overlapping windows (unfold) that are copied element by element.
   bool copiesElements = false;
+  /// Rolls along several dims that read whole rows through indices, in one pass and launch.
+  bool rollsByRows = false;
   /// Convolutions over three dims of few channels with large kernels.
   bool convolvesFewChannels = false;
   /// The largest number of pairs of an element and a bin that a histogram (histc) compares.

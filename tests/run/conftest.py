@@ -93,6 +93,7 @@ _OF_THE_CPU = {
     "models_test.py::test_model": "-2]",  # two threads
     "models_test.py::test_resnet_has_nothing_between_its_layers": "",
     "onednn_test.py": "",
+    "ops_test.py::test_rolls_for_a_device": "",  # emulated on the host
     "order_test.py::test_what_is_no_distribution": "",  # a failed assertion ends the context
     "parameters_test.py::test_a_replaced_set_is_given_back": "",  # of numpy arrays, which a device copies
     "parameters_test.py::test_numpy_models_load_arrays": "",
@@ -145,6 +146,11 @@ _OF_THE_CPU = {
     "windows_test.py::test_for_a_device": "",  # emulated on the host
     "windows_test.py::test_long_windows": "",  # they are native on a device
     "winograd_test.py": "",
+    "written_attention_test.py::test_random_attention": "",  # emulated on the host
+    "written_attention_test.py::test_shifted_windows": "",  # emulated on the host
+    "written_attention_test.py::test_the_op_on_a_cpu": "",
+    "written_attention_test.py::test_where_it_stays_as_written": "",  # compiles for a CPU, too
+    "written_attention_test.py::test_windows_of_several_images": "",  # emulated on the host
     "writes_test.py::test_a_write_to_an_expanded_tensor": "under a mask",  # several threads of eager's write one element there
 }
 

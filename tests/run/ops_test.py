@@ -6,12 +6,15 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from cuda_on_host import run_on_host
 from policy import check
+from statements import launches_of
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
@@ -573,6 +576,24 @@ def test_rolls(dtype: torch.dtype) -> None:
     ]  # fmt: skip
     rows(table, make(dtype, 5, 6, 7))
     check(lambda x: x.roll((2, -3), (0, 1)) + 1, (make(dtype, 40, 300),), threads=2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool])
+def test_rolls_for_a_device(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Along several dims: one gather of the rows behind them, unless these are short."""
+    rolls: list[tuple[Callable[[Tensor], Tensor], int]] = [
+        (lambda x: x.roll((-3, 2), (1, 2)), 1),
+        (lambda x: x.roll((4, -9, 1), (0, 2, 0)), 1),
+        (lambda x: x.permute(0, 2, 1, 3).roll((1, 1), (1, 2)), 2),
+        (lambda x: x.roll((1, 1), (2, 3)), 4),
+    ]
+    x = make(dtype, 2, 5, 7, 12)
+    for number, (roll, launches) in enumerate(rolls):
+        compiled = sl.compile(roll, (x,), target="cuda:sm_90")
+        assert len(launches_of(compiled)) == launches
+        got = torch.empty_like(roll(x), memory_format=torch.contiguous_format)
+        run_on_host(compiled, nn.Module(), (x,), (got,), tmp_path / str(number))
+        assert torch.equal(got, roll(x))
 
 
 def test_rolls_of_dynamic_sizes() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 from collections import Counter
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import straightline as sl
+from straightline.testing.device import check
 
 _TARGET = "cuda:sm_90"
 #: Of the largest result: a score is rounded to 2**-11 of its factors, a weight to 2**-9 of itself (bfloat16).
@@ -237,6 +239,20 @@ def test_shifted_windows(images: int, tmp_path: Path) -> None:
         run_on_host(compiled, model, given, (got,), tmp_path)
         exact = model.double()(given[0].double())
     assert (got - exact).abs().max() < 4e-3 * exact.abs().max()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("images", [1, 3])
+def test_shifted_windows_against_eager(images: int, dtype: torch.dtype) -> None:
+    """On a CPU as it is written; where tests run on a device, by its attention kernel."""
+    model = nn.Sequential(ShiftedWindows(64, 2, 14, 7, 0), ShiftedWindows(64, 2, 14, 7, 3)).eval().to(dtype)
+    given = (torch.randn(images, 14, 14, 64).to(dtype),)
+    is_device = given[0].is_cuda
+    with _tf32():
+        compiled = sl.compile(model, given)
+        check(compiled, model, copy.deepcopy(model).double(), given, tf32=is_device and dtype == torch.float32)
+    ops = Counter(row["op"] for row in launches_of(compiled))
+    assert ops["scaled_dot_product_attention"] == (2 if is_device else 0), ops
 
 
 _TEXT = """

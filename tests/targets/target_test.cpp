@@ -193,6 +193,7 @@ TEST_F(TargetTest, FrontEndsAskForFacts) {
   EXPECT_EQ(facts, R"({"computes_halves_wide":false,"convolves_few_channels":false,)"
                    R"("copies_elements":false,"most_compared_pairs":99,)"
                    R"("multiplies_bytes":true,"resamples_bytes_as_integers":true,)"
+                   R"("rolls_by_rows":false,)"
                    R"("scales_nearest_alike":false,)"
                    R"("sums_named_extents":true})");
   facts.clear();

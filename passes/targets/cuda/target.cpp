@@ -79,6 +79,7 @@ class CudaTarget final : public Target {
     facts.queriesForWholeKeys = 64;
     facts.frontEnd = {.sumsNamedExtents = true,
                       .copiesElements = true,
+                      .rollsByRows = true,
                       .convolvesFewChannels = true,
                       .mostComparedPairs = std::numeric_limits<int64_t>::max(),
                       .computesHalvesWide = true,

@@ -32,12 +32,6 @@ def _grid_sampler(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return _sampled(ctx, a.input, a.grid, type, a.interpolation_mode, a.padding_mode, bool(a.align_corners))
 
 
-@converter("aten.cudnn_grid_sampler.default")
-def _cudnn_grid_sampler(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
-    """Converts the op that torch's grid_sample becomes on a device where cuDNN has a kernel for it."""
-    return _sampled(ctx, a.self, a.grid, ctx.result_type(node), 0, 0, True)
-
-
 def _sampled(ctx: Importer, x: Tensor, grid: Tensor, type: TensorType, mode: int, padding: int, align: bool) -> Tensor:
     if type.dtype not in FLOATS:
         raise Reject(f"grid_sampler_2d of {type.dtype}", "floats")

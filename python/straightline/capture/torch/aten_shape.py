@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from straightline.capture.builder import Dim, Extent, TensorType
 from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor, slice_bounds, wrap
 from straightline.capture.torch.importer import NEAREST, TAKES_COMPLEX, Arguments, Complex, Importer, converter
+from straightline.capture.torch.literals import evaluated, literal
 
 NEAREST["aten.as_strided"] = "view, transpose, slice or expand"
 NEAREST["aten.nonzero"] = "where with a mask, which keeps shapes known"
@@ -230,6 +232,10 @@ def _roll(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     seams = [(dim, seam) for dim, shift in shifts.items() if (seam := _seam(sizes[dim], shift))]
     if not seams or 0 in x.extents:
         return ctx.emit_one("clone", [a.self], type)
+    if len(seams) > 1 and ctx.target.supports("rolls_by_rows"):
+        rows = _rolled_rows(ctx, x, dict(seams))
+        if rows is not None:
+            return ctx.reshape(rows, type.extents)
     for first in range(0, len(seams), 3):  # cut along more dims at a time, the pieces would be many
         x = _rolled(ctx, x, seams[first : first + 3])
     return ctx.reshape(x, type.extents)
@@ -243,6 +249,28 @@ def _seam(size: int | torch.SymInt, shift: int) -> int:
     if abs(shift) > least:
         raise Reject(f"roll by {shift} of a dynamic dimension of at least {least}", f"at least {abs(shift)} elements")
     return -shift
+
+
+#: From so many elements on, what lies behind the dims of a roll is a row that a gather copies at once.
+_SHORTEST_ROW = 8
+
+
+def _rolled_rows(ctx: Importer, x: Tensor, seams: dict[int, int]) -> Tensor | None:
+    """The roll as a gather of the rows behind its dims, which become one; None where a size is named or rows are short."""
+    first, last = min(seams), max(seams)
+    sizes, inner = x.extents[first : last + 1], x.extents[last + 1 :]
+    if not all(isinstance(size, int) for size in (*sizes, *inner)) or math.prod(inner) < _SHORTEST_ROW:
+        return None
+    shifts = tuple(-seams.get(dim, 0) for dim in range(first, last + 1))
+    places = literal(ctx, evaluated(_places_of_roll, tuple(sizes), shifts))
+    count = math.prod(sizes)
+    joined = ctx.reshape(x, (*x.extents[:first], count, *inner))
+    return ctx.emit_one("index_select", [joined, places], joined.type, {"dim": first})
+
+
+def _places_of_roll(sizes: tuple[int, ...], shifts: tuple[int, ...]) -> torch.Tensor:
+    numbers = torch.arange(math.prod(sizes), device="cpu").reshape(sizes)
+    return numbers.roll(shifts, tuple(range(len(sizes)))).flatten()
 
 
 def _rolled(ctx: Importer, x: Tensor, seams: Sequence[tuple[int, int]]) -> Tensor:

@@ -119,8 +119,16 @@ def _fill_diagonal_(x: torch.Tensor, fill_value: Any, wrap: bool = False) -> tor
     return x.masked_fill_(chosen, fill_value)
 
 
-#: Functions of our own for ops that torch takes apart in a way that is not imported.
-_OWN: Mapping[Op, Callable[..., Any]] = {torch.ops.aten.fill_diagonal_.default: _fill_diagonal_}
+def _cudnn_grid_sampler(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+    """The op that torch's grid_sample becomes on a device where cuDNN has a kernel; torch has no fake form of it."""
+    return torch.ops.aten.grid_sampler_2d.default(x, grid, 0, 0, True)
+
+
+#: Functions of our own for ops that torch takes apart in a way that is not imported, or not at all.
+_OWN: Mapping[Op, Callable[..., Any]] = {
+    torch.ops.aten.fill_diagonal_.default: _fill_diagonal_,
+    torch.ops.aten.cudnn_grid_sampler.default: _cudnn_grid_sampler,
+}
 
 
 def _parts(op: Op) -> Callable[..., Any] | None:

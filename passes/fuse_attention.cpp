@@ -112,6 +112,7 @@ struct Mask {
   Value value;
   Extents scores;            ///< of the scores there
   bool isOfDropped = false;  ///< of bools: true where a score becomes -infinity
+  bool isWidened = false;    ///< of 16-bit floats, added to the scores in float32
   Value from = nullptr;      ///< before it was repeated to them
   Extents extents = {};      ///< of `from` among the dims of the attention's mask
 };
@@ -308,6 +309,9 @@ class WrittenAttention {
         return "queries, values and products differ in their elements";
       }
     }
+    if (element.isF16() && !rowScales_.empty()) {
+      return "queries of float16 could be out of range with a scale for each";
+    }
     q_.emplace(first_.getA());
     k_.emplace(first_.getB());
     scale_ *= q_->scale * k_->scale;
@@ -375,6 +379,9 @@ class WrittenAttention {
     if (masks_.size() > 1 && llvm::any_of(masks_, isOfBools)) {
       return "a mask is added and another one drops scores";
     }
+    if (masks_.size() > 1 && llvm::any_of(masks_, [](const Mask& m) { return m.isWidened; })) {
+      return "masks of 16-bit floats are added up in float32";
+    }
     return findSum() ? "" : "two masks repeat after different numbers of images";
   }
 
@@ -391,6 +398,7 @@ class WrittenAttention {
       if (!isWidened && !llvm::isa<op::ExpandOp>(made)) {
         break;
       }
+      mask.isWidened = mask.isWidened || isWidened;
       mask.from = made->getOperand(0);
     }
     if (ValueBuilder::elementOf(mask.from) != element && !isOfBools(mask)) {

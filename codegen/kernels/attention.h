@@ -62,10 +62,10 @@ SL_INLINE int64_t maskOffset(const AttentionShape& s, int64_t image, int64_t hea
          head * s.maskStride[1] + query * s.maskStride[2];
 }
 
-/// What a query gets whose mask keeps no key.
+/// What a query gets whose mask keeps none of `keys` keys; of no keys at all the sum is zero.
 template <AttentionTune Tune, class T>
-SL_INLINE T resultOfNoKeys() {
-  return Tune.nan != 0 ? T(__builtin_nanf("")) : T(0);
+SL_INLINE T resultOfNoKeys(int64_t keys) {
+  return Tune.nan != 0 && keys != 0 ? T(__builtin_nanf("")) : T(0);
 }
 
 }  // namespace sl
@@ -333,7 +333,7 @@ SL_INLINE void attentionWith(sl_team team, const AttentionShape& s, const Epilog
     SL_NO_UNROLL
     for (int64_t row = 0; row < unit.rows; ++row) {
       const T sum = statistics[Tune.rows + row];
-      const T inverse = sum == T(0) ? resultOfNoKeys<Tune, T>() : T(1) / sum;
+      const T inverse = sum == T(0) ? resultOfNoKeys<Tune, T>(s.t) : T(1) / sum;
       RowOffsets at;
       for (int j = 0; j < kMaxEpilogueOperands; ++j) {
         at.operand[j] = unit.image * s.epilogueStride[j][0] + unit.head * s.epilogueStride[j][1] +

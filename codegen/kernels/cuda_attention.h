@@ -214,7 +214,7 @@ SL_INLINE void finish(const AttentionShape& s, Memory<Tune, T, Sum>& memory,
     const Sum inverse = total == Sum(0) ? Sum(0) : Sum(1) / total;
     SL_UNROLL
     for (int j = 0; j < N; ++j) {
-      result[j] = total == Sum(0) ? resultOfNoKeys<Tune, Sum>() : result[j] * inverse;
+      result[j] = total == Sum(0) ? resultOfNoKeys<Tune, Sum>(s.t) : result[j] * inverse;
     }
     const int64_t at = block.row0 + row;
     if (at < block.rows && column < s.d) {

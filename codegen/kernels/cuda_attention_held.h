@@ -239,7 +239,7 @@ SL_INLINE void writeHeld(const AttentionShape& s, const HeldMemory<Tune, T, Sum>
       sum = fma(weight, memory.sent[i][number], sum);
       total = fma(weight, memory.sentTotal[i][row], total);
     }
-    const Sum result = total == Sum(0) ? resultOfNoKeys<Tune, Sum>() : sum * (Sum(1) / total);
+    const Sum result = total == Sum(0) ? resultOfNoKeys<Tune, Sum>(s.t) : sum * (Sum(1) / total);
     const int64_t at = block.row0 + row;
     if (place < H::kResults && at < block.rows && column < s.d) {
       const int64_t head = block.headOf(s, at);

@@ -375,7 +375,7 @@ SL_INLINE void finishRows(const AttentionShape& s, const Block<Tune, T>& block,
     for (int n = 0; n < Tune.depth / 8; ++n) {
       const int column = n * 8 + laneNumber() % 4 * 2;
       if (rows.exists[i] && column < s.d) {
-        const float none = resultOfNoKeys<Tune, float>();
+        const float none = resultOfNoKeys<Tune, float>(s.t);
         const float result[2] = {whole == 0.0f ? none : sums[n][2 * i] * inverse,
                                  whole == 0.0f ? none : sums[n][2 * i + 1] * inverse};
         const int count = int(minOf(2, s.d - column));

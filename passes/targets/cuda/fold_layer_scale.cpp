@@ -64,7 +64,9 @@ struct FoldScale : mlir::OpRewritePattern<op::MulOp> {
     for (const int side : {0, 1}) {
       PermutedLinear from(mul->getOperand(side));
       const Value factor = mul->getOperand(1 - side);
-      if (!from || !ValueBuilder::elementOf(factor).isF32()) {
+      const auto isF32 = [](Value value) { return ValueBuilder::elementOf(value).isF32(); };
+      if (!from || !isF32(factor) || !isF32(from.linear.getX()) ||
+          !isF32(from.linear.getWeight())) {
         continue;
       }
       PhaseAnalysis phases(freeze_);

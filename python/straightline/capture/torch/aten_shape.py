@@ -253,6 +253,8 @@ def _seam(size: int | torch.SymInt, shift: int) -> int:
 
 #: From so many elements on, what lies behind the dims of a roll is a row that a gather copies at once.
 _SHORTEST_ROW = 8
+#: The most rows whose places stand in a program.
+_MOST_ROWS = 1 << 15
 
 
 def _rolled_rows(ctx: Importer, x: Tensor, seams: dict[int, int]) -> Tensor | None:
@@ -261,9 +263,11 @@ def _rolled_rows(ctx: Importer, x: Tensor, seams: dict[int, int]) -> Tensor | No
     sizes, inner = x.extents[first : last + 1], x.extents[last + 1 :]
     if not all(isinstance(size, int) for size in (*sizes, *inner)) or math.prod(inner) < _SHORTEST_ROW:
         return None
+    count = math.prod(sizes)
+    if count > _MOST_ROWS:
+        return None
     shifts = tuple(-seams.get(dim, 0) for dim in range(first, last + 1))
     places = literal(ctx, evaluated(_places_of_roll, tuple(sizes), shifts))
-    count = math.prod(sizes)
     joined = ctx.reshape(x, (*x.extents[:first], count, *inner))
     return ctx.emit_one("index_select", [joined, places], joined.type, {"dim": first})
 

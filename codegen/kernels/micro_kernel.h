@@ -342,8 +342,6 @@ SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<A, MR>& a, int64_t 
   for (int c = 0; c < C - 1; ++c) {
     more[c].clear();
   }
-  // Unrolled by hand; left to itself, clang spends a quarter of its time on how to unroll further.
-  SL_NO_UNROLL
   for (int64_t k = 0; k < whole; k += 4) {
     SL_UNROLL
     for (int u = 0; u < 4; ++u) {

@@ -387,7 +387,7 @@ class WrittenAttention {
 
   static bool isOfBools(const Mask& mask) { return op::hasBoolElements(mask.value.getType()); }
 
-  /// Sets `from` and `mask`.
+  /// Sets `from`, `extents` and `isWidened`; false where it is no mask.
   bool findMask(Mask& mask) {
     mask.from = mask.value;
     const mlir::Type element = ValueBuilder::elementOf(first_.getA());

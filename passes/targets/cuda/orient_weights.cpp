@@ -43,6 +43,28 @@ Value inPrepare(mlir::OpBuilder& builder, Value value) {
   return copy->getResult(0);
 }
 
+/// `source`, or the matrix transposed, copied in prepare for `reader`: in the function's block,
+/// where ops of prepare stand, also for a reader in a loop. Null where `source` is not of that
+/// block.
+Value cloneInPrepare(mlir::PatternRewriter& rewriter, mlir::Operation* reader, Value source,
+                     bool isTurned) {
+  mlir::Block& block = reader->getParentOfType<mlir::func::FuncOp>().getBody().front();
+  if (source.getParentBlock() != &block) {
+    return {};
+  }
+  const mlir::OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(block.findAncestorOpInBlock(*reader));
+  ValueBuilder build(rewriter, reader->getLoc());
+  Value value = inPrepare(rewriter, source);
+  if (isTurned) {
+    value = build.permute(value, {1, 0});
+    op::setPrepared(value.getDefiningOp());
+  }
+  const Value copy = build.make<op::CloneOp>(value.getType(), value);
+  op::setPrepared(copy.getDefiningOp());
+  return copy;
+}
+
 /// matmul(x [m, k], permute(w [n, k]))  ->  linear(x, w)
 /// matmul(x [m, k], w [k, n])           ->  linear(x, clone(permute(w))), the clone in prepare
 /// linear(x, permute(w [k, n]))         ->  linear(x, clone(permute(w))), the clone in prepare
@@ -81,20 +103,10 @@ struct OrientWeight : mlir::RewritePattern {
           product, "the weight is not known before the first run, or lies as it should");
     }
     Value source = linear ? turned(weight).getX() : weight;
-    mlir::Block& block = product->getParentOfType<mlir::func::FuncOp>().getBody().front();
-    if (source.getParentBlock() != &block) {
+    const Value copy = cloneInPrepare(rewriter, product, source, /*isTurned=*/true);
+    if (!copy) {
       return rewriter.notifyMatchFailure(
           product, "the weight is a view within a loop or a branch, where nothing is prepared");
-    }
-    Value copy;
-    {  // in the function's block, where ops of prepare stand, also for a product in a loop
-      const mlir::OpBuilder::InsertionGuard guard(rewriter);
-      rewriter.setInsertionPoint(block.findAncestorOpInBlock(*product));
-      const Value view = build.permute(inPrepare(rewriter, source), {1, 0});
-      copy = build.make<op::CloneOp>(view.getType(), view);
-      for (const Value made : {view, copy}) {
-        op::setPrepared(made.getDefiningOp());
-      }
     }
     rewriter.replaceOp(product, build.linear(x, copy, linear ? linear.getBias() : Value()));
     return success();
@@ -120,22 +132,14 @@ struct OrientMask : mlir::OpRewritePattern<op::ScaledDotProductAttentionOp> {
 
   LogicalResult matchAndRewrite(op::ScaledDotProductAttentionOp attention,
                                 mlir::PatternRewriter& rewriter) const override {
-    Value mask = attention.getMask();
+    const Value mask = attention.getMask();
     if (!mask || op::isPrepared(attention) || !isTurned(mask) || !isKnownEarly(mask)) {
       return rewriter.notifyMatchFailure(attention, "no mask that is known early and turned");
     }
-    mlir::Block& block = attention->getParentOfType<mlir::func::FuncOp>().getBody().front();
-    if (mask.getParentBlock() != &block) {
+    const Value copy = cloneInPrepare(rewriter, attention, mask, /*isTurned=*/false);
+    if (!copy) {
       return rewriter.notifyMatchFailure(
           attention, "the mask is a view within a loop or a branch, where nothing is prepared");
-    }
-    Value copy;
-    {
-      const mlir::OpBuilder::InsertionGuard guard(rewriter);
-      rewriter.setInsertionPoint(block.findAncestorOpInBlock(*attention));
-      copy = ValueBuilder(rewriter, attention.getLoc())
-                 .make<op::CloneOp>(mask.getType(), inPrepare(rewriter, mask));
-      op::setPrepared(copy.getDefiningOp());
     }
     rewriter.modifyOpInPlace(attention, [&] { attention.getMaskMutable().assign(copy); });
     return success();

@@ -115,7 +115,10 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
     }
     kernels += *body + "\n";
     prototypes += kernelSignature(func) + ";\n";
-    emitted.kernels.push_back({func.getSymName().str(), lines(own) + *body, {}});
+    emitted.kernels.push_back({func.getSymName().str(),
+                               lines(own) + *body,
+                               {},
+                               /*runsOnce=*/!started.contains(func)});
     text->externals.push_back(func.getSymName().str());
   }
   llvm::append_range(emitted.deviceUnits, prepared);

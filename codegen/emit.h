@@ -17,6 +17,7 @@ struct EmittedUnit {
   std::string name;  ///< symbol of the kernel, or of the program
   std::string text;
   std::vector<std::string> externals;  ///< extern "C" names it calls and does not define
+  bool runsOnce = false;               ///< a kernel that prepare alone starts
 };
 
 /// CUDA C++ that is compiled as one.

@@ -147,8 +147,9 @@ std::vector<jit::Unit> together(const std::vector<jit::Unit>& units, int kernels
   std::vector<jit::Unit> result(units.begin(), units.begin() + std::min<size_t>(units.size(), 1));
   for (size_t i = 1; i < units.size(); ++i) {
     if ((i - 1) % kernels == 0) {
-      result.push_back({units[i].name, ""});
+      result.push_back({units[i].name, "", units[i].runsOnce});
     }
+    result.back().runsOnce &= units[i].runsOnce;
     result.back().text += units[i].text;
   }
   return result;
@@ -389,9 +390,10 @@ void Compilation::reportUnit(const jit::UnitReport& unit, sl_progress* progress,
   }
   if (settings_.log.codegen) {
     logLine("codegen", unit.name + ": " + milliseconds(unit.milliseconds) +
-                           (!unit.ok      ? ", does not compile"
-                            : unit.cached ? ", from the cache"
-                                          : ", compiled"));
+                           (!unit.ok        ? ", does not compile"
+                            : unit.cached   ? ", from the cache"
+                            : unit.runsOnce ? ", compiled for one run"
+                                            : ", compiled"));
   }
   if (settings_.log.cache && usesCache) {
     logLine("cache", std::string(unit.cached ? "hit " : "miss ") + unit.name + " " + unit.key);

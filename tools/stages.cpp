@@ -115,7 +115,7 @@ class ProductStages final : public Stages {
     }
     emitted->units.push_back({text->program.name, std::move(text->program.text)});
     for (codegen::EmittedUnit& kernel : text->kernels) {
-      emitted->units.push_back({std::move(kernel.name), std::move(kernel.text)});
+      emitted->units.push_back({std::move(kernel.name), std::move(kernel.text), kernel.runsOnce});
     }
     for (codegen::DeviceUnit& unit : text->deviceUnits) {
       emitted->deviceUnits.push_back({unit.kernels.front(), std::move(unit.text)});

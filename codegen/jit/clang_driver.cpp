@@ -84,6 +84,21 @@ bool contains(const std::vector<std::string>& list, llvm::StringRef value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
+/// The features that differ from those which the name of the CPU implies. Each function carries its
+/// features as text, which clang and LLVM parse again and again: all of them cost 3 % of the time.
+std::vector<std::string> differingFeatures(const Target& target) {
+  llvm::SmallVector<llvm::StringRef, 64> implied;
+  llvm::X86::getFeaturesForCPU(target.cpu, implied);
+  std::vector<std::string> differing;
+  for (const std::string& feature : target.features) {
+    const bool on = feature.front() == '+';
+    if (on != llvm::is_contained(implied, llvm::StringRef(feature).drop_front())) {
+      differing.push_back(feature);
+    }
+  }
+  return differing;
+}
+
 }  // namespace
 
 const Target& hostTarget() {
@@ -168,7 +183,7 @@ std::vector<std::string> clangArguments(const ClangOptions& options) {
       "-discard-value-names", "-disable-llvm-verifier",
       // Nobody runs static initialisers of a unit, so one must not have any.
       "-Werror=global-constructors"};
-  for (const std::string& feature : options.target.features) {
+  for (const std::string& feature : differingFeatures(options.target)) {
     arguments.insert(arguments.end(), {"-target-feature", feature});
   }
   if (hasFeature(options.target, "avx512f")) {
@@ -258,10 +273,27 @@ class HeadersAction final : public clang::ASTFrontendAction {
   std::string* out_;
 };
 
+/// Lowers the level behind the front end: precompiled headers are of one level.
+class ObjectAction final : public clang::EmitObjAction {
+ public:
+  ObjectAction(llvm::LLVMContext* context, bool runsOnce)
+      : EmitObjAction(context), runsOnce_(runsOnce) {}
+  void ExecuteAction() override {
+    if (runsOnce_) {
+      getCompilerInstance().getCodeGenOpts().OptimizationLevel = 1;
+    }
+    EmitObjAction::ExecuteAction();
+  }
+
+ private:
+  bool runsOnce_;
+};
+
 }  // namespace
 
 ClangOutput compileToObject(const std::string& name, const std::string& text,
-                            const std::vector<std::string>& arguments, const std::string* headers) {
+                            const std::vector<std::string>& arguments, const std::string* headers,
+                            bool runsOnce) {
   const auto prepare = [&](clang::CompilerInvocation& invocation,
                            llvm::vfs::InMemoryFileSystem& files) {
     if (headers != nullptr) {
@@ -275,11 +307,11 @@ ClangOutput compileToObject(const std::string& name, const std::string& text,
     }
   };
   return runClang(unitPath(name), text, arguments, prepare,
-                  [](clang::CompilerInstance& compiler, std::string* out) {
+                  [runsOnce](clang::CompilerInstance& compiler, std::string* out) {
                     llvm::SmallString<0> object;
                     compiler.setOutputStream(std::make_unique<llvm::raw_svector_ostream>(object));
                     llvm::LLVMContext context;
-                    clang::EmitObjAction action(&context);
+                    ObjectAction action(&context, runsOnce);
                     const bool ok = compiler.ExecuteAction(action);
                     if (ok) {
                       out->assign(object.data(), object.size());

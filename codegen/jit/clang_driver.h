@@ -53,10 +53,11 @@ struct ClangOutput {
 
 /// Compiles one unit. Thread-safe: any number of concurrent calls. `name` appears in diagnostics
 /// and debug information. `headers`: what compileHeaders made with the same arguments, which saves
-/// parsing them; the object is the same.
+/// parsing them; the object is the same. `runsOnce`: by -O1, which takes 0.55 to 0.7 times what -O3
+/// does for a kernel that prepare starts.
 ClangOutput compileToObject(const std::string& name, const std::string& text,
                             const std::vector<std::string>& arguments,
-                            const std::string* headers = nullptr);
+                            const std::string* headers = nullptr, bool runsOnce = false);
 
 /// Parses all embedded headers except those of CUDA C++; the output's object is the `headers`
 /// argument of the function above.

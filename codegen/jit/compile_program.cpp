@@ -51,7 +51,11 @@ struct UnitResult {
 /// Looks for the unit in the cache.
 bool findUnit(const Unit& unit, const std::vector<std::string>& arguments, ObjectCache& cache,
               UnitResult* result) {
-  result->key = ObjectCache::key(unit.text, arguments);
+  std::vector<std::string> asked = arguments;
+  if (unit.runsOnce) {
+    asked.emplace_back("runs once");
+  }
+  result->key = ObjectCache::key(unit.text, asked);
   if (std::optional<std::string> object = cache.load(result->key)) {
     result->ok = true;
     result->cached = true;
@@ -72,10 +76,14 @@ void compileUnit(const Unit& unit, const std::vector<std::string>& arguments,
   ClangOutput output;
   std::string fatal;
   bool survived = runGuarded(
-      [&] { output = compileToObject(unit.name, unit.text, arguments, headers.get()); }, &fatal);
+      [&] {
+        output = compileToObject(unit.name, unit.text, arguments, headers.get(), unit.runsOnce);
+      },
+      &fatal);
   if (headers && !(survived && output.ok)) {
-    survived =
-        runGuarded([&] { output = compileToObject(unit.name, unit.text, arguments); }, &fatal);
+    survived = runGuarded(
+        [&] { output = compileToObject(unit.name, unit.text, arguments, nullptr, unit.runsOnce); },
+        &fatal);
   }
   result->clangSeconds = threadSeconds() - begin;
   if (!survived) {
@@ -115,8 +123,8 @@ std::vector<UnitResult> compileUnits(const std::vector<Unit>& units,
   std::vector<UnitResult> results(units.size());
   const auto report = [&](std::size_t i, Clock::time_point begin) {
     if (options.onUnit) {
-      options.onUnit({units[i].name, results[i].key, secondsSince(begin) * 1e3, results[i].cached,
-                      results[i].ok});
+      options.onUnit({units[i].name, units[i].runsOnce, results[i].key, secondsSince(begin) * 1e3,
+                      results[i].cached, results[i].ok});
     }
   };
   std::vector<std::size_t> missing;
@@ -133,13 +141,14 @@ std::vector<UnitResult> compileUnits(const std::vector<Unit>& units,
   inThreads(std::min<std::size_t>(threads, missing.size()), [&] {
     if (buildsHeaders.exchange(false)) {  // one thread does; the others begin without
       const double begin = threadSeconds();
-      buildPrecompiledHeaders(arguments);
+      buildPrecompiledHeaders(arguments, cache);
       *headerSeconds = threadSeconds() - begin;
     }
     for (std::size_t at = next++; at < missing.size() && !stopped(options); at = next++) {
       const std::size_t i = missing[at];
       const Clock::time_point begin = Clock::now();
-      compileUnit(units[i], arguments, findPrecompiledHeaders(arguments), cache, &results[i]);
+      compileUnit(units[i], arguments, findPrecompiledHeaders(arguments, cache), cache,
+                  &results[i]);
       report(i, begin);
     }
   });

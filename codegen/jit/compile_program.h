@@ -18,11 +18,14 @@ namespace straightline::jit {
 struct Unit {
   std::string name;
   std::string text;
+  /// its functions are called once: clang takes less time for it, at the cost of theirs
+  bool runsOnce = false;
 };
 
 /// What became of one unit.
 struct UnitReport {
   const std::string& name;
+  bool runsOnce;
   const std::string& key;  ///< in the cache
   double milliseconds;
   bool cached;

@@ -157,6 +157,19 @@ TEST_F(CompileProgramTest, CacheServesTheSecondTime) {
   EXPECT_EQ(function<int(int)>(*again, "add_2")(1), 3);
 }
 
+TEST_F(CompileProgramTest, AUnitThatRunsOnceIsAnotherEntry) {
+  const Unit often = addUnit(1);
+  Unit once = often;
+  once.runsOnce = true;
+  for (const Unit& unit : {often, once}) {
+    const std::unique_ptr<CompiledProgram> first = compile({unit}, {"add_1"});
+    ASSERT_TRUE(first) << error_.message;
+    EXPECT_EQ(first->compiled, 1u);
+    EXPECT_EQ(function<int(int)>(*first, "add_1")(1), 2);
+    EXPECT_EQ(compile({unit}, {"add_1"})->cached, 1u);
+  }
+}
+
 TEST_F(CompileProgramTest, DamagedEntryIsCompiledAnewWithANote) {
   ASSERT_TRUE(compile({addUnit(1)}, {"add_1"})) << error_.message;
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {

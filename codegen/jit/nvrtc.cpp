@@ -231,7 +231,7 @@ std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units,
       if (options.onUnit) {
         const std::chrono::duration<double, std::milli> passed =
             std::chrono::steady_clock::now() - begin;
-        options.onUnit({unit.name, key, passed.count(), isCached, output.ok});
+        options.onUnit({unit.name, unit.runsOnce, key, passed.count(), isCached, output.ok});
       }
       if (!output.ok) {
         if (!stops.exchange(true)) {

@@ -257,54 +257,61 @@ void ObjectCache::disable(const std::string& why) {
 }
 
 std::optional<std::string> ObjectCache::load(const std::string& key) {
+  std::optional<std::string> object = loadUncounted(key);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++(object ? counts_.hits : counts_.misses);
+  return object;
+}
+
+std::optional<std::string> ObjectCache::loadUncounted(const std::string& key) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!enabled_) {
-      ++counts_.misses;
       return std::nullopt;
     }
   }
   const std::string path = pathOf(key);
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::optional<std::string> bytes;
-  if (file.get() >= 0) {
-    bytes = readAll(file.get());
+  const std::optional<std::string> bytes = file.get() >= 0 ? readAll(file.get()) : std::nullopt;
+  if (!bytes) {
+    return std::nullopt;
   }
-  std::optional<std::string> object;
-  if (bytes) {
-    object = objectIn(*bytes);
-  }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (object) {
-    ++counts_.hits;
+  if (std::optional<std::string> object = objectIn(*bytes)) {
     ::futimens(file.get(), nullptr);  // newest in the order of eviction
     return object;
   }
-  ++counts_.misses;
-  if (bytes) {
-    ++counts_.damaged;
-    notes_.push_back("damaged cache entry deleted and compiled anew: " + path);
-    ::unlink(path.c_str());
-  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++counts_.damaged;
+  notes_.push_back("damaged cache entry deleted and compiled anew: " + path);
+  ::unlink(path.c_str());
   return std::nullopt;
 }
 
 void ObjectCache::store(const std::string& key, std::string_view object) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  counts_.stored += write(key, object) ? 1 : 0;
+}
+
+void ObjectCache::storeUncounted(const std::string& key, std::string_view bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  write(key, bytes);
+}
+
+bool ObjectCache::write(const std::string& key, std::string_view bytes) {
   if (!enabled_) {
-    return;
+    return false;
   }
   std::error_code error;
   fs::create_directories(directory_, error);
   if (error) {
     disable("cannot make " + directory_ + ": " + error.message());
-    return;
+    return false;
   }
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
   header.version = kVersion;
-  header.length = object.size();
-  header.checksum = digestOf(object);
+  header.length = bytes.size();
+  header.checksum = digestOf(bytes);
 
   std::string temporary = directory_ + "/" + kTemporaryPrefix + "XXXXXX";
   bool written = false;
@@ -313,10 +320,10 @@ void ObjectCache::store(const std::string& key, std::string_view object) {
     const File file(::mkostemp(temporary.data(), O_CLOEXEC));
     if (file.get() < 0) {
       disable("cannot write in " + directory_ + ": " + std::strerror(errno));
-      return;
+      return false;
     }
     written = writeAll(file.get(), &header, sizeof(header)) &&
-              writeAll(file.get(), object.data(), object.size());
+              writeAll(file.get(), bytes.data(), bytes.size());
     failure = errno;
   }
   if (written && ::rename(temporary.c_str(), pathOf(key).c_str()) != 0) {
@@ -326,15 +333,15 @@ void ObjectCache::store(const std::string& key, std::string_view object) {
   if (!written) {
     ::unlink(temporary.c_str());
     disable("cannot write " + pathOf(key) + ": " + std::strerror(failure));
-    return;
+    return false;
   }
-  ++counts_.stored;
-  estimateBytes_ += sizeof(header) + object.size();
-  sinceSurveyBytes_ += sizeof(header) + object.size();
+  estimateBytes_ += sizeof(header) + bytes.size();
+  sinceSurveyBytes_ += sizeof(header) + bytes.size();
   // Other processes store too: look again after a while even when our own sum is below the cap.
   if (!surveyed_ || estimateBytes_ > capBytes_ || sinceSurveyBytes_ > capBytes_ / 16) {
     evict();
   }
+  return true;
 }
 
 void ObjectCache::evict() {

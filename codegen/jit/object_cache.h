@@ -46,6 +46,11 @@ class ObjectCache {
 
   std::optional<std::string> load(const std::string& key);
   void store(const std::string& key, std::string_view object);
+
+  /// The same for what is no unit (precompiled headers): checked, evicted and cleared alike, but
+  /// neither a hit, a miss nor stored in counts().
+  std::optional<std::string> loadUncounted(const std::string& key);
+  void storeUncounted(const std::string& key, std::string_view bytes);
   /// Deletes every entry; returns how many.
   std::uint64_t clear();
 
@@ -61,6 +66,8 @@ class ObjectCache {
  private:
   std::string pathOf(const std::string& key) const;
   void disable(const std::string& why);
+  /// Writes an entry; false where there is no cache. Called with the lock held.
+  bool write(const std::string& key, std::string_view bytes);
   /// Removes oldest entries until nine tenths of the cap remain. Called with the lock held.
   void evict();
 

@@ -3,6 +3,8 @@
 
 #include <deque>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "codegen/jit/clang_driver.h"
 #include "codegen/jit/fatal_guard.h"
@@ -38,31 +40,9 @@ Table& table() {
   return *all;
 }
 
-}  // namespace
-
-PrecompiledHeaders findPrecompiledHeaders(const std::vector<std::string>& arguments) {
+/// What another thread kept meanwhile comes first: two that build or read come to the same.
+PrecompiledHeaders keep(const std::vector<std::string>& arguments, PrecompiledHeaders headers) {
   Table& all = table();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  const Entry* entry = all.find(arguments);
-  return entry != nullptr ? entry->headers : nullptr;
-}
-
-PrecompiledHeaders buildPrecompiledHeaders(const std::vector<std::string>& arguments) {
-  Table& all = table();
-  {
-    const std::lock_guard<std::mutex> lock(all.mutex);
-    if (const Entry* entry = all.find(arguments)) {
-      return entry->headers;
-    }
-  }
-  // Without the lock: others go on without the headers meanwhile, and two that build both come to
-  // the same.
-  ClangOutput output;
-  std::string fatal;
-  const bool survived = runGuarded([&] { output = compileHeaders(arguments); }, &fatal);
-  PrecompiledHeaders headers = survived && output.ok
-                                   ? std::make_shared<const std::string>(std::move(output.object))
-                                   : nullptr;
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (const Entry* entry = all.find(arguments)) {
     return entry->headers;
@@ -72,6 +52,54 @@ PrecompiledHeaders buildPrecompiledHeaders(const std::vector<std::string>& argum
     all.entries.pop_front();
   }
   return headers;
+}
+
+/// True where this process has built them or was refused.
+bool inMemory(const std::vector<std::string>& arguments, PrecompiledHeaders* headers) {
+  Table& all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const Entry* entry = all.find(arguments);
+  if (entry != nullptr) {
+    *headers = entry->headers;
+  }
+  return entry != nullptr;
+}
+
+std::string cacheKey(const std::vector<std::string>& arguments) {
+  return ObjectCache::key("precompiled headers", arguments);
+}
+
+PrecompiledHeaders onDisk(const std::vector<std::string>& arguments, ObjectCache& cache) {
+  std::optional<std::string> bytes = cache.loadUncounted(cacheKey(arguments));
+  return bytes ? keep(arguments, std::make_shared<const std::string>(std::move(*bytes))) : nullptr;
+}
+
+}  // namespace
+
+PrecompiledHeaders findPrecompiledHeaders(const std::vector<std::string>& arguments,
+                                          ObjectCache& cache) {
+  PrecompiledHeaders headers;
+  return inMemory(arguments, &headers) ? headers : onDisk(arguments, cache);
+}
+
+PrecompiledHeaders buildPrecompiledHeaders(const std::vector<std::string>& arguments,
+                                           ObjectCache& cache) {
+  PrecompiledHeaders headers;
+  if (inMemory(arguments, &headers)) {
+    return headers;
+  }
+  if (PrecompiledHeaders stored = onDisk(arguments, cache)) {
+    return stored;
+  }
+  // Without a lock: others go on without the headers meanwhile.
+  ClangOutput output;
+  std::string fatal;
+  const bool survived = runGuarded([&] { output = compileHeaders(arguments); }, &fatal);
+  if (survived && output.ok) {
+    headers = std::make_shared<const std::string>(std::move(output.object));
+    cache.storeUncounted(cacheKey(arguments), *headers);
+  }
+  return keep(arguments, headers);
 }
 
 }  // namespace straightline::jit

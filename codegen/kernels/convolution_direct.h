@@ -204,28 +204,30 @@ SL_INLINE const ConvolutionDirectShape& shapeOf(const Fixed<SHAPE>&) {
 }
 SL_INLINE const ConvolutionDirectShape& shapeOf(const ConvolutionDirectShape& s) { return s; }
 
-template <ConvolutionDirectTune Tune, class Shape, class T, class Epilogue, class Ops>
-SL_INLINE void convolutionDirectWith(sl_team team, const Shape& shape, const Epilogue& epilogue,
-                                     const T* in, const T* weight, const Ops& ops,
-                                     char* workspace) {
-  const ConvolutionDirectShape& s = shapeOf(shape);
-  constexpr int N = kNativeLanes<T>;
-  T* own = reinterpret_cast<T*>(workspace +
-                                team.index * convolutionDirectWorkspace<T>(s, kVectorBytes, 1));
+/// Whether depthwisePlanes takes the shape; N: lanes of a vector.
+constexpr bool takesPlanes(const ConvolutionDirectShape& s, int64_t N) {
+  const bool inPlanes =
+      s.inStride[2] == 1 && s.outStride[2] == 1 && (s.inStride[3] != 1 || s.c == 1);
+  // Rows shorter than half a vector leave most lanes idle: gathering as many channels takes less
+  // then.
+  const bool isWorth = s.wo > N / 2 || s.k > s.groups || s.c < N;
+  return inPlanes && s.c == s.groups && isWorth;
+}
+
+/// What is known of the above when the kernel is compiled: the other form is not compiled then.
+enum class Planes { perhaps, always, never };
+template <auto SHAPE>
+constexpr Planes knownPlanes(const Fixed<SHAPE>&, int64_t N) {
+  return takesPlanes(SHAPE, N) ? Planes::always : Planes::never;
+}
+constexpr Planes knownPlanes(const ConvolutionDirectShape&, int64_t) { return Planes::perhaps; }
+
+/// Every output row, for blocks of channels. `own`: the thread's copy of a block's weights.
+template <ConvolutionDirectTune Tune, int N, class T, class Epilogue, class Ops>
+SL_INLINE void directRows(sl_team team, const ConvolutionDirectShape& s, const Epilogue& epilogue,
+                          const T* in, const T* weight, const Ops& ops, T* own) {
   const int64_t inputs = s.c / s.groups;
   const int64_t outputs = s.k / s.groups;
-  if constexpr (Tune.transposed == 0) {
-    const bool inPlanes =
-        s.inStride[2] == 1 && s.outStride[2] == 1 && (s.inStride[3] != 1 || s.c == 1);
-    // Rows shorter than half a vector leave most lanes idle: gathering as many channels takes less
-    // then.
-    const bool isWorth = s.wo > N / 2 || outputs > 1 || s.c < N;
-    if (inPlanes && inputs == 1 && isWorth) {
-      depthwisePlanes<!kSame<Shape, ConvolutionDirectShape> >(team, s, epilogue, in, weight, ops,
-                                                              reinterpret_cast<char*>(own));
-      return;
-    }
-  }
   // Depthwise: one input and one output per group, so a vector spans groups.
   const bool perLane = inputs == 1 && outputs == 1;
   const int64_t perGroup = ceilDiv(perLane ? s.k : outputs, N);
@@ -249,6 +251,27 @@ SL_INLINE void convolutionDirectWith(sl_team team, const Shape& shape, const Epi
     const int64_t image = unit % rows / s.ho;
     directRow<Tune, N>(s, block, in + image * s.inStride[0] + block.input * s.inStride[3], own,
                        image, unit % rows % s.ho, epilogue, ops);
+  }
+}
+
+template <ConvolutionDirectTune Tune, class Shape, class T, class Epilogue, class Ops>
+SL_INLINE void convolutionDirectWith(sl_team team, const Shape& shape, const Epilogue& epilogue,
+                                     const T* in, const T* weight, const Ops& ops,
+                                     char* workspace) {
+  const ConvolutionDirectShape& s = shapeOf(shape);
+  constexpr int N = kNativeLanes<T>;
+  T* own = reinterpret_cast<T*>(workspace +
+                                team.index * convolutionDirectWorkspace<T>(s, kVectorBytes, 1));
+  constexpr Planes kPlanes = Tune.transposed != 0 ? Planes::never : knownPlanes(Shape{}, N);
+  if constexpr (kPlanes != Planes::never) {
+    if (kPlanes == Planes::always || takesPlanes(s, N)) {
+      depthwisePlanes<knownPlaneLoops(Shape{}, N)>(team, s, epilogue, in, weight, ops,
+                                                   reinterpret_cast<char*>(own));
+      return;
+    }
+  }
+  if constexpr (kPlanes != Planes::always) {
+    directRows<Tune, N>(team, s, epilogue, in, weight, ops, own);
   }
 }
 

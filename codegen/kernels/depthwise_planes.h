@@ -174,13 +174,56 @@ SL_INLINE void finishPlaneRow(const S& s, const Epilogue& epilogue, const T* res
   }
 }
 
-/// For one input channel a group and images with adjacent columns. Known: the compiler knows the
-/// shape, and compiles one of the alternatives for it.
-template <bool Known, class S, class Epilogue, class T, class Ops>
+/// What the loops of depthwisePlanes know of a shape when they are compiled. side: of a square
+/// kernel of stride and dilation 1 whose rows sumTwoRows takes, 0 for other shapes, -1: not known.
+/// most, least: vectors of a row at once.
+struct PlaneLoops {
+  int side = -1;
+  int most = 4;
+  int least = 1;
+};
+
+/// The side of sumTwoRows' kernel, or 0. Kernels of 5 and 7 are compiled where the shape is known.
+template <class S>
+constexpr int planeSide(const S& s, bool known) {
+  const bool dense = s.strideH == 1 && s.strideW == 1 && s.dilationH == 1 && s.dilationW == 1;
+  const bool taken = s.kh == 3 || (known && (s.kh == 5 || s.kh == 7));
+  return dense && s.kh == s.kw && taken ? int(s.kh) : 0;
+}
+
+template <auto SHAPE>
+constexpr PlaneLoops knownPlaneLoops(const Fixed<SHAPE>&, int64_t N) {
+  constexpr int kAtOnce = PlaneLoops{}.most;
+  const int64_t vectors = (SHAPE.wo + N - 1) / N, left = vectors % kAtOnce;
+  const int most = int(vectors < kAtOnce ? vectors : kAtOnce);
+  return {.side = planeSide(SHAPE, true),
+          .most = most < 1 ? 1 : most,
+          .least = left == 0 ? (most < 1 ? 1 : most) : int(left)};
+}
+template <class S>
+constexpr PlaneLoops knownPlaneLoops(const S&, int64_t) {
+  return {};
+}
+
+/// V vectors of a row of the result, or of two.
+template <int Side, int V, int N, class T>
+SL_INLINE void sumRows(const PlaneTap<T>* taps, int64_t count, bool two, const T* rows,
+                       int64_t length, T* results, int64_t next) {
+  if constexpr (Side > 0) {
+    if (two) {
+      return sumTwoRows<Side, Side, V, N>(taps, rows, length, results, next);
+    }
+  }
+  sumRow<V, N>(taps, count, rows, results);
+}
+
+/// For one input channel a group and images with adjacent columns.
+template <PlaneLoops Known, class S, class Epilogue, class T, class Ops>
 SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogue, const T* in,
                                const T* weight, const Ops& ops, char* workspace) {
   constexpr int N = kNativeLanes<T>;
-  constexpr int kVectors = 4;
+  constexpr int kVectors = Known.most;
+  constexpr int kSide = Known.side < 0 ? 3 : Known.side;
   const PlaneRows plane(s, sizeof(T), kVectorBytes);
   T* copied = reinterpret_cast<T*>(workspace);
   PlaneTap<T>* taps = reinterpret_cast<PlaneTap<T>*>(copied + plane.rows * plane.length);
@@ -208,10 +251,7 @@ SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogu
     for (int64_t k = channel * outputs; k < (channel + 1) * outputs; ++k) {
       const T* from = weight + channel * s.weightStride[0] + k % outputs * s.weightStride[1];
       fillTaps(s, plane, from, taps);
-      const bool isDense = s.strideH == 1 && s.strideW == 1 && s.dilationH == 1 && s.dilationW == 1;
-      const int64_t side =
-          isDense && s.kh == s.kw && (s.kh == 3 || (Known && (s.kh == 5 || s.kh == 7))) ? s.kh : 0;
-      const int64_t atOnce = side != 0 ? 2 : 1;
+      const int64_t atOnce = planeSide(s, Known.side >= 0) != 0 ? 2 : 1;
       SL_NO_UNROLL
       for (int64_t y = 0; y < count; y += atOnce) {
         const bool two = y + atOnce <= count && atOnce == 2;
@@ -220,20 +260,10 @@ SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogu
         for (int64_t v = 0; v < vectors; v += kVectors) {
           const int64_t many = minOf(kVectors, vectors - v);
           alignas(64) T results[2 * kVectors * N];
-          withCount<kVectors>(many, [&](auto known) SL_INLINE_LAMBDA {
+          withCount<kVectors, Known.least>(many, [&](auto known) SL_INLINE_LAMBDA {
             constexpr int V = decltype(known)::value;
-            const T* from = rowsHere + v * N;
-            if (!two) {
-              sumRow<V, N>(taps, s.kh * s.kw, from, results);
-            } else if (side == 3) {
-              sumTwoRows<3, 3, V, N>(taps, from, plane.length, results, kVectors * N);
-            } else if constexpr (Known) {
-              if (side == 5) {
-                sumTwoRows<5, 5, V, N>(taps, from, plane.length, results, kVectors * N);
-              } else {
-                sumTwoRows<7, 7, V, N>(taps, from, plane.length, results, kVectors * N);
-              }
-            }
+            sumRows<kSide, V, N>(taps, s.kh * s.kw, two, rowsHere + v * N, plane.length, results,
+                                 kVectors * N);
           });
           SL_NO_UNROLL
           for (int64_t r = 0; r < (two ? 2 : 1); ++r) {

@@ -234,8 +234,19 @@ TEST(NativeBackend, EachLoadServesSeveralMultiplyAddsWhereTwoAreBegunInACycle) {
       << "panels of 64 would be empty for the most part";
   EXPECT_EQ(tuned("native.gemm", linear(16, 1024, 256, 64))["nr"], 16)
       << "one multiply-add in a cycle";
-  EXPECT_EQ(tuned("native.convolution", twoWide(convolution(1, 64, 56, 128, 3, 2)))["mr"], 10);
+  EXPECT_EQ(tuned("native.convolution", twoWide(convolution(1, 64, 56, 128, 3, 2)))["mr"], 8)
+      << "784 pixels are whole tiles";
   EXPECT_EQ(tuned("native.winograd", twoWide(convolution(1, 64, 56, 64, 3, 1)))["mr"], 12);
+}
+
+TEST(NativeBackend, TilesHaveOneHeightWhereADivisorOfTheRowsIsNear) {
+  EXPECT_EQ(tuned("native.gemm", linear(64, 256, 256, 64))["mr"], 8);
+  EXPECT_EQ(tuned("native.gemm", linear(53, 256, 256, 64))["mr"], 11) << "53 is a prime";
+  const auto wide = [](int64_t h) { return convolution(1, 64, h, 128, 1, 1, true, 1, 64); };
+  EXPECT_EQ(tuned("native.convolution", wide(7))["mr"], 7) << "there are registers for one more";
+  EXPECT_EQ(tuned("native.convolution", convolution(1, 64, 7, 128, 1, 1))["mr"], 6)
+      << "here there are none";
+  EXPECT_EQ(tuned("native.convolution", wide(8))["mr"], 6) << "4 x 2 vectors would be too low";
 }
 
 TEST(NativeBackend, WeightsThatOthersPushOutOfTheCacheAreFetchedAhead) {

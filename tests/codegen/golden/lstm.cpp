@@ -38,7 +38,7 @@ extern "C" void copy_50x2x8(sl_ctx* ctx, sl_team team, const float* a0, float* o
 
 extern "C" void gemm_100x64x8_bias(sl_ctx* ctx, sl_team team, const float* a0, const float* a1,
     const float* a2, float* o0) {
-  sl::gemm<sl::GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0,
+  sl::gemm<sl::GemmTune{.mr = 5, .nr = 16, .kc = 0, .mc = 95, .prefetch = 0,
       .prefetchStreams = 1}>(
       ctx, team,
       sl::Fixed<sl::GemmShape{.m = 100, .n = 64, .k = 8, .lda = 8, .ldc = 64,
@@ -120,7 +120,7 @@ extern "C" void copy_2x50x16(sl_ctx* ctx, sl_team team, const float* a0, float* 
 
 extern "C" void gemm_100x5x16_bias(sl_ctx* ctx, sl_team team, const float* a0, const float* a1,
     const float* a2, float* o0) {
-  sl::gemm<sl::GemmTune{.mr = 12, .nr = 8, .kc = 0, .mc = 96, .prefetch = 0,
+  sl::gemm<sl::GemmTune{.mr = 10, .nr = 8, .kc = 0, .mc = 90, .prefetch = 0,
       .prefetchStreams = 1}>(
       ctx, team,
       sl::Fixed<sl::GemmShape{.m = 100, .n = 5, .k = 16, .lda = 16, .ldc = 5,

@@ -60,7 +60,7 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   const bool allowsTf32 = facts.roundsToTf32 && llvm::StringRef(options.tf32).contains("matmul");
   // 6. Before decomposing, which leaves attention whole, and before 16-bit floats are widened.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFuseAttention(
-      {allowsTf32 ? facts.largestWrittenTf32Head : 0, facts.largestWrittenHalfHead}));
+      {allowsTf32 ? facts.largestTf32Head : 0, facts.largestWrittenHalfHead}));
   // 7. Everything without a kernel of its own becomes ops that have one.
   passes::DecomposeOpsOptions decompose;
   decompose.keepAttention = facts.keepAttention;

@@ -36,7 +36,7 @@ Failure targetFacts(const std::string& target, std::string* json) {
                            {"convolves_few_channels", own.convolvesFewChannels},
                            {"most_compared_pairs", own.mostComparedPairs},
                            {"computes_halves_wide", own.computesHalvesWide},
-                           {"scales_nearest_alike", own.scalesNearestAlike},
+                           {"interpolates_by_scale", own.interpolatesByScale},
                            {"resamples_bytes_as_integers", own.resamplesBytesAsIntegers}});
   });
 }

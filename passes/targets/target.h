@@ -65,7 +65,7 @@ struct FrontEndFacts {
   /// The framework's own interpolation there takes the scale that the caller gave, in float32,
   /// whatever the layout, also where sizes stay or double: exceptions on a CPU. (Of images,
   /// nearest interpolation copies a dim whose size stays on both.)
-  bool scalesNearestAlike = false;
+  bool interpolatesByScale = false;
   /// The framework's own linear and cubic interpolation of uint8 there sums integers, one dim after
   /// the other.
   bool resamplesBytesAsIntegers = true;
@@ -80,12 +80,12 @@ struct TargetFacts {
   int64_t largestAttention = -1;
   bool keepHalfProducts = false;
   int64_t largestPatchChannels = 0;
-  /// Of attention whose products may be rounded to TF32.
+  /// Of attention of f32 whose products may be rounded to TF32; also of such attention that is
+  /// written as products and a softmax, which becomes one op up to it (fuse-attention). 0: none.
   int64_t largestTf32Head = 0;
 
-  /// Heads up to which attention that is written as products and a softmax becomes one op
-  /// (fuse-attention): of f32 whose products may be rounded to TF32, and of 16-bit floats. 0: none.
-  int64_t largestWrittenTf32Head = 0, largestWrittenHalfHead = 0;
+  /// The same of written attention of 16-bit floats.
+  int64_t largestWrittenHalfHead = 0;
 
   // How statements run.
   /// Target::estimateUs says what statements cost, not the lowering.

@@ -194,7 +194,7 @@ TEST_F(TargetTest, FrontEndsAskForFacts) {
                    R"("copies_elements":false,"most_compared_pairs":99,)"
                    R"("multiplies_bytes":true,"resamples_bytes_as_integers":true,)"
                    R"("rolls_by_rows":false,)"
-                   R"("scales_nearest_alike":false,)"
+                   R"("interpolates_by_scale":false,)"
                    R"("sums_named_extents":true})");
   facts.clear();
   EXPECT_FALSE(targetFacts("", &facts).failed());

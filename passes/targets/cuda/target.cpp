@@ -66,7 +66,6 @@ class CudaTarget final : public Target {
     // Older devices have no such instructions, and torch's flags mean nothing there.
     facts.roundsToTf32 = cudaNumber(target.getCpu()) >= kFirstWithTf32;
     facts.largestTf32Head = 64;  // of cuda.attention_warps
-    facts.largestWrittenTf32Head = facts.largestTf32Head;
     facts.largestWrittenHalfHead = facts.roundsToTf32 ? 128 : 0;  // the same kernel, as old
     facts.multipliesBytes = false;
     facts.packsWeights = false;
@@ -83,7 +82,7 @@ class CudaTarget final : public Target {
                       .convolvesFewChannels = true,
                       .mostComparedPairs = std::numeric_limits<int64_t>::max(),
                       .computesHalvesWide = true,
-                      .scalesNearestAlike = true,
+                      .interpolatesByScale = true,
                       .resamplesBytesAsIntegers = false};
     return facts;
   }

@@ -103,7 +103,7 @@ Lines linesOf(const sl_problem* p, const Product& c) {
   const auto pixels = [&](int64_t splits) -> const PixelChoice* {
     for (const PixelChoice& choice : kPixelChoices) {
       const int64_t parts = (columns + choice.pixels - 1) / choice.pixels;
-      const bool isWhole = choice.pixels <= 4 || 8 * columns >= 7 * parts * choice.pixels;
+      const bool isWhole = choice.pixels <= kFewPixels || 8 * columns >= 7 * parts * choice.pixels;
       const int64_t line =
           (choice.pixels - 1) * attribute(p, "stride_w", 1) + attribute(p, "kw", 1);
       if (isWhole && line <= kLongestLine &&

@@ -99,7 +99,7 @@ def _nearest(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     compute = "f64" if x.dtype == "f64" else "f32"
     is_channels_last = _is_channels_last(node)
     scales = _scales(a, rank)
-    if ctx.target.supports("scales_nearest_alike"):  # as ATen's CPU kernel for one dim does of float32
+    if ctx.target.supports("interpolates_by_scale"):  # as ATen's CPU kernel for one dim does of float32
         op, compute, is_channels_last = f"{op[:-2]}1d", "f32", False
         if rank == 2:  # of images, ATen's CUDA kernels copy a dim whose size stays (UpSampleNearest2d.cu)
             scales = [None if size == target else scale for (size, target), scale in zip(sizes, scales)]
@@ -179,7 +179,7 @@ def _interpolation(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     compute, align = "f64" if x.dtype == "f64" else "f32", bool(a.align_corners)
     # ATen's CUDA kernels copy where all sizes stay, antialiased or not by the dim.
     stays = not op.endswith("_aa") and all(size == target for size, target in sizes)
-    takes_scales = ctx.target.supports("scales_nearest_alike") and not align and not stays
+    takes_scales = ctx.target.supports("interpolates_by_scale") and not align and not stays
     by = {
         2 + d: evaluated(
             _weights, op, *pair, align, scale, compute, takes_scales and scale is not None and len(set(pair)) == 1

@@ -95,3 +95,20 @@ kernel.func @resident(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>
 kernel.func @many(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<132>, kernel.early_start = "at_entry", kernel.threads = 64}
 kernel.func @waits_not(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.threads = 64}
 kernel.func @named(!x) outs(!x) schedule(<"pointwise", shape = {n = b}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<b>, kernel.early_start = "at_entry", kernel.threads = 64}
+
+// -----
+
+// A kernel made for blocks of 128 threads counts on more registers than threads of a block of 1,024 have.
+!v = !kernel.buffer<64xf32, space "cuda">
+!x = !kernel.buffer<f32, space "cuda">
+kernel.program @registers target(<"cuda", "sm_90">) {
+  kernel.queue @team backend("cpu")
+  kernel.queue @stream backend("cuda")
+  kernel.run (%x "x": !v) outs(%y "y": !v, %z "z": !v) {
+    kernel.launch @long(%x) outs(%y) on @stream : (!v) -> !v
+    kernel.launch @short(%x) outs(%z) on @stream : (!v) -> !v
+    kernel.return %y, %z : !v, !v
+  }
+}
+kernel.func @long(!x) outs(!x) schedule(<"row_reduction", shape = {}, tune = {threads = 1024}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.early_start = "at_entry", kernel.threads = 1024}
+kernel.func @short(!x) outs(!x) schedule(<"row_reduction", shape = {}, tune = {threads = 16}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.early_start = "at_entry", kernel.threads = 128}

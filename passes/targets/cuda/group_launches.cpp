@@ -15,7 +15,7 @@
 //      does not takes at most kMostApartUs. So two branches that place-branches would run
 //      concurrently never wait for each other.
 //   3. All parts have blocks of as many threads: those of a part whose number is fixed, else the
-//      most.
+//      most; above kMostResized only where all had so many.
 //
 // Refuses kernels above kSmallUs by estimate, and groups of more blocks than the device has
 // processors: these fill it by themselves. A measured choice of a kernel is looked up by its
@@ -47,6 +47,9 @@ constexpr double kSmallUs = 4;  ///< a kernel that may be a part
 constexpr double kMostApartUs = 4.2;
 constexpr unsigned kReach = 16;  ///< statements from the first part to the last
 constexpr size_t kMostParts = 4;
+/// Threads of a block that a kernel made for fewer is given: in larger blocks each has fewer
+/// registers than its schedule counts on.
+constexpr int64_t kMostResized = 512;
 constexpr size_t kMostOperands = 64;  ///< of a launch
 
 struct Unit {
@@ -309,10 +312,14 @@ class Grouper {
     int64_t blocks = 0;
     size_t operands = 0;
     for (const unsigned part : all) {
-      blocks += threads > 0 ? units_[part].grid.blocksOf(threads) : 0;
+      const PartGrid& grid = units_[part].grid;
+      if (threads == 0 || (threads != grid.threads && threads > kMostResized)) {
+        return false;
+      }
+      blocks += grid.blocksOf(threads);
       operands += units_[part].op->getNumOperands();
     }
-    return threads > 0 && blocks <= processors_ && operands <= kMostOperands;
+    return blocks <= processors_ && operands <= kMostOperands;
   }
 
   void launchTogether(llvm::ArrayRef<unsigned> parts) {

@@ -11,7 +11,7 @@ import pytest
 import torch
 from cuda_on_host import run_on_host
 from policy import check, launches
-from statements import launches_of
+from statements import families_of, launches_of
 from torch import Tensor, nn
 
 import straightline as sl
@@ -20,10 +20,10 @@ REDUCE = ("sum", "prod", "amin", "amax")
 
 
 def native(model: Callable[..., Any], args: tuple[Any, ...], count: int = 1, **options: Any) -> Any:
-    """`check`, and `count` launches of the family with nothing of torch's."""
+    """`check`, and `count` kernels of the family with nothing of torch's."""
     compiled = check(model, args, **options)
     rows = launches(compiled)
-    assert [row["family"] for row in rows].count("scatter_nd") == count, rows
+    assert families_of(rows).count("scatter_nd") == count, rows
     assert all(row["backend"] != "aten" for row in rows), rows
     return compiled
 

@@ -3,9 +3,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 
 def launches_of(function: Any) -> list[dict[str, Any]]:
     """Those of `run`: one each call, in order."""
     return [row for row in function.explain().statements if row["phase"] == "run"]
+
+
+def kernels_of(row: dict[str, Any]) -> int:
+    """How many kernels a launch holds: on a device small ones that do not need each other are one launch."""
+    found = re.match(r"(\d+) kernels that do not need each other", row["why"])
+    return int(found[1]) if found else 1
+
+
+def families_of(rows: list[dict[str, Any]]) -> list[str]:
+    """The family of each kernel, whichever are launched together."""
+    return [row["family"] for row in rows for _ in range(kernels_of(row))]

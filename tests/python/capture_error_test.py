@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import random
 import re
+import threading
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from straightline.testing.models import lstm, small
 from straightline import demo_models
 from straightline.capture import capture
-from straightline.errors import UnsupportedError, UserError
+from straightline.errors import CaptureWarning, UnsupportedError, UserError
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -124,6 +128,104 @@ def test_no_advice_about_branches_where_there_is_none(model: Any) -> None:
     with pytest.raises(UnsupportedError, match="nearest supported form") as caught:
         capture(model, (torch.randn(3),))
     assert "cond" not in str(caught.value).rpartition("nearest supported form")[2]
+
+
+def _forks(x: torch.Tensor, fork: Any = torch.random.fork_rng) -> torch.Tensor:
+    with fork(devices=[]):
+        return x + torch.rand(3)
+
+
+def _rewinds(x: torch.Tensor) -> torch.Tensor:
+    state = torch.get_rng_state()
+    x = x + torch.rand(3)
+    torch.set_rng_state(state)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (lambda x: _forks(x, torch.random.fork_rng), "torch.random.fork_rng"),
+        (_forks, "torch.random.fork_rng"),
+        (_rewinds, "torch.set_rng_state"),
+        (lambda x: torch.default_generator.manual_seed(1) and x, "torch.default_generator.manual_seed"),
+        (lambda x: torch.random.default_generator.manual_seed(1) and x, "torch.default_generator.manual_seed"),
+        (lambda x: torch.default_generator.set_state(torch.get_rng_state()) and x, "torch.default_generator.set_state"),
+    ],
+    ids=["fork", "fork by another name", "set_rng_state", "generator", "generator of torch.random", "set_state"],
+)
+def test_a_model_that_sets_the_state_of_random_numbers(model: Any, name: str) -> None:
+    """Also where the seed stays what it was: then each call of eager draws the same numbers, and each of a program others."""
+    torch.manual_seed(1)
+    generator, state = torch.default_generator, torch.get_rng_state()
+    with pytest.raises(
+        UnsupportedError, match=rf"the model calls {name} at capture_error_test.py:\d+, which would act once"
+    ):
+        capture(model, (torch.zeros(3),))
+    assert torch.default_generator is generator and type(torch) is type(torch.nn)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_asking_for_the_state_of_random_numbers_is_allowed() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        assert torch.equal(torch.default_generator.get_state(), torch.get_rng_state())
+        return x + torch.default_generator.initial_seed() % 2
+
+    capture(model, (torch.zeros(3),))
+
+
+def test_another_thread_may_seed_while_a_model_is_captured() -> None:
+    def seed() -> None:
+        torch.manual_seed(torch.initial_seed())
+        torch.default_generator.set_state(torch.default_generator.get_state())
+        done.append(True)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        thread = threading.Thread(target=seed)
+        thread.start()
+        thread.join()
+        return x + 1
+
+    done: list[bool] = []
+    capture(model, (torch.zeros(3),))
+    assert done
+
+
+@pytest.mark.parametrize(
+    ("draw", "name"),
+    [(random.random, "random"), (lambda: float(np.random.rand()), "numpy.random")],
+    ids=["python", "numpy"],
+)
+def test_numbers_drawn_in_python_are_warned_of(draw: Callable[[], float], name: str) -> None:
+    with pytest.warns(CaptureWarning, match=rf"numbers of {name} were drawn .* are constants of the program") as caught:
+        capture(lambda x: x + draw(), (torch.zeros(3),))
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+class _Counts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls, self.seen, self.cache = 0, [], None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        self.seen.append(self.calls)
+        self.cache = x.shape[0]
+        return x * self.calls
+
+
+def test_attributes_that_a_model_changes_are_warned_of() -> None:
+    model = nn.Sequential(_Counts())
+    words = r"changed attributes .*: 0.calls \(0 -> 1\), 0.seen \(a list of 0 -> a list of 1\); they are constants"
+    with pytest.warns(CaptureWarning, match=words):
+        capture(model, (torch.zeros(3),))
+    assert model[0].calls == 0 and model[0].seen == []
+
+
+def test_no_warning_without_a_reason() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        capture(nn.Sequential(nn.Linear(3, 3), nn.LSTM(3, 3)).eval(), (torch.zeros(2, 3),))
 
 
 @pytest.mark.parametrize("how", ["by its name", "by another name", "a generator's", "in a fork"])

@@ -65,7 +65,7 @@ class CudaTarget final : public Target {
     facts.estimatesStatements = true;
     // Older devices have no such instructions, and torch's flags mean nothing there.
     facts.roundsToTf32 = cudaNumber(target.getCpu()) >= kFirstWithTf32;
-    facts.largestTf32Head = 64;  // of cuda.attention_warps
+    facts.largestTf32Head = 64;                                   // of cuda.attention_warps
     facts.largestWrittenHalfHead = facts.roundsToTf32 ? 128 : 0;  // the same kernel, as old
     facts.multipliesBytes = false;
     facts.packsWeights = false;

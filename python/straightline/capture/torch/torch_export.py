@@ -29,6 +29,7 @@ from straightline.capture.torch.graph_import import GraphImport, source_of
 from straightline.capture.torch.importer import TORCH_FOLDER
 from straightline.capture.torch.model_check import check_dynamic_shapes, check_module, check_tensor
 from straightline.capture.torch.recurrent_layers import is_of_packed_sequences, sized_recurrent_layers
+from straightline.capture.torch.side_effects import warned_of_constants, without_seeds
 from straightline.errors import StraightlineError, UnsupportedError, UserError
 
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -135,42 +136,6 @@ def _user_frames(tracer: TracerBase, frames: traceback.StackSummary) -> tracebac
     )
 
 
-_SEEDS = (
-    "the model calls {}, which would seed once, while it is captured; "
-    "nearest supported form: seed before each call"
-)  # fmt: skip
-
-
-def _no_seed(name: str, own: Callable[..., Any], thread: int) -> Callable[..., Any]:
-    """`own`, refused in the thread that traces: there it would seed once, while tracing, and never in a call."""
-
-    def seeding(*args: Any, **kwargs: Any) -> Any:
-        if threading.get_ident() != thread:
-            return own(*args, **kwargs)
-        raise UnsupportedError(_SEEDS.format(name))
-
-    return seeding
-
-
-_SEEDING = (
-    (torch, ("manual_seed", "seed")), (torch.random, ("manual_seed", "seed")),
-    (torch.cuda, ("manual_seed", "manual_seed_all")), (torch.cuda.random, ("manual_seed", "manual_seed_all")),
-)  # fmt: skip
-
-
-@contextmanager
-def _without_seeds() -> Iterator[None]:
-    """While a model is traced: refuses what seeds random numbers."""
-    before = [(module, name, getattr(module, name)) for module, names in _SEEDING for name in names]
-    for module, name, own in before:
-        setattr(module, name, _no_seed(f"{module.__name__}.{name}", own, threading.get_ident()))
-    try:
-        yield
-    finally:
-        for module, name, own in before:
-            setattr(module, name, own)
-
-
 _LOGS_OF_FAILURES = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes", "torch.export._trace")
 
 
@@ -232,15 +197,12 @@ def _export(
         if isinstance(leaf, torch.Tensor):
             check_tensor(leaf, f"input '{path[0].key}{pytree.keystr(path[1:])}'")
     check_dynamic_shapes(named, dynamic_shapes)
-    seed = torch.initial_seed()
+    mode = _mode_of(itertools.chain(module.parameters(), module.buffers()))
     try:
-        with _mode_of(itertools.chain(module.parameters(), module.buffers())), _plain_ops(), _without_seeds():
-            exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        with warned_of_constants(), mode, _plain_ops(), without_seeds():
+            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except Exception as error:
         raise _export_error(error) from error
-    if torch.initial_seed() != seed:  # by another name than those of `_SEEDING`
-        raise UnsupportedError(_SEEDS.format("torch.manual_seed"))
-    return exported
 
 
 def _bind(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import torch.nn.functional as F
 from straightline.testing.models import lstm, small
 from straightline import demo_models
 from straightline.capture import capture
+from straightline.capture.graph_builder import FLOAT_OPERANDS
 from straightline.errors import CaptureWarning, UnsupportedError, UserError
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
@@ -423,3 +425,67 @@ def test_capture_leaves_the_model_alone() -> None:
     for name, tensor in model.state_dict().items():
         assert type(tensor) is torch.Tensor and torch.equal(tensor, before[name])
     assert all(type(w) is nn.Parameter for w in model.lstm._flat_weights)
+
+
+#: Calls that eager refuses for their element types or numbers and fake tensors let pass, with an integer input [3, 4].
+_REFUSED_BY_EAGER: dict[str, tuple[Callable[[torch.Tensor], Any], str]] = {
+    "var": (lambda x: x.var(), "aten.var"),
+    "std": (lambda x: x.std(0), "aten.std"),
+    "gelu": (lambda x: F.gelu(x), "aten.gelu"),
+    "silu": (lambda x: F.silu(x), "aten.silu"),
+    "softplus": (lambda x: F.softplus(x), "aten.softplus"),
+    "mish": (lambda x: F.mish(x), "aten.softplus"),
+    "hardsigmoid": (lambda x: F.hardsigmoid(x), "aten.hardsigmoid"),
+    "hardswish": (lambda x: F.hardswish(x), "aten.hardswish"),
+    "batch_norm": (lambda x: F.batch_norm(x, torch.zeros(4), torch.ones(4)), "aten.batch_norm"),
+    "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x[None, :2], (1, 2)), "aten.adaptive_avg_pool2d"),
+    "full": (lambda x: x[:2, 0] + torch.full((2,), 1e30, dtype=torch.int64), "aten.full"),
+    "full of inf": (lambda x: x[:2, 0] + torch.full((2,), float("inf"), dtype=torch.int64), "aten.full"),
+    "full of 8 bits": (lambda x: x[:2, 0] + torch.full((2,), 300, dtype=torch.int8), "aten.full"),
+    "scatter": (lambda x: x.scatter(1, torch.zeros(3, 1, dtype=torch.int64), 1e30), "aten.scatter"),
+    "pad": (lambda x: F.pad(x, (1, 1), value=-1e30), "aten.constant_pad_nd"),
+    "fill_": (lambda x: x.clone().fill_(1e30), "aten.fill"),
+    "index_fill": (lambda x: x.index_fill(0, torch.tensor([0]), 1e30), "aten.index_fill"),
+}
+
+
+@pytest.mark.parametrize("name", _REFUSED_BY_EAGER)
+def test_what_eager_refuses_is_the_users_error(name: str) -> None:
+    model, op = _REFUSED_BY_EAGER[name]
+    x = torch.arange(12).reshape(3, 4)
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        model(x)
+    line = model.__code__.co_firstlineno
+    words = rf"{re.escape(op)}.* at <root> \(capture_error_test.py:{line}\): .*\(eager refuses it, too\)"
+    with pytest.raises(UserError, match=words):
+        capture(model, (x,))
+
+
+def test_an_integer_attention_is_the_users_error() -> None:
+    x = torch.ones(1, 1, 3, 4, dtype=torch.int64)
+    with pytest.raises(UserError, match="cannot be captured"):
+        capture(lambda x: F.scaled_dot_product_attention(x, x, x), (x,))
+
+
+def test_numbers_that_eager_takes() -> None:
+    """Where eager wraps or gives infinity it refuses nothing."""
+    x = torch.arange(3, dtype=torch.int8)
+    capture(
+        lambda x: (x + 300, torch.full((2,), -1, dtype=torch.uint8), torch.full((1,), 1e30, dtype=torch.float16)), (x,)
+    )
+
+
+def test_the_table_of_ops_of_floats_is_that_of_the_dialect() -> None:
+    folder = Path(__file__).parents[2] / "dialect" / "op"
+    named = set()
+    for path in folder.glob("*.td"):
+        for part in re.split(r"^(?=def |class )", path.read_text(), flags=re.MULTILINE):
+            found = re.match(r'def \w+ : (\w+)<"(\w+)"', part)
+            of_floats = found and (
+                found[1] in ("Op_FloatUnary", "Op_UnaryWith", "Op_RowMap", "Op_RecurrentLayersOp")
+                or re.search(r"ins Op_FloatTensor", part)
+            )
+            if of_floats and not found[2].endswith("_sequence"):  # made by a pass
+                named.add(found[2])
+    missing = named ^ set(FLOAT_OPERANDS)
+    assert not missing

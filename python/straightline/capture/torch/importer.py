@@ -15,8 +15,9 @@ import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
 from straightline.capture.builder import Attr, Dense, Dim, Extent, Location, TensorType
-from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor
+from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor, not_of_floats
 from straightline.capture.target_facts import TargetFacts
+from straightline.capture.torch.eager_refusals import holds, is_beyond_all, refusal_of_eager
 from straightline.capture.torch.symbolic_sizes import DEPENDS_ON_DATA, ExtentPrinter
 from straightline.errors import InternalError, UnsupportedError, UserError
 
@@ -136,6 +137,8 @@ class Importer(GraphBuilder):
     target: TargetFacts = field(kw_only=True)
     #: Ops that the user wants torch to do, with who said so.
     to_aten: Mapping[str, str] = field(default_factory=dict)
+    #: The node that is being converted.
+    node: torch.fx.Node | None = None
     #: Whether a converter is at work, whose ops routes hold for.
     converts: bool = False
     #: FX node -> Tensor, list of Tensor (several results), or a number or extent.
@@ -149,7 +152,13 @@ class Importer(GraphBuilder):
         attributes: dict[str, Attr] | None = None,
         regions: int = 0,
     ) -> list[Tensor]:
-        """As `GraphBuilder.emit`; refuses an op of a converter that the user wants torch to do."""
+        """As `GraphBuilder.emit`; refuses an op of a converter that the user wants torch to do, and what eager refuses."""
+        value = (attributes or {}).get("value")
+        fits = all(holds(torch_dtype(type.dtype), value) for type in types)
+        if not fits or not_of_floats(name, operands) is not None:
+            self._refuse_as_eager()
+            if any(is_beyond_all(type.dtype, value) for type in types):
+                raise Reject(f"{value} is no {types[0].dtype}")
         if self.converts and name in self.to_aten:
             raise Reject(f"route {name} = aten ({self.to_aten[name]})")
         return super().emit(name, operands, types, attributes, regions)
@@ -219,7 +228,7 @@ class Importer(GraphBuilder):
 
     def run_node(self, node: torch.fx.Node) -> None:
         """Converts one call; a refusal is recorded and its results replaced, so that the walk goes on."""
-        self.location = location_of(node, self.outer)
+        self.location, self.node = location_of(node, self.outer), node
         name = str(node.target)
         function = CONVERTERS.get(name)
         try:
@@ -231,9 +240,21 @@ class Importer(GraphBuilder):
                 raise Reject("complex numbers", "two real tensors")
             with self._routes_hold(True):
                 self.environment[node] = function(self, arguments, node)
+        except (OverflowError, ValueError):  # of int() for a number that is no integer
+            self.node = node
+            self._refuse_as_eager()
+            raise
         except (Reject, UnsupportedError) as refusal:
             with self._routes_hold(False):
                 self._run_through_framework(node, name, refusal)
+
+    def _refuse_as_eager(self) -> None:
+        """Raises `UserError` if eager refuses the node that is being converted."""
+        node = self.node
+        words = refusal_of_eager(node) if node is not None else ""
+        if words:
+            operands = ", ".join(described(arg) for arg in node.all_input_nodes)
+            raise UserError(f"{node.target}({operands}) at {self.location}: {words} (eager refuses it, too)")
 
     @contextmanager
     def _routes_hold(self, hold: bool) -> Iterator[None]:

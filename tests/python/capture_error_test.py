@@ -489,3 +489,66 @@ def test_the_table_of_ops_of_floats_is_that_of_the_dialect() -> None:
                 named.add(found[2])
     missing = named ^ set(FLOAT_OPERANDS)
     assert not missing
+
+
+_CONTROL = "python control flow on the data of a tensor"
+_NUMBER = "a number or size that depends on data"
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (lambda x: x if x.sum() > 0 else -x, _CONTROL),
+        (lambda x: x + int(x.sum()), _NUMBER),
+        (lambda x: x + float(x.sum()), _NUMBER),
+        (lambda x: torch.zeros(int(x.sum())), _NUMBER),
+        (lambda x: x + len([*range(int(x.sum()))]), _NUMBER),
+    ],
+    ids=["if", "int", "float", "size", "range"],
+)
+def test_python_that_needs_the_data_is_told_in_one_line(model: Callable[..., Any], words: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        capture(model, (torch.randn(3),))
+    text = str(caught.value)
+    assert text.startswith(f"{words} at capture_error_test.py:{model.__code__.co_firstlineno}: "), text
+    assert "nearest supported form" in text and "\n" not in text and "TORCH_LOGS" not in text and "zuf0" not in text
+    assert caught.value.__suppress_context__
+
+
+def test_an_error_in_the_model_has_its_line() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.ones(4)
+
+    line = model.__code__.co_firstlineno + 1
+    words = rf"with these inputs, at capture_error_test.py:{line}: RuntimeError: .*length 4"
+    with pytest.raises(UserError, match=words):
+        capture(model, (torch.randn(3),))
+
+
+def test_equal_refusals_are_one_line() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(20):
+            x = torch.fft.fft(x).real
+        return torch.fft.fft(x).real
+
+    with pytest.raises(UnsupportedError) as caught:
+        capture(model, (torch.randn(3),), allows_aten=False)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "21 unsupported ops:" and len(lines) == 2
+    first = model.__code__.co_firstlineno
+    assert f":{first + 2}): no native kernel" in lines[1]
+    assert lines[1].endswith(f"(21 of them, the last at <root> (capture_error_test.py:{first + 3}))"), lines[1]
+
+
+def test_ops_behind_a_refused_one_are_counted() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        found = x.unique()
+        return (found * 2 + 1).sum() * found.shape[0]
+
+    with pytest.raises(UnsupportedError) as caught:
+        capture(model, (torch.randn(3, 4),))
+    lines = str(caught.value).splitlines()
+    assert (
+        lines[0] == "1 unsupported op:" and "aten._unique2.default" in lines[1] and "more that work on" in lines[2]
+    ), lines
+    assert len(lines) == 3

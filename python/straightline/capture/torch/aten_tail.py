@@ -17,6 +17,7 @@ import torch
 from straightline.capture.builder import Attr, Dims, Extent, TensorType
 from straightline.capture.graph_builder import MAX_RANK, Reject, Tensor
 from straightline.capture.torch.importer import Complex, Importer, dtype_name
+from straightline.capture.torch.symbolic_sizes import DEPENDS_ON_DATA
 
 #: Dispatch keys under which a kernel of an op runs on the CPU.
 _CPU_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
@@ -134,6 +135,8 @@ class _Results:
             placed = [self.place(item) for item in fake]
             return "[" + ", ".join(text for text, _ in placed) + "]", [number for _, number in placed]
         if not isinstance(fake, torch.Tensor):
+            if isinstance(fake, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                raise Reject(f"its result is a number that {DEPENDS_ON_DATA}")
             raise Reject(f"its result is {fake!r}, not a tensor")
         number = len(self.types)
         if fake.dtype in _PARTS:

@@ -126,8 +126,8 @@ class Importer(GraphBuilder):
     #: Location of the control-flow op whose branch is being converted.
     outer: Location = field(default_factory=Location)
     unsupported: list[UnsupportedNode] = field(default_factory=list)
-    #: Refused nodes, and those that are refused only because an argument of theirs is.
-    refused: set[torch.fx.Node] = field(default_factory=set)
+    #: Refused nodes with all that work on their results, and how many are refused only because they do.
+    of_refused: set[torch.fx.Node] = field(default_factory=set)
     following: int = 0
     #: Whether ops without a native form may be called through the framework.
     allows_aten: bool = True
@@ -207,7 +207,7 @@ class Importer(GraphBuilder):
         if isinstance(x, torch.SymInt):
             return self.extents.dim(x)
         if isinstance(x, (torch.SymFloat, torch.SymBool)):
-            raise Reject(f"the number {x} {DEPENDS_ON_DATA}")
+            raise Reject(f"a number {DEPENDS_ON_DATA}")
         return x
 
     def arguments(self, node: torch.fx.Node) -> Arguments:
@@ -240,13 +240,16 @@ class Importer(GraphBuilder):
                 raise Reject("complex numbers", "two real tensors")
             with self._routes_hold(True):
                 self.environment[node] = function(self, arguments, node)
-        except (OverflowError, ValueError):  # of int() for a number that is no integer
-            self.node = node
-            self._refuse_as_eager()
+        except (OverflowError, ValueError) as error:  # of int() for a number that is no integer
+            if not isinstance(error, UserError):
+                self.node = node
+                self._refuse_as_eager()
             raise
         except (Reject, UnsupportedError) as refusal:
             with self._routes_hold(False):
                 self._run_through_framework(node, name, refusal)
+        if self._is_of_refused(node):
+            self.of_refused.add(node)
 
     def _refuse_as_eager(self) -> None:
         """Raises `UserError` if eager refuses the node that is being converted."""
@@ -281,16 +284,18 @@ class Importer(GraphBuilder):
             else:
                 reason = f"{reason}, so it runs through 'aten', which `allow` leaves out"
         self._record(node, name, reason, nearest)
+        self.of_refused.add(node)
         self.environment[node] = self._stand_in(node.meta.get("val"))
 
     def _record(self, node: torch.fx.Node, name: str, reason: str, nearest: str) -> None:
-        follows = DEPENDS_ON_DATA in reason and any(argument in self.refused for argument in node.all_input_nodes)
-        self.refused.add(node)
-        if follows:
+        if DEPENDS_ON_DATA in reason and self._is_of_refused(node):
             self.following += 1
             return
         operands = ", ".join(described(arg) for arg in node.all_input_nodes)
         self.unsupported.append(UnsupportedNode(name, reason, operands, self.location, nearest))
+
+    def _is_of_refused(self, node: torch.fx.Node) -> bool:
+        return any(argument in self.of_refused for argument in node.all_input_nodes)
 
     def _stand_in(self, fake: Any) -> Any:
         """Placeholder results of a refused node; the function is discarded at the end."""
@@ -300,6 +305,11 @@ class Importer(GraphBuilder):
             return 0
         dtype = _DTYPE_NAMES.get(fake.dtype, "f32")
         extents = tuple(self._known_extent(size) for size in fake.shape[:MAX_RANK])
+        if fake.is_complex():
+            parts = self.emit_one(
+                "parameter", [], TensorType(dtype, (*extents[: MAX_RANK - 1], 2)), {"name": "refused"}
+            )
+            return Complex(parts.value, parts.type, fake.dtype)
         return self.emit_one("parameter", [], TensorType(dtype, extents), {"name": "refused"})
 
     def _known_extent(self, size: int | torch.SymInt) -> Dim:
@@ -396,10 +406,26 @@ def location_of(node: torch.fx.Node, outer: Location = Location()) -> Location:
     return Location(module, os.path.basename(chosen[0]), int(chosen[1]))
 
 
+def _line(alike: Sequence[UnsupportedNode]) -> str:
+    """One line for nodes that are refused for one reason."""
+    first, *others = alike
+    if not others:
+        return str(first)
+    places = {node.location for node in others} - {first.location}
+    last = f", the last at {others[-1].location}" if places else ""
+    return f"{first} ({len(alike)} of them{last})"
+
+
 def raise_if_unsupported(nodes: Sequence[UnsupportedNode], following: int = 0) -> None:
-    """Raises one error that lists every node; `following` others are refused only because an argument of theirs is."""
+    """Raises one error that lists the nodes, those alike in one line.
+
+    `following` others are refused only because an argument of theirs is.
+    """
     if nodes:
-        lines = "\n  ".join(str(node) for node in nodes)
+        alike: dict[tuple[str, str, str], list[UnsupportedNode]] = {}
+        for node in nodes:
+            alike.setdefault((node.op, node.reason, node.nearest), []).append(node)
+        lines = "\n  ".join(map(_line, alike.values()))
         count = f"{len(nodes)} unsupported op{'s' if len(nodes) > 1 else ''}"
         more = (
             f"\n  and {following} more that work on what {'it' if len(nodes) == 1 else 'they'} would give"

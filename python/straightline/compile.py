@@ -324,12 +324,15 @@ def _place(
 
     is_exported = isinstance(model, torch.export.ExportedProgram)
     leaves = ([] if is_exported else torch.utils._pytree.tree_leaves(examples)) or _targets.stand_ins(model)
-    number = _targets.number_of(leaves)
-    place = _targets.chosen(options.target, leaves, number)
-    options.check(place)
-    if place != "cpu":
-        _targets.check_options(tune=options.tune, place=place, tensors=leaves)
-        _targets.open_compiler()
+    with (
+        torch._C.DisableTorchFunctionSubclass()
+    ):  # tensor subclasses are refused while capturing: nothing of theirs runs
+        number = _targets.number_of(leaves)
+        place = _targets.chosen(options.target, leaves, number)
+        options.check(place)
+        if place != "cpu":
+            _targets.check_options(tune=options.tune, place=place, tensors=leaves)
+            _targets.open_compiler()
     return place, number
 
 

@@ -22,6 +22,9 @@ from straightline.capture.torch.symbolic_sizes import DEPENDS_ON_DATA
 #: Dispatch keys under which a kernel of an op runs on the CPU.
 _CPU_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
 
+#: Element types of quantised tensors, which hold scales besides; fake tensors say float32 of what an op makes of them.
+_QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
+
 #: Ops whose results depend on strides and storage, which are our own choice.
 _READS_STORAGE = frozenset(
     f"aten::{name}" for name in ("as_strided", "as_strided_copy", "as_strided_scatter", "set", "resize", "resize_as")
@@ -86,6 +89,8 @@ class _Encoder:
         if kind == "StringType" and isinstance(value, str):
             escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
             return f'"{escaped}"'
+        if value in _QUANTISED:
+            raise Reject(f"{value} is a quantised dtype", "torch.ops.quantized_decomposed, whose results are integers")
         if isinstance(value, torch.dtype):
             return f"dtype.{str(value).removeprefix('torch.')}"
         if isinstance(value, torch.layout):

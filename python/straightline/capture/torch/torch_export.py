@@ -27,7 +27,7 @@ from straightline.capture.torch.export_errors import raise_export_error
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.graph_import import GraphImport, source_of
 from straightline.capture.torch.importer import TORCH_FOLDER
-from straightline.capture.torch.model_check import check_dynamic_shapes, check_module, check_tensor
+from straightline.capture.torch.model_check import check_class, check_dynamic_shapes, check_module, check_tensor
 from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
 from straightline.capture.torch.side_effects import warned_of_constants, without_seeds
 from straightline.errors import UnsupportedError, UserError
@@ -168,7 +168,8 @@ def _plain_ops() -> Iterator[None]:
 
 def _mode_of(tensors: Iterable[torch.Tensor]) -> AbstractContextManager[Any]:
     """Inference mode for tensors that were made in it: outside of it torch cannot even trace them."""
-    return torch.inference_mode() if any(t.is_inference() for t in tensors) else nullcontext()
+    with torch._C.DisableTorchFunctionSubclass():
+        return torch.inference_mode() if any(t.is_inference() for t in tensors) else nullcontext()
 
 
 def _distinct(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -194,6 +195,8 @@ def _export(
     for path, leaf in pytree.tree_flatten_with_path(named)[0]:
         if isinstance(leaf, torch.Tensor):
             check_tensor(leaf, f"input '{path[0].key}{pytree.keystr(path[1:])}'")
+    for name, tensor in itertools.chain(module.named_parameters(), module.named_buffers()):
+        check_class(tensor, f"parameter {name}")
     check_dynamic_shapes(named, dynamic_shapes)
     mode = _mode_of(itertools.chain(module.parameters(), module.buffers()))
     try:

@@ -40,8 +40,8 @@ static PyObject* withArgumentName(const Callable* self, const char* text) {
     const char* name = buffer->source && buffer->source[0] ? buffer->source : buffer->name;
     const size_t name_bytes = strlen(name);
     const char* rest = text + begin_bytes + name_bytes;
-    if (buffer->role == SL_ROLE_INPUT &&
-        strncmp(text + begin_bytes, name, name_bytes) == 0 && rest[0] == '\'') {
+    if (buffer->role == SL_ROLE_INPUT && strncmp(text + begin_bytes, name, name_bytes) == 0 &&
+        rest[0] == '\'') {
       return PyUnicode_FromFormat("%s%U%s", begin, self->names[buffer->index], rest);
     }
   }

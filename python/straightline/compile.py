@@ -21,7 +21,7 @@ from straightline import (
     _emitted,
     _ending,
     _frameworks,
-    _internal,
+    _internal_options,
     _launch,
     _paths,
     _signature,
@@ -338,7 +338,7 @@ def _place(
 
 def _request(options: CompileOptions, place: str, number: int = 0) -> dict[str, Any]:
     """Returns the options for `_compiler.compile`."""
-    request = {**options.for_compiler(place), **_internal.current().for_compiler()}
+    request = {**options.for_compiler(place), **_internal_options.current().for_compiler()}
     if place == "cpu":
         return {**request, **_threads.plan(options.threads)}
     return {**request, "threads": 1, "device": number, "tf32": _targets.tf32()}

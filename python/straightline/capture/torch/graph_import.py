@@ -55,6 +55,7 @@ from straightline.capture.torch import (  # noqa: F401  (the families register t
     aten_volumes,
 )
 from straightline.capture.torch.aten_reduction import OF_SOME_ELEMENT
+from straightline.capture.torch.aten_tail import convert_tail
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.importer import (
     MAX_LITERAL_ELEMENTS,
@@ -255,7 +256,12 @@ class GraphImport:
         symbols = self._symbols()
         printer = ExtentPrinter({torch_name: spec.name for torch_name, spec in symbols.items()})
         self._ctx = Importer(
-            self._builder, extents=printer, allows_aten=allows_aten, target=facts_of(target), to_aten=to_aten
+            self._builder,
+            extents=printer,
+            convert_tail=convert_tail,
+            allows_aten=allows_aten,
+            target=facts_of(target),
+            to_aten=to_aten,
         )
         for spec in symbols.values():
             self._builder.symbol(spec.name, spec.min, spec.max)

@@ -126,6 +126,8 @@ class Importer(GraphBuilder):
     """Converts the nodes of a graph, and of the graphs nested in it."""
 
     extents: ExtentPrinter = field(kw_only=True)
+    #: Makes a call of torch for an op that no converter takes, and why; raises `Reject` for one that has no such form.
+    convert_tail: Callable[[Importer, torch.fx.Node, str], Any] = field(kw_only=True)
     #: Location of the control-flow op whose branch is being converted.
     outer: Location = field(default_factory=Location)
     unsupported: list[UnsupportedNode] = field(default_factory=list)
@@ -276,13 +278,11 @@ class Importer(GraphBuilder):
 
     def _run_through_framework(self, node: torch.fx.Node, name: str, refusal: Reject | UnsupportedError) -> None:
         """Tries a call of torch for a node that its converter refused; records the refusal if that fails too."""
-        from straightline.capture.torch.aten_tail import convert_tail
-
         reason, nearest = str(refusal), getattr(refusal, "nearest", "")
         if isinstance(node.target, torch._ops.OpOverload):
             if self.allows_aten:
                 try:
-                    self.environment[node] = convert_tail(self, node, reason)
+                    self.environment[node] = self.convert_tail(self, node, reason)
                     return
                 except (Reject, UnsupportedError) as second:
                     reason = f"{reason}, and {second}" if str(second) != reason else reason

@@ -20,9 +20,9 @@ from straightline.capture.graph_builder import FLOATS
 _MOST_ELEMENTS = 1 << 22
 
 
-def holds(dtype: torch.dtype, value: Attr) -> bool:
-    """Whether an element type holds a number; true of what is no number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or dtype == torch.bool:
+def holds(dtype: torch.dtype, value: bool | int | float) -> bool:
+    """Whether an element type holds a number."""
+    if isinstance(value, bool) or dtype == torch.bool:
         return True
     if dtype.is_floating_point:
         return not math.isfinite(value) or abs(value) <= torch.finfo(dtype).max

@@ -159,7 +159,7 @@ class Importer(GraphBuilder):
     ) -> list[Tensor]:
         """As `GraphBuilder.emit`; refuses an op of a converter that the user wants torch to do, and what eager refuses."""
         value = (attributes or {}).get("value")
-        fits = all(holds(torch_dtype(type.dtype), value) for type in types)
+        fits = not isinstance(value, (int, float)) or all(holds(torch_dtype(type.dtype), value) for type in types)
         if not fits or not_of_floats(name, operands) is not None:
             self._refuse_as_eager()
             if any(is_beyond_all(type.dtype, value) for type in types):

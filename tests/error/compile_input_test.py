@@ -125,6 +125,8 @@ def test_nested_inputs_are_named_as_the_caller_names_them() -> None:
 
 def test_buffers_that_no_program_takes() -> None:
     refuses(sl.UserError, "parameter table is a zero tensor", _Buffer(torch._efficientzerotensor((2, 3))), (X,))
+    refuses(sl.UnsupportedError, "parameter table is quantised", _Buffer(REFUSED["quantised"].make()), (X,))
+    refuses(sl.UnsupportedError, "parameter table is a nested tensor", _Buffer(REFUSED["nested"].make()), (X,))
     refuses(sl.UnsupportedError, "parameter table is a tensor subclass Hostile", _Buffer(X.as_subclass(Hostile)), (X,))
 
 

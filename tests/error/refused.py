@@ -72,6 +72,12 @@ REFUSED: dict[str, Refused] = {
         r"is a zero tensor of autograd's, which has no storage, expected clone\(\)",
         "is a tensor without storage",
     ),
+    "nested": Refused(
+        lambda: torch.nested.nested_tensor([torch.ones(3), torch.ones(2)]),
+        UnsupportedError,
+        "is a nested tensor, expected a padded one",
+        "is a nested tensor: give a padded one",
+    ),
     "mkldnn": Refused(
         lambda: torch.ones(2, 3).to_mkldnn(),
         UnsupportedError,

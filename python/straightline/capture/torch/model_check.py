@@ -42,7 +42,7 @@ def check_module(module: torch.nn.Module) -> None:
         )
 
 
-def check_class(tensor: torch.Tensor, what: str) -> None:
+def _check_class(tensor: torch.Tensor, what: str) -> None:
     """Raises for a tensor subclass; asks nothing of it, since `__torch_function__` may be the user's."""
     if isinstance(tensor, FakeTensor):
         raise UserError(f"{what} is a fake tensor, expected one with data")
@@ -54,7 +54,9 @@ def check_tensor(tensor: torch.Tensor, what: str) -> None:
     """Raises for a tensor that no program can take: `what` says which it is ("input x")."""
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         raise UserError(f"the model cannot be captured: {what} is a tensor inside a transform of torch.func")
-    check_class(tensor, what)
+    _check_class(tensor, what)
+    if tensor.is_nested:
+        raise UnsupportedError(f"{what} is a nested tensor, expected a padded one")
     if tensor.device.type == "meta":
         raise UserError(f"{what} is on device meta, expected a tensor with data")
     if tensor._is_zerotensor():

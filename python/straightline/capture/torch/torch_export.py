@@ -27,7 +27,7 @@ from straightline.capture.torch.export_errors import raise_export_error
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.graph_import import GraphImport, source_of
 from straightline.capture.torch.importer import TORCH_FOLDER
-from straightline.capture.torch.model_check import check_class, check_dynamic_shapes, check_module, check_tensor
+from straightline.capture.torch.model_check import check_dynamic_shapes, check_module, check_tensor
 from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
 from straightline.capture.torch.side_effects import warned_of_constants, without_seeds
 from straightline.errors import UnsupportedError, UserError
@@ -196,7 +196,7 @@ def _export(
         if isinstance(leaf, torch.Tensor):
             check_tensor(leaf, f"input '{path[0].key}{pytree.keystr(path[1:])}'")
     for name, tensor in itertools.chain(module.named_parameters(), module.named_buffers()):
-        check_class(tensor, f"parameter {name}")
+        check_tensor(tensor, f"parameter {name}")
     check_dynamic_shapes(named, dynamic_shapes)
     mode = _mode_of(itertools.chain(module.parameters(), module.buffers()))
     try:

@@ -5,6 +5,7 @@
 #include "codegen/names.h"
 #include "codegen/scalar_printer.h"
 #include "dialect/kernel/recorded.h"
+#include "mlir/IR/Builders.h"
 
 namespace straightline::codegen {
 
@@ -88,6 +89,77 @@ bool takesFixedShape(FuncOp func) {
                             family);
 }
 
+/// The call of the family's template with these parameters; `firstBlock`: the block of the grid
+/// from which on blocks compute this.
+mlir::FailureOr<std::string> callText(FuncOp func, const Parameters& parameters,
+                                      int64_t firstBlock = 0, size_t indent = 2) {
+  kernel::ScheduleAttr schedule = func.getSchedule();
+  const std::string family = schedule.getFamily().str();
+  const std::string structs = "sl::" + camelCase(family);
+  const Spelling spelling = [&](StringAttr name) { return parameters.extents.lookup(name); };
+  const std::string head = std::string(indent, ' ') + "sl::" + family + "<";
+  const std::string margin(indent + 4, ' ');
+  llvm::SmallVector<mlir::NamedAttribute> tune(schedule.getTune());
+  if (firstBlock > 0) {
+    mlir::Builder builder(func.getContext());
+    tune.push_back(builder.getNamedAttr("firstBlock", builder.getI64IntegerAttr(firstBlock)));
+  }
+
+  std::string text = head + structText(structs + "Tune", tune, spelling, head.size(), indent + 4) +
+                     ">(\n" + margin;
+  text += kernel::runsOnDevice(func) ? "" : "ctx, team,\n" + margin;
+  if (takesFixedShape(func)) {
+    text += "sl::Fixed<" +
+            structText(structs + "Shape", schedule.getShape(), spelling, indent + 14, indent + 8) +
+            ">{}";
+  } else {
+    text += structText(structs + "Shape", schedule.getShape(), spelling, indent + 4, indent + 8);
+  }
+  for (mlir::Region& region : func.getBodies()) {
+    mlir::FailureOr<std::string> lambda = printLambda(region, func.getCanFail(), indent + 4);
+    if (failed(lambda)) {
+      return mlir::failure();
+    }
+    text += ",\n" + margin + *lambda;
+  }
+  if (!parameters.pointers.empty()) {
+    text += ",\n" + margin + wrapped(parameters.pointers, indent + 4, indent + 4);
+  }
+  return text + ");\n";
+}
+
+/// The parts of a kernel (kernel.parts), of which each block computes one:
+///
+///   if (blockIdx.x < 4) {
+///     sl::scatter_rows<...>(..., a0, a1, o0);
+///   } else {
+///     sl::scatter_rows<...firstBlock = 4...>(..., a2, a3, o1);
+///   }
+mlir::FailureOr<std::string> partsText(FuncOp func, llvm::ArrayRef<FuncOp> parts,
+                                       const Parameters& parameters) {
+  llvm::ArrayRef<std::string> inputs = parameters.pointers, outputs = inputs;
+  outputs = outputs.drop_front(func.getInputs().size());
+  std::string text;
+  int64_t firstBlock = 0;
+  for (size_t number = 0; number < parts.size(); ++number) {
+    FuncOp part = parts[number];
+    Parameters own;
+    llvm::append_range(own.pointers, inputs.take_front(part.getInputs().size()));
+    llvm::append_range(own.pointers, outputs.take_front(part.getOutputs().size()));
+    inputs = inputs.drop_front(part.getInputs().size());
+    outputs = outputs.drop_front(part.getOutputs().size());
+    mlir::FailureOr<std::string> call = callText(part, own, firstBlock, 4);
+    if (failed(call)) {
+      return mlir::failure();
+    }
+    firstBlock += *part->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr).getConstant();
+    const std::string condition =
+        number + 1 == parts.size() ? "" : "if (blockIdx.x < " + std::to_string(firstBlock) + ") ";
+    text += (text.empty() ? "  " : " else ") + condition + "{\n" + *call + "  }";
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string kernelSignature(FuncOp func) {
@@ -120,36 +192,17 @@ llvm::SmallVector<std::string> kernelIncludes(FuncOp func) {
 
 mlir::FailureOr<std::string> printKernel(FuncOp func) {
   const Parameters parameters = parametersOf(func);
-  kernel::ScheduleAttr schedule = func.getSchedule();
-  const std::string family = schedule.getFamily().str();
-  const std::string structs = "sl::" + camelCase(family);
-  const Spelling spelling = [&](StringAttr name) { return parameters.extents.lookup(name); };
-  const std::string head = "  sl::" + family + "<";
-
   std::string text = kernelSignature(func) + " {\n";
   if (kernel::earlyStartOf(func) == kernel::EarlyStart::atEntry) {
     text += "  sl::awaitPrevious();\n";
   }
-  text +=
-      head + structText(structs + "Tune", schedule.getTune(), spelling, head.size(), 6) + ">(\n";
-  text += kernel::runsOnDevice(func) ? "      " : "      ctx, team,\n      ";
-  if (takesFixedShape(func)) {
-    text +=
-        "sl::Fixed<" + structText(structs + "Shape", schedule.getShape(), spelling, 16, 10) + ">{}";
-  } else {
-    text += structText(structs + "Shape", schedule.getShape(), spelling, 6, 10);
+  const llvm::SmallVector<FuncOp> parts = kernel::partsOf(func);
+  mlir::FailureOr<std::string> body =
+      parts.empty() ? callText(func, parameters) : partsText(func, parts, parameters);
+  if (failed(body)) {
+    return mlir::failure();
   }
-  for (mlir::Region& region : func.getBodies()) {
-    mlir::FailureOr<std::string> lambda = printLambda(region, func.getCanFail(), 6);
-    if (failed(lambda)) {
-      return mlir::failure();
-    }
-    text += ",\n      " + *lambda;
-  }
-  if (!parameters.pointers.empty()) {
-    text += ",\n      " + wrapped(parameters.pointers, 6, 6);
-  }
-  return text + ");\n}\n";
+  return text + *body + "}\n";
 }
 
 }  // namespace straightline::codegen

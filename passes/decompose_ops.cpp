@@ -388,8 +388,8 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     const int64_t rank = q.getRank();
     const bool isOneSize =
         attention.getV().getType().getDimSize(rank - 1) == q.getDimSize(rank - 1);
-    if (element.isF64()) {
-      return false;  // the kernels sum in f32
+    if (element.isF64() || (attention.getScale() && attention.getScale()->isZero())) {
+      return false;  // the kernels sum in f32, and take a scale of 0 for the default
     }
     if (!keepAttention || largestAttention < 0) {
       return keepAttention;

@@ -250,6 +250,33 @@ struct Stage {
 template <class T, int COUNT>
 inline constexpr int kChunk = COUNT < kWholePiece<T> ? COUNT : kWholePiece<T>;
 
+/// sums += a thread's rows of `a` times its columns of `b`, both [DEPTH][pitch] in shared memory.
+/// down, across: where its first chunks begin; ROWS x COLUMNS: the tile of the block.
+template <int ROWS, int COLUMNS, int DEPTH, class Sum, int MR, int NR, int PA, int PB>
+SL_INLINE void multiplyTiles(const Sum (&a)[DEPTH][PA], const Sum (&b)[DEPTH][PB], int down,
+                             int across, Sum (&sums)[MR][NR]) {
+  constexpr int CM = kChunk<Sum, MR>, CN = kChunk<Sum, NR>;
+  SL_UNROLL
+  for (int d = 0; d < DEPTH; ++d) {
+    Sum x[MR], y[NR];
+    SL_UNROLL
+    for (int i = 0; i < MR; i += CM) {
+      loadPieces<CM>(x + i, &a[d][down + i / CM * (ROWS * CM / MR)]);
+    }
+    SL_UNROLL
+    for (int j = 0; j < NR; j += CN) {
+      loadPieces<CN>(y + j, &b[d][across + j / CN * (COLUMNS * CN / NR)]);
+    }
+    SL_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      SL_UNROLL
+      for (int j = 0; j < NR; ++j) {
+        sums[i][j] = fma(x[i], y[j], sums[i][j]);
+      }
+    }
+  }
+}
+
 template <MatmulTune Tune, class T, class Item, class A, class B, class Epilogue, class Ops>
 SL_INLINE void byThreads(const Item& item, const A& a, const B& b, int64_t depth,
                          const Epilogue& epilogue, const Ops& ops) {
@@ -289,25 +316,7 @@ SL_INLINE void byThreads(const Item& item, const A& a, const B& b, int64_t depth
       stageA.load(a, k + kDepth);
       stageB.load(b, k + kDepth);
     }
-    SL_UNROLL
-    for (int d = 0; d < kDepth; ++d) {
-      Sum x[MR], y[NR];
-      SL_UNROLL
-      for (int i = 0; i < MR; i += CM) {
-        loadPieces<CM>(x + i, &tiles.a[now][d][down + i / CM * (Tune.rows * CM / MR)]);
-      }
-      SL_UNROLL
-      for (int j = 0; j < NR; j += CN) {
-        loadPieces<CN>(y + j, &tiles.b[now][d][across + j / CN * (Tune.columns * CN / NR)]);
-      }
-      SL_UNROLL
-      for (int i = 0; i < MR; ++i) {
-        SL_UNROLL
-        for (int j = 0; j < NR; ++j) {
-          sums[i][j] = fma(x[i], y[j], sums[i][j]);
-        }
-      }
-    }
+    multiplyTiles<Tune.rows, Tune.columns>(tiles.a[now], tiles.b[now], down, across, sums);
     if (more) {
       now ^= 1;
       stageA.store(a, tiles.a[now]);

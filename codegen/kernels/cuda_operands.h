@@ -118,16 +118,25 @@ SL_INLINE void storeLanes(T* p, int64_t, int, T value) {
   *p = value;
 }
 
-/// The number of this thread in a one-dimensional grid.
-SL_INLINE int64_t threadNumber() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
+/// The number of this block in a one-dimensional grid, counted from block FIRST on: that of the
+/// part which the block computes, where a launch has several (tunable `firstBlock`).
+template <int FIRST = 0>
+SL_INLINE int64_t blockNumber() {
+  return int64_t(blockIdx.x) - FIRST;
+}
+/// The number of this thread, counted from block FIRST on.
+template <int FIRST = 0>
+SL_INLINE int64_t threadNumber() {
+  return blockNumber<FIRST>() * blockDim.x + threadIdx.x;
+}
 
 /// Finds this thread's element of RANK nested loops, the last of which is innermost, and adds the
 /// offset of each operand there, in elements, to `at`. False for a thread beyond the last element.
-template <int RANK, int O, int S>
+template <int RANK, int FIRST = 0, int O, int S>
 SL_INLINE bool findElement(const int64_t* extent, const int64_t (&stride)[S][SL_MAX_RANK],
                            int64_t (&at)[O]) {
   static_assert(O <= S);
-  int64_t number = threadNumber();
+  int64_t number = threadNumber<FIRST>();
   SL_UNROLL
   for (int d = RANK - 1; d >= 0; --d) {
     const int64_t i = number % extent[d];

@@ -76,7 +76,7 @@ SL_INLINE void pointwise(PointwiseShape shape, F f, P... pointers) {
   for (int d = 0; d < T.rank - 1; ++d) {
     all *= shape.extent[d];
   }
-  int64_t number = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  int64_t number = threadNumber<T.firstBlock>();
   if (number >= all) {
     return;
   }

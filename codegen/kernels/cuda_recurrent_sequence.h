@@ -179,6 +179,17 @@ struct Sequence {
     }
   }
 
+  /// What x contributes to the step, widened: `next` may be requested for the one behind it.
+  SL_INLINE_MEMBER void takeInputs(Sum (&inputs)[kRows][kGates]) const {
+    SL_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      SL_UNROLL
+      for (int gate = 0; gate < kGates; ++gate) {
+        inputs[row][gate] = cast<Sum>(next[row][gate]);
+      }
+    }
+  }
+
   /// The unit's next h in `row`, and its next state.
   SL_INLINE_MEMBER T advance(int row, const Sum (&sums)[kGates], const Sum (&inputs)[kGates]) {
     if constexpr (kGates == kRnn) {
@@ -210,6 +221,39 @@ struct Sequence {
         }
       }
     }
+  }
+
+  /// The unit's h of `step` in every row: sent to each block's `held` for the next step, and
+  /// written.
+  SL_INLINE_MEMBER void finishStep(int64_t step, const Sum (&sums)[kRows][kGates],
+                                   const Sum (&inputs)[kRows][kGates],
+                                   Sum (&held)[kRows][L::kWidth], uint64_t* arrived, T* y,
+                                   T* const* ends) {
+    const int64_t at = (Tune.reversed != 0 ? s.steps - 1 - step : step) * s.yStride[0];
+    SL_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      const T value = advance(row, sums[row], inputs[row]);
+      if (isUnit && step + 1 < s.steps && lane < Tune.blocks) {
+        cluster::send<(Tune.blocks > 1)>(lane, &held[row][unit], cast<Sum>(value), arrived);
+      }
+      write(row, value, step, at, y, ends);
+    }
+  }
+
+  /// Each block of the cluster expects what the others send for the next two steps.
+  SL_INLINE_MEMBER static void openCluster(uint64_t (&arrived)[2], int bytes) {
+    if (threadIdx.x == 0) {
+      cluster::expect(&arrived[0], bytes);
+      cluster::expect(&arrived[1], bytes);
+    }
+    cluster::arriveFirst();
+  }
+
+  /// Whether the thread's warp has no unit (never the first of a block): no thread waits for it, so
+  /// it may not read what other blocks send.
+  SL_INLINE_MEMBER static bool isOfNoUnit(int block) {
+    const int firstOfWarp = int(threadIdx.x) / 32 * 32 / Tune.lanes;
+    return firstOfWarp >= L::kUnits || block * L::kUnits + firstOfWarp >= Tune.hidden;
   }
 };
 
@@ -247,11 +291,7 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
   }
   mine.loadWeights(weight);
   if constexpr (kTogether) {
-    if (thread == 0) {
-      cluster::expect(&arrived[0], kSentBytes);
-      cluster::expect(&arrived[1], kSentBytes);
-    }
-    cluster::arriveFirst();
+    Thread::openCluster(arrived, kSentBytes);
   }
   if constexpr (Tune.early != 0) {
     awaitPrevious();
@@ -266,10 +306,7 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
   __syncthreads();
   if constexpr (kTogether) {
     cluster::wait();
-    const int firstOfWarp = thread / 32 * 32 / Tune.lanes;
-    if (firstOfWarp >= L::kUnits || block * L::kUnits + firstOfWarp >= Tune.hidden) {
-      // A warp without a unit (never the first of a block) returns: no thread waits for it, so it
-      // may not read what other blocks send.
+    if (Thread::isOfNoUnit(block)) {
       return;
     }
   }
@@ -288,13 +325,7 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
     Sum sums[kRows][kGates] = {};
     mine.multiply(held[turn], sums);
     Sum inputs[kRows][kGates];
-    SL_UNROLL
-    for (int row = 0; row < kRows; ++row) {
-      SL_UNROLL
-      for (int gate = 0; gate < kGates; ++gate) {
-        inputs[row][gate] = cast<Sum>(mine.next[row][gate]);
-      }
-    }
+    mine.takeInputs(inputs);
     if (step + 1 < s.steps) {
       mine.request(projected, step + 1);
     }
@@ -304,16 +335,7 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
       // read it before one of them sends.
       __syncwarp();
     }
-    const int64_t at = (Tune.reversed != 0 ? s.steps - 1 - step : step) * s.yStride[0];
-    SL_UNROLL
-    for (int row = 0; row < kRows; ++row) {
-      const T value = mine.advance(row, sums[row], inputs[row]);
-      if (mine.isUnit && step + 1 < s.steps && mine.lane < Tune.blocks) {
-        cluster::send<kTogether>(mine.lane, &held[turn ^ 1][row][mine.unit], cast<Sum>(value),
-                                 &arrived[turn ^ 1]);
-      }
-      mine.write(row, value, step, at, y, ends);
-    }
+    mine.finishStep(step, sums, inputs, held[turn ^ 1], &arrived[turn ^ 1], y, ends);
     if constexpr (!kTogether) {
       __syncthreads();
     }

@@ -407,13 +407,14 @@ SL_INLINE void start(const RowReductionShape& shape, All& all, Ints<L...>, Ints<
     if constexpr (T.splits > 1) {
       q.thread += cluster::rank() * T.threads;
     }
-    q.active = q.seek(int64_t(blockIdx.x) / T.splits * T.beside + threadIdx.x % T.beside);
+    q.active = q.seek(blockNumber<T.firstBlock>() / T.splits * T.beside + threadIdx.x % T.beside);
   } else if constexpr (T.splits > 1) {
     q.thread = cluster::rank() * T.threads + int(threadIdx.x);
-    q.active = q.seek(blockIdx.x / T.splits);
+    q.active = q.seek(blockNumber<T.firstBlock>() / T.splits);
   } else {
     q.thread = int(threadIdx.x) % T.threads;
-    q.active = q.seek(int64_t(blockIdx.x) * (blockDim.x / T.threads) + threadIdx.x / T.threads);
+    q.active =
+        q.seek(blockNumber<T.firstBlock>() * (blockDim.x / T.threads) + threadIdx.x / T.threads);
   }
   q.keepInputs();
   auto given = loadRowInputs<T>(q, IntsUpTo<T.rowInputs>{});

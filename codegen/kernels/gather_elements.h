@@ -17,6 +17,7 @@ namespace sl {
 
 struct GatherElementsTune {
   int rank = 1;
+  int firstBlock = 0;  ///< CUDA only: of the grid, that computes this
 };
 
 struct GatherElementsShape {
@@ -31,7 +32,7 @@ struct GatherElementsShape {
 template <GatherElementsTune T, class E, class I>
 SL_INLINE void gather_elements(GatherElementsShape s, const E* in, const I* index, E* out) {
   int64_t at[3] = {};
-  if (findElement<T.rank>(s.extent, s.stride, at)) {
+  if (findElement<T.rank, T.firstBlock>(s.extent, s.stride, at)) {
     out[at[2]] = in[at[0] + checkedIndex(int64_t(index[at[1]]), s.dimExtent) * s.dimStride];
   }
 }

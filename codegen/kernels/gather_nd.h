@@ -19,8 +19,9 @@
 namespace sl {
 
 struct GatherNdTune {
-  int rank = 1;     ///< loops
-  int indices = 1;  ///< index tensors
+  int rank = 1;        ///< loops
+  int indices = 1;     ///< index tensors
+  int firstBlock = 0;  ///< CUDA only: of the grid, that computes this
 };
 
 struct GatherNdShape {
@@ -60,7 +61,7 @@ SL_INLINE void gather_nd(GatherNdShape s, const E* in, P... pointers) {
   const auto given = tupleOf(pointers...);
   const auto index = firstPointers<K>(given);
   int64_t at[K + 2] = {};
-  if (!findElement<T.rank>(s.extent, s.stride, at)) {
+  if (!findElement<T.rank, T.firstBlock>(s.extent, s.stride, at)) {
     return;
   }
   int64_t from = at[0];

@@ -16,7 +16,8 @@
 namespace sl {
 
 struct GatherRowsTune {
-  int unused = 0;  ///< no choice to make yet
+  int unused = 0;      ///< no choice to make yet
+  int firstBlock = 0;  ///< CUDA only: of the grid, that computes this
 };
 
 struct GatherRowsShape {
@@ -43,7 +44,7 @@ template <GatherRowsTune T, class E, class I>
 SL_INLINE void gather_rows(GatherRowsShape s, const E* in, const I* index, E* out) {
   constexpr int N = 16 / int(sizeof(E));
   const int64_t pieces = ceilDiv(s.run, N);
-  const int64_t number = threadNumber();
+  const int64_t number = threadNumber<T.firstBlock>();
   if (number >= s.outer * s.count * pieces) {
     return;
   }

@@ -12,7 +12,8 @@
 namespace sl {
 
 struct IotaTune {
-  int unused = 0;  ///< no choice to make yet
+  int unused = 0;      ///< no choice to make yet
+  int firstBlock = 0;  ///< CUDA only: of the grid, that computes this
 };
 
 struct IotaShape {
@@ -25,7 +26,7 @@ struct IotaShape {
 /// A thread an element.
 template <IotaTune T, class F, class E>
 SL_INLINE void iota(IotaShape s, F f, E* out) {
-  int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t i = threadNumber<T.firstBlock>();
   if (i < s.count) {
     E y{};
     f(i, y);

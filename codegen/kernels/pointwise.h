@@ -21,7 +21,8 @@ namespace sl {
 struct PointwiseTune {
   int rank = 0;
   int inputs = 0;
-  int vector = 1;  ///< CUDA only: neighbours along the innermost loop that a thread takes
+  int vector = 1;      ///< CUDA only: neighbours along the innermost loop that a thread takes
+  int firstBlock = 0;  ///< CUDA only: of the grid, that computes this
 };
 
 struct PointwiseShape {

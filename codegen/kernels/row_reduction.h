@@ -64,6 +64,7 @@ struct RowReductionTune {
   /// CUDA only: rows of a block, a power of two, of which neighbouring threads take neighbours; 1:
   /// the threads of a row are neighbours
   int beside = 1;
+  int firstBlock = 0;  ///< CUDA only: of the grid, that computes this
 };
 
 struct RowReductionShape {

@@ -27,11 +27,12 @@
 namespace sl {
 
 struct ScatterNdTune {
-  int rank = 1;     ///< loops
-  int beside = 0;   ///< how many of them are loops of out
-  int indices = 1;  ///< index tensors
-  int wrap = 0;     ///< 1: negative indices count from the end
-  int combine = 0;  ///< 0: replaces, 1: adds, 2: multiplies, 3: keeps the smaller, 4: the larger
+  int rank = 1;        ///< loops
+  int beside = 0;      ///< how many of them are loops of out
+  int indices = 1;     ///< index tensors
+  int wrap = 0;        ///< 1: negative indices count from the end
+  int combine = 0;     ///< 0: replaces, 1: adds, 2: multiplies, 3: keeps the smaller, 4: the larger
+  int firstBlock = 0;  ///< CUDA only: of the grid, that computes this
 };
 
 struct ScatterNdShape {
@@ -107,7 +108,7 @@ SL_INLINE void scatter_nd(ScatterNdShape s, P... pointers) {
   const auto given = tupleOf(pointers...);
   const auto index = firstPointers<K>(given);
   int64_t at[K + 2] = {};
-  if (!findElement<T.rank>(s.extent, s.stride, at)) {
+  if (!findElement<T.rank, T.firstBlock>(s.extent, s.stride, at)) {
     return;
   }
   int64_t place = at[K + 1];

@@ -20,7 +20,8 @@
 namespace sl {
 
 struct ScatterRowsTune {
-  int add = 0;  ///< 1: adds to what is there
+  int add = 0;         ///< 1: adds to what is there
+  int firstBlock = 0;  ///< CUDA only: of the grid, that computes this
 };
 
 struct ScatterRowsShape {
@@ -38,7 +39,7 @@ struct ScatterRowsShape {
 
 template <ScatterRowsTune T, class I, class E>
 SL_INLINE void scatter_rows(ScatterRowsShape s, const I* index, const E* src, E* out) {
-  const int64_t number = threadNumber();
+  const int64_t number = threadNumber<T.firstBlock>();
   const int64_t k = number % s.run;
   const int64_t o = number / s.run;
   if (o >= s.outer) {

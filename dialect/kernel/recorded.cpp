@@ -13,7 +13,7 @@ namespace {
 constexpr llvm::StringLiteral kCostUs = "kernel.cost_us", kChoice = "kernel.choice",
                               kOutsideGraph = "kernel.outside_graph",
                               kEveryBranch = "kernel.every_branch",
-                              kEarlyStart = "kernel.early_start";
+                              kEarlyStart = "kernel.early_start", kParts = "kernel.parts";
 
 constexpr llvm::StringLiteral kAtEntry = "at_entry", kInTemplate = "in_template";
 
@@ -57,6 +57,24 @@ void setEarlyStart(FuncOp function, EarlyStart start) {
                                           start == EarlyStart::atEntry ? kAtEntry : kInTemplate));
 }
 
+llvm::SmallVector<FuncOp> partsOf(FuncOp function) {
+  llvm::SmallVector<FuncOp> parts;
+  if (auto names = function->getAttrOfType<mlir::ArrayAttr>(kParts)) {
+    for (auto name : names.getAsRange<mlir::FlatSymbolRefAttr>()) {
+      parts.push_back(llvm::dyn_cast_if_present<FuncOp>(
+          mlir::SymbolTable::lookupSymbolIn(function->getParentOp(), name)));
+    }
+  }
+  return parts;
+}
+void setParts(FuncOp function, llvm::ArrayRef<FuncOp> parts) {
+  function->setAttr(
+      kParts, mlir::ArrayAttr::get(function.getContext(),
+                                   llvm::map_to_vector(parts, [](FuncOp part) -> mlir::Attribute {
+                                     return mlir::FlatSymbolRefAttr::get(part.getSymNameAttr());
+                                   })));
+}
+
 bool placesEveryBranch(mlir::ModuleOp module) { return module->hasAttr(kEveryBranch); }
 void setPlacesEveryBranch(mlir::ModuleOp module) {
   module->setAttr(kEveryBranch, mlir::UnitAttr::get(module.getContext()));
@@ -91,6 +109,11 @@ bool isEarlyStart(Attribute value) {
   return text && (text.getValue() == kAtEntry || text.getValue() == kInTemplate);
 }
 
+bool isParts(Attribute value) {
+  auto names = llvm::dyn_cast<mlir::ArrayAttr>(value);
+  return names && names.size() > 1 && llvm::all_of(names, llvm::IsaPred<mlir::FlatSymbolRefAttr>);
+}
+
 template <typename Kind>
 bool isA(Attribute value) {
   return llvm::isa<Kind>(value);
@@ -110,6 +133,7 @@ constexpr Recorded kRecorded[] = {
     {kOutsideGraph, "a kernel.decl", isDeclaration, "a unit attribute", isA<mlir::UnitAttr>},
     {kEveryBranch, "the module", isModule, "a unit attribute", isA<mlir::UnitAttr>},
     {kEarlyStart, "a kernel.func", isKernel, "\"at_entry\" or \"in_template\"", isEarlyStart},
+    {kParts, "a kernel.func", isKernel, "an array of two or more symbols", isParts},
     {kRunsOnAttr, "a kernel.decl", isDeclaration, "a string", isA<mlir::StringAttr>},
     {kBlocksAttr, "a kernel.func", isKernel, "a #kernel.extent", isA<ExtentAttr>},
     {kThreadsAttr, "a kernel.func", isKernel, "an i64 of at least 0", isWhole},

@@ -39,6 +39,13 @@ enum class EarlyStart {
 EarlyStart earlyStartOf(FuncOp function);
 void setEarlyStart(FuncOp function, EarlyStart start);
 
+/// kernel.parts, of a kernel.func that runs on a device: the functions, in the order of their
+/// blocks, each of which its first blocks that are left compute; the operands are those of one
+/// after the other. Its own schedule names their family alone. Empty: the function is one kernel by
+/// itself.
+llvm::SmallVector<FuncOp> partsOf(FuncOp function);
+void setParts(FuncOp function, llvm::ArrayRef<FuncOp> parts);
+
 /// kernel.every_branch, of a module: place-branches makes every independent chain a branch,
 /// whatever the estimates say.
 bool placesEveryBranch(mlir::ModuleOp module);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dialect/kernel/recorded.h"
 #include "passes/levels/levels.h"
 #include "passes/targets/target.h"
 
@@ -93,6 +94,65 @@ LogicalResult verifyHandles(kernel::ProgramOp program) {
   return mlir::success();
 }
 
+/// The types of the operands of all parts, of which `of` gives a part's.
+llvm::SmallVector<mlir::Attribute> joined(llvm::ArrayRef<kernel::FuncOp> parts,
+                                          llvm::function_ref<mlir::ArrayAttr(kernel::FuncOp)> of) {
+  llvm::SmallVector<mlir::Attribute> all;
+  for (kernel::FuncOp part : parts) {
+    llvm::append_range(all, of(part));
+  }
+  return all;
+}
+
+std::optional<int64_t> blocksOf(kernel::FuncOp function) {
+  auto blocks = function->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr);
+  return blocks ? blocks.getConstant() : std::nullopt;
+}
+
+/// A kernel of several parts (kernel.parts) has their operands, their blocks and their threads.
+LogicalResult verifyParts(kernel::FuncOp function) {
+  const llvm::SmallVector<kernel::FuncOp> parts = kernel::partsOf(function);
+  if (parts.empty()) {
+    return mlir::success();
+  }
+  const auto refuse = [&](const llvm::Twine& what) {
+    return function.emitOpError() << what << " (kernel_level_c8)";
+  };
+  int64_t blocks = 0;
+  for (kernel::FuncOp part : parts) {
+    if (!part || !kernel::partsOf(part).empty()) {
+      return refuse("has a part that is no kernel.func of this module, or that has parts itself");
+    }
+    const std::string name = "has the part @" + part.getSymName().str();
+    if (part.getSchedule().getFamily() != function.getSchedule().getFamily()) {
+      return refuse(name + " of family '" + part.getSchedule().getFamily().getValue() +
+                    "', expected '" + function.getSchedule().getFamily().getValue() + "'");
+    }
+    const std::optional<int64_t> own = blocksOf(part);
+    if (!own || !part.getScalarNames().empty() || part->hasAttr(kernel::kClusterAttr) ||
+        part->getAttr(kernel::kThreadsAttr) != function->getAttr(kernel::kThreadsAttr) ||
+        kernel::earlyStartOf(part) != kernel::EarlyStart::atEntry) {
+      return refuse(name + ", expected one of a known number of blocks, without clusters, of as " +
+                    "many threads, which waits at its entry");
+    }
+    blocks += *own;
+  }
+  if (blocksOf(function) != blocks ||
+      kernel::earlyStartOf(function) != kernel::EarlyStart::atEntry) {
+    return refuse("has " + llvm::Twine(blocksOf(function).value_or(0)) + " blocks and parts of " +
+                  llvm::Twine(blocks) + ", expected as many, and a wait at its entry");
+  }
+  const bool isJoined =
+      llvm::equal(function.getInputs(),
+                  joined(parts, [](kernel::FuncOp part) { return part.getInputs(); })) &&
+      llvm::equal(function.getOutputs(),
+                  joined(parts, [](kernel::FuncOp part) { return part.getOutputs(); })) &&
+      llvm::equal(function.getOutputRoles(),
+                  joined(parts, [](kernel::FuncOp part) { return part.getOutputRoles(); }));
+  return isJoined ? mlir::success()
+                  : LogicalResult(refuse("has other operands than its parts one after the other"));
+}
+
 /// Prepare is never launched at once.
 LogicalResult verifyNoSteps(kernel::PrepareOp prepare) {
   const mlir::WalkResult result = prepare.walk([](Operation* op) {
@@ -130,6 +190,11 @@ LogicalResult verifyKernelLevel(mlir::ModuleOp module) {
   kernel::ProgramOp program = *module.getOps<kernel::ProgramOp>().begin();
   if (failed(verifyExtents(program)) || failed(verifyHandles(program))) {
     return mlir::failure();
+  }
+  for (auto function : module.getOps<kernel::FuncOp>()) {
+    if (failed(verifyParts(function))) {
+      return mlir::failure();
+    }
   }
   const MayShare same = [](Value a, Value b) { return a == b; };
   kernel::PrepareOp prepare = program.getPrepareOp();

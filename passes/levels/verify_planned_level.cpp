@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes live ranges and overlaps by itself, from the text of the program and numbers for the
 // named extents: a fault of the planner is not repeated here.
+#include "llvm/ADT/DynamicAPInt.h"
 #include "passes/levels/levels.h"
 
 namespace straightline {
@@ -58,12 +59,32 @@ llvm::SmallVector<Point> pointsOf(kernel::ProgramOp program) {
   return points;
 }
 
-int64_t valueAt(AffineExpr expr, llvm::ArrayRef<StringAttr> names, const Point& point) {
-  llvm::SmallVector<AffineExpr> values;
-  for (StringAttr name : names) {
-    values.push_back(mlir::getAffineConstantExpr(point.lookup(name), expr.getContext()));
+/// Of any size: bytes at the highest values of several extents exceed 64 bits, which no call
+/// reaches and where no two places may seem to overlap.
+using Integer = llvm::DynamicAPInt;
+
+Integer valueAt(AffineExpr expr, llvm::ArrayRef<StringAttr> names, const Point& point) {
+  if (auto constant = llvm::dyn_cast<mlir::AffineConstantExpr>(expr)) {
+    return Integer(constant.getValue());
   }
-  return *symbolic::constantValue(expr.replaceSymbols(values));
+  if (auto symbol = llvm::dyn_cast<mlir::AffineSymbolExpr>(expr)) {
+    return Integer(point.lookup(names[symbol.getPosition()]));
+  }
+  const auto binary = llvm::cast<mlir::AffineBinaryOpExpr>(expr);
+  const Integer left = valueAt(binary.getLHS(), names, point);
+  const Integer right = valueAt(binary.getRHS(), names, point);
+  switch (expr.getKind()) {
+    case mlir::AffineExprKind::Add:
+      return left + right;
+    case mlir::AffineExprKind::Mul:
+      return left * right;
+    case mlir::AffineExprKind::Mod:
+      return llvm::mod(left, right);
+    case mlir::AffineExprKind::FloorDiv:
+      return llvm::floorDiv(left, right);
+    default:
+      return llvm::ceilDiv(left, right);
+  }
 }
 
 kernel::ExtentAttr placeOf(Value buffer) {
@@ -85,8 +106,8 @@ bool overlap(Value a, Value b, llvm::ArrayRef<Point> points) {
   kernel::ExtentAttr placeA = placeOf(a);
   kernel::ExtentAttr placeB = placeOf(b);
   return llvm::any_of(points, [&](const Point& point) {
-    const int64_t startA = valueAt(placeA.getExpr(), placeA.getNames(), point);
-    const int64_t startB = valueAt(placeB.getExpr(), placeB.getNames(), point);
+    const Integer startA = valueAt(placeA.getExpr(), placeA.getNames(), point);
+    const Integer startB = valueAt(placeB.getExpr(), placeB.getNames(), point);
     return startA < startB + valueAt(typeB.bytes(), typeB.getNames(), point) &&
            startB < startA + valueAt(typeA.bytes(), typeA.getNames(), point);
   });

@@ -73,14 +73,21 @@ void writeElements(op::IotaOp iota, Value place, LoweringContext& context) {
        [=](mlir::OpBuilder& builder, mlir::ValueRange given) {
          const mlir::Location loc = builder.getUnknownLoc();
          Value index = given[0];
+         // 16-bit floats are computed in f32 and rounded once.
+         const bool isHalf =
+             llvm::isa<mlir::FloatType>(scalar) && scalar.getIntOrFloatBitWidth() < 32;
+         const mlir::Type computed = isHalf ? builder.getF32Type() : scalar;
          Value first =
-             mlir::arith::ConstantOp::create(builder, loc, scalarAttribute(start, scalar));
-         Value by = mlir::arith::ConstantOp::create(builder, loc, scalarAttribute(step, scalar));
+             mlir::arith::ConstantOp::create(builder, loc, scalarAttribute(start, computed));
+         Value by = mlir::arith::ConstantOp::create(builder, loc, scalarAttribute(step, computed));
          if (llvm::isa<mlir::FloatType>(scalar)) {
-           index = mlir::arith::SIToFPOp::create(builder, loc, scalar, index);
+           index = mlir::arith::SIToFPOp::create(builder, loc, computed, index);
            Value scaled = mlir::arith::MulFOp::create(builder, loc, index, by);
-           return llvm::SmallVector<Value>{
-               mlir::arith::AddFOp::create(builder, loc, first, scaled)};
+           Value sum = mlir::arith::AddFOp::create(builder, loc, first, scaled);
+           if (isHalf) {
+             sum = mlir::arith::TruncFOp::create(builder, loc, scalar, sum);
+           }
+           return llvm::SmallVector<Value>{sum};
          }
          if (scalar != index.getType()) {
            index = mlir::arith::TruncIOp::create(builder, loc, scalar, index);

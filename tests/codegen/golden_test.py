@@ -84,7 +84,7 @@ def test_golden(case: str, language: str, request: pytest.FixtureRequest) -> Non
 def test_cuda_golden(case: str, request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> None:
     """CUDA C++ and the C++ that launches it equal their golden file; the C++ compiles (the rest: tests/run/cuda_test.py)."""
     build = _build(request)
-    passes = ["--place-on-cuda", "--plan-memory", "--insert-barriers", "--mlir-print-debuginfo"]
+    passes = ["--place-on-cuda", "--group-launches", "--plan-memory", "--insert-barriers", "--mlir-print-debuginfo"]
     planned = _run(build / "tools" / "straightline-opt", _HERE / "cuda" / f"{case}.mlir", *passes)
     text = _run(build / "tools" / "straightline-emit", "-", text=planned)
     _check_golden(text, f"{case}.cu", request)

@@ -51,6 +51,31 @@ def _distinct(*sizes: int) -> Tensor:
     return torch.randperm(count).reshape(sizes).float() / count - 0.5
 
 
+def _several_in_a_launch() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
+    """Small kernels of one family, which group-launches puts into one launch."""
+    return {
+        "parts of a launch": (
+            _Of(lambda s, x, y: (x * 2, y.t().exp(), x[0] + 1, torch.arange(5, device=x.device) + 1, torch.arange(300, device=x.device) - 1)),
+            (_r(33, 17), _r(5, 700)),
+        ),
+        "rows of a launch": (
+            _Of(lambda s, x, y, z, w: (x.softmax(-1), F.layer_norm(y, (100,)), x.argmax(0), z.softmax(-1), F.layer_norm(w, (300,)))),
+            (_r(33, 17), _r(5, 100), _r(7, 300), _r(4, 300)),
+        ),
+        "written rows of a launch": (
+            _Of(lambda s, x, y, i, a, b: (x.index_copy(1, i, a.relu()), y.index_copy(0, i, b), x.index_select(1, i), y.index_select(0, i + 1))),
+            (_r(3, 9, 20), _r(9, 300), torch.tensor([4, 7]), _r(3, 2, 20), _r(2, 300)),
+        ),
+        "places of a launch": (
+            _Of(lambda s, x, i, j, y: (
+                x.index_put((i, j), y[:, 0], accumulate=True), x.scatter_add(0, i[:, None], y), x[i, j], (x * 2)[j, i[:3, None]],
+                torch.gather(x, 1, j[:, None]), torch.gather(x + 1, 0, i[None]),
+            )),
+            (_r(9, 9), torch.randint(9, (7,)), torch.randint(7, (7,)), _r(7, 1)),
+        ),
+    }  # fmt: skip
+
+
 def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     """Models with inputs, by what they show."""
     keep = torch.rand(5, 77) < 0.6
@@ -128,6 +153,7 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         "gru, a cluster": (_Of(lambda s, x, h: s.a(x, h)[0], a=nn.GRU(7, 131, batch_first=True)), (_r(5, 9, 7), _r(1, 5, 131))),
         "transpose": (_Of(lambda s, x: x.transpose(1, 2).contiguous()), (_r(2, 65, 37),)),
         "lanes": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(16, 24, bidirectional=True)), (_r(12, 2, 16),)),
+        **_several_in_a_launch(),
         "range and fill": (_Of(lambda s, x: (torch.arange(x.shape[0], device=x.device), torch.full((9,), 2.0, device=x.device), x + 1)), (_r(9),)),
     }  # fmt: skip
 

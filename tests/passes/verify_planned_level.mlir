@@ -38,6 +38,45 @@ kernel.program @overlapping target(<"cpu", "x86-64-v3">) {
 
 // -----
 
+// At the highest values of three extents addresses exceed 64 bits: no overlap.
+!x = !kernel.buffer<[b, c, d, 16] x f32>
+kernel.program @huge target(<"cpu", "x86-64-v3">) {
+  kernel.queue @team backend("cpu")
+  kernel.extent @b min(1) max(2147483647)
+  kernel.extent @c min(1) max(2147483647)
+  kernel.extent @d min(1) max(2147483647)
+  kernel.run (%x "x": !x) outs(%y "y": !x) {
+    %s = kernel.slot offset(0) : !x
+    %t = kernel.slot offset(b * c * d * 64) : !x
+    kernel.copy %x to %s on @team : !x to !x
+    kernel.copy %s to %t on @team : !x to !x
+    kernel.copy %t to %y on @team : !x to !x
+    kernel.return %y : !x
+  }
+}
+
+// -----
+
+!x = !kernel.buffer<[b, c, d, 16] x f32>
+kernel.program @huge_and_overlapping target(<"cpu", "x86-64-v3">) {
+  kernel.queue @team backend("cpu")
+  kernel.extent @b min(1) max(2147483647)
+  kernel.extent @c min(1) max(2147483647)
+  kernel.extent @d min(1) max(2147483647)
+  kernel.run (%x "x": !x) outs(%y "y": !x) {
+    // expected-note@+1 {{the other slot}}
+    %s = kernel.slot offset(0) : !x
+    // expected-error@+1 {{(planned_c3)}}
+    %t = kernel.slot offset(b * c * 64) : !x
+    kernel.copy %x to %s on @team : !x to !x
+    kernel.copy %s to %t on @team : !x to !x
+    kernel.copy %t to %y on @team : !x to !x
+    kernel.return %y : !x
+  }
+}
+
+// -----
+
 // The border of the second slot reaches into the first.
 !x = !kernel.buffer<16xf32>
 !b = !kernel.buffer<16xf32, border [[16, 0]]>

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 import straightline as sl
 
-from bench.cases.models import DecodeStep
+from bench.cases.models import DecodeStep, RmsNorm
 from bench.cases.recurrent import Layers
 
 _OWN = {"linear": "cuda", "matmul": "cuda"}
@@ -233,6 +233,62 @@ def test_attention_of_few_queries(
 def test_causal_attention_of_few_queries(tmp_path: Path) -> None:
     inputs = (torch.randn(1, 2, 4, 64), torch.randn(1, 2, 2, 64), torch.randn(1, 2, 2, 64))
     _compare(Cached(True), inputs, tmp_path, None)
+
+
+class StaticCache(nn.Module):
+    """Attention of one token over caches in which it writes its own rows: norms of queries and keys, rotary embedding, grouped queries."""
+
+    def __init__(self, layers: int, heads: int, kv_heads: int, size: int, tokens: int) -> None:
+        super().__init__()
+        self.heads, self.kv_heads, self.size = heads, kv_heads, size
+        dim = heads * size
+        self.norms = nn.ModuleList(RmsNorm(dim) for _ in range(layers))
+        self.q = nn.ModuleList(nn.Linear(dim, dim, bias=False) for _ in range(layers))
+        self.k = nn.ModuleList(nn.Linear(dim, kv_heads * size, bias=False) for _ in range(layers))
+        self.v = nn.ModuleList(nn.Linear(dim, kv_heads * size, bias=False) for _ in range(layers))
+        self.o = nn.ModuleList(nn.Linear(dim, dim, bias=False) for _ in range(layers))
+        self.q_norms = nn.ModuleList(RmsNorm(size) for _ in range(layers))
+        self.k_norms = nn.ModuleList(RmsNorm(size) for _ in range(layers))
+        for layer in range(layers):
+            self.register_buffer(f"keys{layer}", torch.randn(1, kv_heads, tokens, size))
+            self.register_buffer(f"values{layer}", torch.randn(1, kv_heads, tokens, size))
+        self.register_buffer("cos", torch.randn(tokens, size))
+        self.register_buffer("sin", torch.randn(tokens, size))
+
+    def _rotary(self, x: Tensor, at: Tensor) -> Tensor:
+        a, b = x.chunk(2, -1)
+        return x * self.cos[at] + torch.cat((-b, a), -1) * self.sin[at]
+
+    def forward(self, x: Tensor, at: Tensor) -> Tensor:
+        for layer, norm in enumerate(self.norms):
+            keys, values = self.get_buffer(f"keys{layer}"), self.get_buffer(f"values{layer}")
+            y = norm(x)
+            q = self._rotary(
+                self.q_norms[layer](self.q[layer](y).view(1, 1, self.heads, self.size)).transpose(1, 2), at
+            )
+            k = self._rotary(
+                self.k_norms[layer](self.k[layer](y).view(1, 1, self.kv_heads, self.size)).transpose(1, 2), at
+            )
+            keys.index_copy_(2, at, k)
+            values.index_copy_(2, at, self.v[layer](y).view(1, 1, self.kv_heads, self.size).transpose(1, 2))
+            seen = torch.arange(keys.shape[2], device=x.device) <= at
+            a = F.scaled_dot_product_attention(q, keys, values, seen.view(1, 1, 1, -1), enable_gqa=True)
+            x = x + self.o[layer](a.transpose(1, 2).reshape(1, 1, -1))
+        return x
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_token_with_a_static_cache(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Both norms of a layer are one launch, and so are the two rows that it writes: five launches a layer."""
+    model = StaticCache(3, 4, 2, 64, 40).to(dtype)
+    given = (torch.randn(1, 1, 256).to(dtype), torch.tensor([17]))
+    rows = compare(model, given, tmp_path, _OWN, target="cuda:sm_90")
+    families = [row["family"] for row in rows]
+    assert families[-10:] == ["gemv_group", "row_reduction", "scatter_rows", "attention", "gemv"] * 2, rows
+    assert families.count("row_reduction") == 3, rows
+    assert families.count("scatter_rows") == 4, (
+        "the first key waits for the tables of cosines, which are longer than a launch"
+    )
 
 
 def test_rotary_embedding_is_one_kernel(tmp_path: Path) -> None:

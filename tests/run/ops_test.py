@@ -585,10 +585,11 @@ def test_rolls_for_a_device(dtype: torch.dtype, tmp_path: Path) -> None:
         (lambda x: x.roll((-3, 2), (1, 2)), 1),
         (lambda x: x.roll((4, -9, 1), (0, 2, 0)), 1),
         (lambda x: x.permute(0, 2, 1, 3).roll((1, 1), (1, 2)), 2),
-        (lambda x: x.roll((1, 1), (2, 3)), 4),
+        (lambda x: x.roll((1, 1), (2, 3)), 1),  # four copies in one launch
     ]
     many = sl.compile(lambda x: x.roll((1, 2), (0, 1)), (make(dtype, 200, 200, 8),), target="cuda:sm_90")
-    assert len(launches_of(many)) == 4 and len(many.code) < 50_000  # no table of 40,000 places
+    # Three small copies in one launch and a large one: no table of 40,000 places.
+    assert len(launches_of(many)) == 2 and len(many.code) < 50_000
     x = make(dtype, 2, 5, 7, 12)
     for number, (roll, launches) in enumerate(rolls):
         compiled = sl.compile(roll, (x,), target="cuda:sm_90")

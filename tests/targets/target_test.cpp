@@ -191,11 +191,10 @@ TEST_F(TargetTest, FrontEndsAskForFacts) {
   std::string facts;
   EXPECT_FALSE(targetFacts("simulated:v3", &facts).failed());
   EXPECT_EQ(facts, R"({"computes_halves_wide":false,"convolves_few_channels":false,)"
-                   R"("copies_elements":false,"most_compared_pairs":99,)"
+                   R"("copies_elements":false,"interpolates_by_scale":false,)"
+                   R"("most_compared_pairs":99,)"
                    R"("multiplies_bytes":true,"resamples_bytes_as_integers":true,)"
-                   R"("rolls_by_rows":false,)"
-                   R"("interpolates_by_scale":false,)"
-                   R"("sums_named_extents":true})");
+                   R"("rolls_by_rows":false,"sums_named_extents":true})");
   facts.clear();
   EXPECT_FALSE(targetFacts("", &facts).failed());
   EXPECT_NE(facts.find(R"("most_compared_pairs":131072)"), std::string::npos) << facts;

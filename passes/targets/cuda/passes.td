@@ -47,6 +47,16 @@ def PlaceOnCuda : KernelPass<"place-on-cuda"> {
   }];
 }
 
+def GroupLaunches : KernelPass<"group-launches"> {
+  let summary = "small kernels of one family that do not need each other become one launch on an NVIDIA device";
+  let description = [{
+    Launches in run of the families pointwise, row_reduction, iota, gather_* and scatter_*, with at most four parts, each a part of the grid. The
+    parts touch nothing in common that one of them writes, nor does what stands between them; that is launches alone, 16 at most.
+    Refuses what is estimated above 4 us; grids of named extents, clusters, or more blocks together than processors; rows of
+    different numbers of threads above a warp; and kernels of which one needs work of more than 4.2 us that the other does not. See group_launches.cpp.
+  }];
+}
+
 def PlaceBranches : KernelPass<"place-branches"> {
   let summary = "record which statements of a program on an NVIDIA device its graph may run concurrently";
   let description = [{

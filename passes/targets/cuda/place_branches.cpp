@@ -31,6 +31,7 @@
 #include "passes/levels/levels.h"
 #include "passes/pipeline.h"
 #include "passes/targets/cuda/architecture.h"
+#include "passes/targets/cuda/dependences.h"
 #include "passes/targets/cuda/passes.h"
 #include "passes/targets/cuda/schedule.h"
 
@@ -189,35 +190,11 @@ class Placer {
 
   //===- 1. dependences ---------------------------------------------------===//
 
-  struct Past {
-    unsigned unit;
-    Access access;
-  };
-
   void findNeeds() {
-    // by storage: reads, writes
-    llvm::DenseMap<Value, std::pair<llvm::SmallVector<Past>, llvm::SmallVector<Past>>> past;
+    const std::vector<BitVector> found =
+        dependencesOf(llvm::map_to_vector(units_, [](const Unit& unit) { return unit.accesses; }));
     for (auto [number, unit] : llvm::enumerate(units_)) {
-      BitVector found(units());
-      for (const Access& access : unit.accesses) {
-        auto& [reads, writes] = past[access.root];
-        const auto look = [&](llvm::ArrayRef<Past> earlier) {
-          for (const Past& other : earlier) {
-            if (!found.test(other.unit) && kernel::mayOverlap(other.access.buffer, access.buffer)) {
-              found.set(other.unit);
-            }
-          }
-        };
-        look(writes);
-        if (access.writes) {
-          look(reads);
-        }
-      }
-      for (const Access& access : unit.accesses) {
-        auto& [reads, writes] = past[access.root];
-        (access.writes ? writes : reads).push_back({static_cast<unsigned>(number), access});
-      }
-      unit.needs = reduced(found, &unit.before, [&](unsigned other) -> const BitVector& {
+      unit.needs = reduced(found[number], &unit.before, [&](unsigned other) -> const BitVector& {
         return units_[other].before;
       });
     }

@@ -52,6 +52,21 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
   schedule->schedule(function, cudaArchitecture(arch));
 }
 
+std::optional<PartGrid> partGridOf(kernel::FuncOp function) {
+  const FamilySchedule* schedule = scheduleOf(function);
+  auto blocks = function->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr);
+  auto threads = function->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr);
+  const bool isPlain = kernel::earlyStartOf(function) == kernel::EarlyStart::atEntry &&
+                       !function->hasAttr(kernel::kClusterAttr) &&
+                       !function->hasAttr(kernel::kResidentAttr) &&
+                       kernel::partsOf(function).empty() && function.getScalarNames().empty();
+  if (schedule == nullptr || schedule->takesAnyThreads == nullptr || !isPlain || !blocks ||
+      !threads || blocks.getConstant().value_or(0) < 1) {
+    return std::nullopt;
+  }
+  return PartGrid{*blocks.getConstant(), threads.getInt(), !schedule->takesAnyThreads(function)};
+}
+
 double estimateOnCuda(mlir::Operation* statement) {
   constexpr double kBytesPerUs = 4.2e6;
   if (const std::optional<double> cost = kernel::costUsOf(statement)) {

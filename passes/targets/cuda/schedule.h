@@ -3,6 +3,7 @@
 #ifndef STRAIGHTLINE_PASSES_TARGETS_CUDA_SCHEDULE_H
 #define STRAIGHTLINE_PASSES_TARGETS_CUDA_SCHEDULE_H
 
+#include <optional>
 #include <string>
 
 #include "dialect/kernel/kernel_dialect.h"
@@ -25,6 +26,18 @@ double estimateOnCuda(mlir::Operation* statement);
 /// kernel.threads, kernel.cluster) and kernel.early_start for an architecture ("sm_90").
 /// Precondition: the kernel has a CUDA form.
 void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch);
+
+/// A scheduled kernel as one of several in a launch: its blocks of so many threads.
+struct PartGrid {
+  int64_t blocks, threads;
+  bool isFixed;  ///< the threads are, else another multiple of a warp will do
+
+  int64_t blocksOf(int64_t otherThreads) const {
+    return (blocks * threads + otherThreads - 1) / otherThreads;
+  }
+};
+/// nullopt: it has to be a launch by itself.
+std::optional<PartGrid> partGridOf(kernel::FuncOp function);
 
 }  // namespace straightline::passes
 

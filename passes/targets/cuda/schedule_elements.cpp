@@ -81,9 +81,9 @@ void scheduleGridSample(kernel::FuncOp function, const CudaArchitecture& device)
 
 llvm::ArrayRef<FamilySchedule> elementSchedules() {
   static constexpr FamilySchedule kSchedules[] = {
-      {"pointwise", schedulePointwise, {}, kernel::EarlyStart::atEntry},
+      {"pointwise", schedulePointwise, {}, kernel::EarlyStart::atEntry, takesAnyThreads},
       {"fill", scheduleFill, {}, kernel::EarlyStart::atEntry},
-      {"iota", scheduleIota, {}, kernel::EarlyStart::atEntry},
+      {"iota", scheduleIota, {}, kernel::EarlyStart::atEntry, takesAnyThreads},
       {"pool", schedulePool, {}, kernel::EarlyStart::atEntry},
       {"grid_sample", scheduleGridSample, {}, kernel::EarlyStart::atEntry},
   };

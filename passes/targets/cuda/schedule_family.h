@@ -88,7 +88,13 @@ struct FamilySchedule {
   /// processors, where room is left, and stay there (an encoder layer of them took 107 us instead
   /// of 76 on an H200). A schedule may set another one for a kernel.
   kernel::EarlyStart earlyStart = kernel::EarlyStart::none;
+  /// Whether a kernel of known size that may be one of several in a launch (tunable `firstBlock`)
+  /// is right in blocks of any multiple of a warp, as long as there are as many threads; null: none
+  /// of the family may be.
+  bool (*takesAnyThreads)(kernel::FuncOp function) = nullptr;
 };
+/// For families of which a thread computes an element wherever it is.
+inline bool takesAnyThreads(kernel::FuncOp) { return true; }
 
 llvm::ArrayRef<FamilySchedule> attentionSchedules();
 llvm::ArrayRef<FamilySchedule> elementSchedules();

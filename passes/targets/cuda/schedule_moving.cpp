@@ -37,11 +37,11 @@ void scheduleTranspose(kernel::FuncOp function, const CudaArchitecture&) {
 llvm::ArrayRef<FamilySchedule> movingSchedules() {
   constexpr kernel::EarlyStart kStart = kernel::EarlyStart::atEntry;
   static constexpr FamilySchedule kSchedules[] = {
-      {"gather_rows", scheduleGatherRows, {}, kStart},
-      {"gather_elements", scheduleElements, {}, kStart},
-      {"gather_nd", scheduleElements, {}, kStart},
-      {"scatter_rows", scheduleScatterRows, {}, kStart},
-      {"scatter_nd", scheduleElements, {}, kStart},
+      {"gather_rows", scheduleGatherRows, {}, kStart, takesAnyThreads},
+      {"gather_elements", scheduleElements, {}, kStart, takesAnyThreads},
+      {"gather_nd", scheduleElements, {}, kStart, takesAnyThreads},
+      {"scatter_rows", scheduleScatterRows, {}, kStart, takesAnyThreads},
+      {"scatter_nd", scheduleElements, {}, kStart, takesAnyThreads},
       {"transpose", scheduleTranspose, {}, kStart},
   };
   return kSchedules;

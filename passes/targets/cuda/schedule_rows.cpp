@@ -277,6 +277,11 @@ void scheduleRowReduction(kernel::FuncOp function, const CudaArchitecture& devic
   RowDivider(function, device).schedule();
 }
 
+/// More threads a row than a warp are the whole block.
+bool rowsTakeAnyThreads(kernel::FuncOp function) {
+  return tuneOf(function, "threads") <= kWarp && tuneOf(function, "beside") <= 1;
+}
+
 // --- scan and topk -------------------------------------------------------------------------------
 
 /// A warp a row, or where rows are few and long a block, unless neighbouring rows lie side by side
@@ -324,7 +329,7 @@ constexpr llvm::StringLiteral kTopkNeeds[] = {"threads", "each", "word"};
 
 llvm::ArrayRef<FamilySchedule> rowSchedules() {
   static constexpr FamilySchedule kSchedules[] = {
-      {"row_reduction", scheduleRowReduction, {}, kernel::EarlyStart::atEntry},
+      {"row_reduction", scheduleRowReduction, {}, kernel::EarlyStart::atEntry, rowsTakeAnyThreads},
       {"scan", scheduleScan, {}, kernel::EarlyStart::atEntry},
       {"topk", scheduleTopk, kTopkNeeds, kernel::EarlyStart::atEntry},
   };

@@ -108,6 +108,9 @@ class CudaTarget final : public Target {
         break;
       case PipelinePlace::beforePlanning:
         manager.addPass(passes::createPlaceOnCuda());
+        // Behind placing, which gives kernels their grids; before branches, for which a launch is
+        // one statement.
+        manager.addPass(passes::createGroupLaunches());
         // Before memory is given: what runs at once may not share it. Poison is in the order of
         // the text alone.
         if (options.graph && options.branches && !options.poison) {

@@ -237,8 +237,8 @@ class GraphBuilder:
     # Numbers ----------------------------------------------------------------------------------------------------------
 
     def full(self, value: Number, dtype: str, extents: Sequence[Dim] = ()) -> Tensor:
-        """A constant: a 0-d `op.full`, expanded."""
-        typed: Number = float(value) if dtype in FLOATS else int(value)
+        """A constant: a 0-d `op.full`, expanded. A bool is whether the number is not 0."""
+        typed: Number = float(value) if dtype in FLOATS else int(bool(value) if dtype == "i1" else value)
         scalar = self.emit_one("full", [], TensorType(dtype, ()), {"value": typed})
         return self.expand(scalar, extents)
 

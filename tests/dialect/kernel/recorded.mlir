@@ -19,6 +19,9 @@ module attributes {kernel.every_branch} {
       lambda body(%a: f32) {
     kernel.yield %a : f32
   }
+  // CHECK: kernel.func @two
+  // CHECK: attributes {kernel.early_start = "at_entry", kernel.parts = [@k, @k]}
+  kernel.func @two(!x, !x) outs(!x, !x) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.early_start = "at_entry", kernel.parts = [@k, @k]}
   // CHECK: kernel.decl @d
   // CHECK: run("v_run") attributes {kernel.outside_graph, kernel.runs_on = "cuda"}
   kernel.decl @d(!x) outs(!x) problem("relu", {}) run("v_run") attributes {kernel.outside_graph, kernel.runs_on = "cuda"}

@@ -209,3 +209,19 @@ kernel.func @k(!x) outs(!x) schedule(<"pointwise", shape = {extent = [4], stride
     lambda body(%a: f32) {
   kernel.yield %a : f32
 }
+
+// -----
+
+!x = !kernel.buffer<4xf32>
+// expected-error @+1 {{attribute 'kernel.parts' of 'kernel.func' is [@k], expected an array of two or more symbols (recorded_c3)}}
+kernel.func @k(!x) outs(!x) schedule(<"pointwise", shape = {extent = [4], stride = [[1], [1]]}, tune = {rank = 1, inputs = 1}>) ties([])
+    attributes {kernel.parts = [@k]}
+    lambda body(%a: f32) {
+  kernel.yield %a : f32
+}
+
+// -----
+
+// expected-error @+1 {{attribute 'kernel.parts' stands on 'builtin.module', expected on a kernel.func (recorded_c2)}}
+module attributes {kernel.parts = [@k, @k]} {
+}

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from straightline.capture.builder import Extent, TensorType
-from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor
 from straightline.capture.torch.aten_linear import needs_native_floats
 from straightline.capture.torch.aten_pools import largest_and_places
 from straightline.capture.torch.aten_resize import adaptive_average
@@ -88,6 +88,8 @@ def _max_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
 
 @converter("aten.avg_pool2d.default")
 def _avg_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    if a.self.dtype not in FLOATS:
+        raise Reject(f"averages of {a.self.dtype}", "floats")
     attributes = _window(a) | {"count_include_pad": bool(a.count_include_pad)}
     if a.divisor_override is not None:
         attributes["divisor_override"] = a.divisor_override

@@ -10,7 +10,7 @@ import torch
 
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import product_of
-from straightline.capture.graph_builder import FLOATS, Reject, Tensor, wrap
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known, wrap
 from straightline.capture.torch.importer import Arguments, Importer, converter, read_results, torch_dtype
 from straightline.errors import UserError
 
@@ -239,6 +239,7 @@ def _rms_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 
 def _group_norm(ctx: Importer, x: Tensor, a: Arguments, groups: int) -> Tensor:
+    known(x.extents[1])
     attributes = {"groups": groups, "eps": float(a.eps)}
     return ctx.emit_one("group_norm", [x, a.weight, a.bias], x.type, attributes)
 

@@ -210,6 +210,8 @@ def _repeat(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 @converter("aten.flip.default")
 def _flip(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    if a.self.rank == 0:
+        return ctx.emit_one("clone", [a.self], a.self.type)
     dims = sorted(wrap(d, a.self.rank) for d in a.dims)
     return ctx.emit_one("flip", [a.self], a.self.type, {"dims": dims})
 

@@ -1,0 +1,72 @@
+// RUN: straightline-opt %s -split-input-file --group-launches --verify-kernel-level --reuse-in-place --plan-memory --verify-planned-level | FileCheck %s
+// RUN: straightline-opt %s -split-input-file --group-launches -o %t && straightline-opt %t -split-input-file --group-launches | diff %t -
+
+// Norms of queries and keys, then a row into each of two caches. What a launch needs moves with it (the view); of a kernel's threads and of
+// equal parts there is one function.
+// CHECK-LABEL: kernel.program @token
+// CHECK: kernel.launch @rows_16_and_rows_8_by_256(%[[Q:.*]], %[[K:.*]]) outs(%[[NQ:.*]], %[[NK:.*]]) on @stream {kernel.cost_us = 2.{{.*}}, op = "norm, norm, add", why = "2 kernels that do not need each other are one launch: rows; few rows"} :
+// CHECK-NEXT: %[[ROW:.*]] = kernel.view
+// CHECK-NEXT: kernel.launch @put_times_2(%[[AT:.*]], %[[NK]], %[[AT]], %[[ROW]]) outs(%[[KEYS:.*]], %[[VALUES:.*]]) on @stream
+// CHECK-NEXT: kernel.launch @read(%[[NQ]], %[[KEYS]], %[[VALUES]])
+// CHECK-NEXT: kernel.return
+// CHECK: kernel.func @rows_16(
+// CHECK-NOT: kernel.func @rows_8(
+// CHECK: kernel.func @rows_8_by_256(
+// CHECK-NEXT: kernel.blocks = #kernel.extent<1>, {{.*}}kernel.threads = 256
+// CHECK: kernel.func @rows_16_and_rows_8_by_256(!kernel.buffer<f32, space "cuda">, !kernel.buffer<f32, space "cuda">) outs(!kernel.buffer<f32, space "cuda">, !kernel.buffer<f32, space "cuda">)
+// CHECK-NEXT: schedule(<"row_reduction", shape = {}, tune = {}>) ties([0 -> 0, 1 -> 1]) attributes {kernel.blocks = #kernel.extent<2>, kernel.early_start = "at_entry", kernel.parts = [@rows_16, @rows_8_by_256], kernel.threads = 256 : i64}
+// CHECK: kernel.func @put(
+// CHECK: kernel.func @put_times_2(
+// CHECK-SAME: outs({{.*}} readwrite, {{.*}} readwrite)
+// CHECK-NEXT: kernel.blocks = #kernel.extent<8>, kernel.early_start = "at_entry", kernel.parts = [@put, @put], kernel.threads = 256
+!q = !kernel.buffer<16x128xf32, space "cuda">
+!k = !kernel.buffer<8x128xf32, space "cuda">
+!c = !kernel.buffer<8x512x128xf32, space "cuda">
+!i = !kernel.buffer<1xi64, space "cuda">
+!x = !kernel.buffer<f32, space "cuda">
+!n = !kernel.buffer<i64, space "cuda">
+kernel.program @token target(<"cuda", "sm_90">) {
+  kernel.queue @team backend("cpu")
+  kernel.queue @stream backend("cuda")
+  %keys = kernel.state "keys" : !c
+  %values = kernel.state "values" : !c
+  kernel.run (%q "q": !q, %k "k": !k, %v "v": !q, %at "at": !i) outs(%y "y": !q) {
+    %nq = kernel.slot : !q
+    kernel.launch @rows_16(%q) outs(%nq) on @stream {op = "norm", why = "rows"} : (!q) -> !q
+    %nk = kernel.slot : !k
+    kernel.launch @rows_8(%k) outs(%nk) on @stream {op = "norm, add", why = "few rows"} : (!k) -> !k
+    kernel.launch @put(%at, %nk) outs(%keys) on @stream {op = "index_copy", why = "rows"} : (!i, !k) -> !c
+    %row = kernel.view %v offset(0) : !q -> !k
+    kernel.launch @put(%at, %row) outs(%values) on @stream {op = "index_copy", why = "rows"} : (!i, !k) -> !c
+    kernel.launch @read(%nq, %keys, %values) outs(%y) on @stream : (!q, !c, !c) -> !q
+    kernel.return %y : !q
+  }
+}
+kernel.func @rows_16(!x) outs(!x) schedule(<"row_reduction", shape = {}, tune = {threads = 16}>) ties([0 -> 0]) attributes {kernel.blocks = #kernel.extent<1>, kernel.early_start = "at_entry", kernel.threads = 256}
+kernel.func @rows_8(!x) outs(!x) schedule(<"row_reduction", shape = {}, tune = {threads = 16}>) ties([0 -> 0]) attributes {kernel.blocks = #kernel.extent<1>, kernel.early_start = "at_entry", kernel.threads = 128}
+kernel.func @put(!n, !x) outs(!x readwrite) schedule(<"scatter_rows", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<4>, kernel.early_start = "at_entry", kernel.threads = 256}
+kernel.func @read(!x, !x, !x) outs(!x) schedule(<"transpose", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<4>, kernel.threads = 256}
+
+// -----
+
+// The third of four kernels needs the first, and the last one passes it. There are four parts at most; the fifth is a launch of its own.
+// CHECK-LABEL: kernel.program @passing
+// CHECK: kernel.launch @f_times_4(%[[X:.*]], %[[X]], %[[X]], %[[X]]) outs(%[[A:.*]], %{{.*}}, %{{.*}}, %{{.*}}) on @stream
+// CHECK-NEXT: kernel.launch @f_times_2(%[[A]], %[[X]])
+// CHECK-NEXT: kernel.return
+!v = !kernel.buffer<64xf32, space "cuda">
+!x = !kernel.buffer<f32, space "cuda">
+kernel.program @passing target(<"cuda", "sm_90">) {
+  kernel.queue @team backend("cpu")
+  kernel.queue @stream backend("cuda")
+  kernel.run (%x "x": !v) outs(%a "a": !v, %b "b": !v, %c "c": !v, %d "d": !v, %e "e": !v, %f "f": !v) {
+    kernel.launch @f(%x) outs(%a) on @stream : (!v) -> !v
+    kernel.launch @f(%x) outs(%b) on @stream : (!v) -> !v
+    kernel.launch @f(%a) outs(%c) on @stream : (!v) -> !v
+    kernel.launch @f(%x) outs(%d) on @stream : (!v) -> !v
+    kernel.launch @f(%x) outs(%e) on @stream : (!v) -> !v
+    kernel.launch @f(%x) outs(%f) on @stream : (!v) -> !v
+    kernel.return %a, %b, %c, %d, %e, %f : !v, !v, !v, !v, !v, !v
+  }
+}
+kernel.func @f(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.early_start = "at_entry", kernel.threads = 64}

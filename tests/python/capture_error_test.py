@@ -475,6 +475,10 @@ def test_numbers_that_eager_takes() -> None:
     )
 
 
+def test_what_is_no_number_is_true_as_a_bool() -> None:
+    capture(lambda x: torch.full((2,), float("nan"), dtype=torch.bool) & (x > 0), (torch.ones(2),))
+
+
 def test_the_table_of_ops_of_floats_is_that_of_the_dialect() -> None:
     folder = Path(__file__).parents[2] / "dialect" / "op"
     named = set()

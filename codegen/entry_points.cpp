@@ -217,10 +217,10 @@ void EntryPoints::add(Operation* statement, NameTable& names) {
 }
 
 void EntryPoints::add(Operation* statement, EntryPoint entry, const std::string& key,
-                      StringRef wish, NameTable* names) {
+                      StringRef preferred, NameTable* names) {
   const auto [place, isNew] = numbers_.try_emplace(key, static_cast<int>(entries_.size()));
   if (isNew) {
-    entry.name = names ? names->unique(wish) : wish.str();
+    entry.name = names ? names->unique(preferred) : preferred.str();
     entries_.push_back(entry);
   }
   EntryPoint& known = entries_[place->second];

@@ -40,7 +40,7 @@ class EntryPoints {
 
  private:
   void add(mlir::Operation* statement, EntryPoint entry, const std::string& key,
-           llvm::StringRef wish, NameTable* names);
+           llvm::StringRef preferred, NameTable* names);
 
   std::vector<EntryPoint> entries_;
   llvm::StringMap<int> numbers_;  ///< by key: one per kind and symbol

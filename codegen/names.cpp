@@ -72,8 +72,8 @@ NameTable::NameTable() {
   }
 }
 
-std::string NameTable::unique(llvm::StringRef wish) {
-  const std::string base = identifierFrom(wish);
+std::string NameTable::unique(llvm::StringRef preferred) {
+  const std::string base = identifierFrom(preferred);
   std::string name = base;
   int& next = next_[base];
   while (taken_.contains(name) || taken_.contains(name + "_at") ||

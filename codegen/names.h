@@ -23,9 +23,9 @@ std::string camelCase(llvm::StringRef name);
 class NameTable {
  public:
   NameTable();
-  /// identifierFrom(wish), with a number appended when that is taken. Also reserves the name with
-  /// the endings _at (a constant offset) and _memory (an allocation).
-  std::string unique(llvm::StringRef wish);
+  /// identifierFrom(preferred), with a number appended when that is taken. Also reserves the name
+  /// with the endings _at (a constant offset) and _memory (an allocation).
+  std::string unique(llvm::StringRef preferred);
   /// Reserves a given name (a symbol).
   void reserve(llvm::StringRef name) { taken_.insert(name); }
 

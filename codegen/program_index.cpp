@@ -137,10 +137,10 @@ void ProgramIndex::addStorage(kernel::ProgramOp program) {
   }
 }
 
-void ProgramIndex::addBuffer(Value value, sl_role role, int index, StringRef source, StringRef wish,
-                             bool scratch) {
+void ProgramIndex::addBuffer(Value value, sl_role role, int index, StringRef source,
+                             StringRef preferred, bool scratch) {
   bufferNumbers_[value] = static_cast<int>(buffers_.size());
-  names_[value] = table_.unique(wish);
+  names_[value] = table_.unique(preferred);
   buffers_.push_back({value, role, index, source.str(), scratch});
   if (auto type = llvm::dyn_cast<BufferType>(value.getType())) {
     if (!llvm::is_contained(spaces_, type.getSpace().str())) {

@@ -55,7 +55,7 @@ class ProgramIndex {
 
  private:
   void addBuffer(mlir::Value value, sl_role role, int index, llvm::StringRef source,
-                 llvm::StringRef wish, bool scratch = false);
+                 llvm::StringRef preferred, bool scratch = false);
   void addStorage(kernel::ProgramOp program);
   void addStatements(mlir::Block& block, int phase);
   void addLine(sl_statement_kind kind, mlir::Operation* op, int phase, bool first = true);

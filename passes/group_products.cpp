@@ -3,8 +3,8 @@
 // one op.fusion of family product_group, whose results are those of all. Three kinds of neighbours
 // join:
 //
-//   u = fusion(x, wu) { linear };  y = fusion(x, wg, u) { silu(linear) * u }   ->  two linears that
-//   meet in one expression
+//   u = fusion(x, wu) { linear };  y = fusion(x, wg, u) { silu(linear) * u }   ->  two linears,
+//   operands of one expression
 //   q = fusion(x, wq);  k = fusion(x, wk);  v = fusion(x, wv)                  ->  one fusion with
 //   three results
 //   x = fusion(a, w) { norm };  y = fusion(x, ..)                              ->  the norm in the

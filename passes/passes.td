@@ -181,8 +181,8 @@ def SelectKernels : KernelPass<"select-kernels"> {
 def GroupProducts : KernelPass<"group-products"> {
   let summary = "products of the same few rows become one kernel, with what makes the rows";
   let description = [{
-    Linears of one x that got a kernel whose problems may be asked as a group, pairs of them that meet in one expression, and the norm or the elementwise ops
-    that make x for them alone, become one op.fusion of family product_group where the registry has a kernel for the group's op
+    Linears of one x that got a kernel whose problems may be asked as a group, pairs of them that are operands of one expression, and the norm or the
+    elementwise ops that make x for them alone, become one op.fusion of family product_group where the registry has a kernel for the group's op
     that accepts it and costs less. For devices; see passes/group_products.cpp.
   }];
   let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">,

@@ -80,6 +80,18 @@ TEST(Guard, StaticInput) {
       "this dtype to sl.compile",
       guard(Tensors().add({4, 8}, {}, kFloat64)));
   EXPECT_EQ(
+      "input 'x': dtype is float8_e4m3fn but this program was compiled for float32; convert it or "
+      "pass an example of this dtype to sl.compile",
+      guard(Tensors().add({4, 8}, {}, sl_dtype{10, 8, 1})));
+  EXPECT_EQ(
+      "input 'x': dtype is float4_e2m1fnx2 but this program was compiled for float32; convert it "
+      "or pass an example of this dtype to sl.compile",
+      guard(Tensors().add({4, 8}, {}, sl_dtype{17, 4, 2})));
+  EXPECT_EQ(
+      "input 'x': dtype is dtype(code=18, bits=8) but this program was compiled for float32; "
+      "convert it or pass an example of this dtype to sl.compile",
+      guard(Tensors().add({4, 8}, {}, sl_dtype{18, 8, 1})));
+  EXPECT_EQ(
       "input 'x': strides are (1, 4) but this program was compiled for (8, 1) at size (4, 8); pass "
       "a tensor of "
       "that layout (often x.contiguous()) or an example of this layout to sl.compile",

@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "expression.h"
 
@@ -38,7 +39,26 @@ MessageWriter& MessageWriter::number(int64_t value) {
   return *this;
 }
 
+namespace {
+
+/// The name of a DLDataTypeCode whose elements have one width, nullptr for the others.
+const char* smallFloatName(uint8_t code) {
+  static constexpr const char* kNames[] = {
+      "float8_e3m4",     "float8_e4m3",   "float8_e4m3b11fnuz", "float8_e4m3fn",
+      "float8_e4m3fnuz", "float8_e5m2",   "float8_e5m2fnuz",    "float8_e8m0fnu",
+      "float6_e2m3fn",   "float6_e3m2fn", "float4_e2m1fn"};
+  constexpr int kFirst = 7;
+  const int place = code - kFirst;
+  return place >= 0 && place < static_cast<int>(std::size(kNames)) ? kNames[place] : nullptr;
+}
+
+}  // namespace
+
 MessageWriter& MessageWriter::dtype(sl_dtype value) {
+  if (const char* name = smallFloatName(value.code)) {
+    text(name);
+    return value.lanes == 1 ? *this : text("x").number(value.lanes);
+  }
   // DLDataTypeCode: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool.
   const char* family = nullptr;
   switch (value.code) {

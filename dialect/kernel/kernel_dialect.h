@@ -66,8 +66,8 @@ inline constexpr llvm::StringLiteral kAfterAttr = "kernel.after";
 inline constexpr llvm::StringLiteral kBranchAttr = "kernel.branch";
 
 /// Whether two buffers of one storage may have an element in common. False only where sizes,
-/// strides and offsets are numbers that say so: apart in memory, or apart in a dim of the storage
-/// (slices of it).
+/// strides and offsets are numbers that prove it: the byte ranges are disjoint, or the ranges of
+/// indices in one dim of the storage are (slices of it).
 bool mayOverlap(mlir::Value a, mlir::Value b);
 
 /// The value that owns the storage of `buffer`: follows views to a storage op, slot, alloc or

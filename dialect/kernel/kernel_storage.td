@@ -176,7 +176,7 @@ def Kernel_DeclOp : Kernel_Op<"decl", [Symbol]> {
     ::llvm::SmallVector<::mlir::StringAttr> getScalarNames();
     /// What the kernel alone reads; null when there is nothing.
     ::mlir::StringAttr getText() { return getProblem().getAs<::mlir::StringAttr>("text"); }
-    /// Which of the kernel's ways (sl_problem.variant).
+    /// The kernel's variant (sl_problem.variant).
     int64_t getVariant();
   }];
   let hasCustomAssemblyFormat = 1;

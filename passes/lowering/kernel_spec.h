@@ -24,7 +24,7 @@ Body roundedSums(mlir::Location loc, mlir::Type element);
 
 /// A kernel to be launched: family, schedule, buffers, scalar regions.
 struct KernelSpec {
-  std::string name;  ///< wished symbol; made unique
+  std::string name;  ///< preferred symbol; made unique
   std::string family;
   llvm::SmallVector<mlir::NamedAttribute> shape;
   llvm::SmallVector<mlir::NamedAttribute> tune;

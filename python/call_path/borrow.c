@@ -243,9 +243,19 @@ static int learnFrameworks(void) {
   return 0;
 }
 
+/// Whether the exception, if there is one, says nothing about the object: it asks the process to
+/// stop, or memory is short.
+static int passesThrough(void) {
+  return PyErr_Occurred() &&
+         (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError));
+}
+
 /// Raises "input 'x' <reason>". Python code finds the reason: this path may be slow and can inspect
 /// the object.
 static int refuse(PyObject* object, PyObject* name) {
+  if (passesThrough()) {
+    return -1;
+  }
   PyObject* type = NULL;
   PyObject* value = NULL;
   PyObject* traceback = NULL;
@@ -481,9 +491,15 @@ static int borrowDlpack(PyObject* object, PyObject* name, sl_tensor* tensor, sl_
   } else if (PyCapsule_IsValid(capsule, "dltensor")) {
     dl = &((const sl_dl_managed_legacy*)PyCapsule_GetPointer(capsule, "dltensor"))->tensor;
   }
-  if (!dl || fromDl(dl, name, tensor)) {
+  if (!dl) {
+    PyErr_Format(PyExc_TypeError, "__dlpack__ gave %R, which is no unused capsule of DLPack %d",
+                 capsule, SL_DLPACK_MAJOR);
     Py_DECREF(capsule);
-    return PyErr_Occurred() ? -1 : refuse(object, name);
+    return refuse(object, name);
+  }
+  if (fromDl(dl, name, tensor)) {
+    Py_DECREF(capsule);
+    return -1;
   }
   borrow->kind = SL_KIND_DLPACK;
   borrow->exchange = NULL;

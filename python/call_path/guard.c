@@ -29,6 +29,25 @@ int slAllMatch(const Callable* self, const sl_tensor* tensors) {
   return same;
 }
 
+/// The runtime's words, "input 'a_0': ..", with the argument as the caller knows it: 'a[0]'.
+/// New reference, NULL with an exception.
+static PyObject* withArgumentName(const Callable* self, const char* text) {
+  static const char begin[] = "input '";
+  const size_t begin_bytes = sizeof(begin) - 1;
+  const int names_input = strncmp(text, begin, begin_bytes) == 0;
+  for (int32_t b = 0; names_input && b < self->desc->buffer_count; ++b) {
+    const sl_buffer* buffer = &self->desc->buffers[b];
+    const char* name = buffer->source && buffer->source[0] ? buffer->source : buffer->name;
+    const size_t name_bytes = strlen(name);
+    const char* rest = text + begin_bytes + name_bytes;
+    if (buffer->role == SL_ROLE_INPUT && strncmp(text + begin_bytes, name, name_bytes) == 0 &&
+        rest[0] == '\'') {
+      return PyUnicode_FromFormat("%s%U%s", begin, self->names[buffer->index], rest);
+    }
+  }
+  return PyUnicode_FromString(text);
+}
+
 int slGuard(Callable* self, Scratch* scratch, int* miss) {
   const int32_t count = self->desc->input_count;
   // named extents to find, or words for what differs
@@ -52,7 +71,11 @@ int slGuard(Callable* self, Scratch* scratch, int* miss) {
           dtypes_differ |=
               memcmp(&self->inputs[i].dtype, &scratch->tensors[i].dtype, sizeof(sl_dtype)) != 0;
         }
-        PyErr_SetString(dtypes_differ ? slGuardTypeError : slGuardError, message.text);
+        PyObject* text = withArgumentName(self, message.text);
+        if (text) {
+          PyErr_SetObject(dtypes_differ ? slGuardTypeError : slGuardError, text);
+          Py_DECREF(text);
+        }
       } else {
         slRaiseStatus(status, message.text);
       }

@@ -7,6 +7,7 @@ from straightline.compile import CompiledFunction, compile
 from straightline.compile_mlir import compile_mlir
 from straightline.errors import (
     CacheWarning,
+    CaptureWarning,
     GuardError,
     InternalError,
     OpError,
@@ -19,6 +20,7 @@ from straightline.options import CompileOptions
 __all__ = [
     "CacheInfo",
     "CacheWarning",
+    "CaptureWarning",
     "CompileOptions",
     "CompiledFunction",
     "GuardError",

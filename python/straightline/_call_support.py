@@ -26,6 +26,14 @@ _DTYPES = {
     (5, 64): "complex64",
     (5, 128): "complex128",
     (6, 8): "bool",
+    (7, 8): "float8_e3m4",
+    (8, 8): "float8_e4m3",
+    (9, 8): "float8_e4m3b11fnuz",
+    (10, 8): "float8_e4m3fn",
+    (11, 8): "float8_e4m3fnuz",
+    (12, 8): "float8_e5m2",
+    (13, 8): "float8_e5m2fnuz",
+    (14, 8): "float8_e8m0fnu",
 }
 
 
@@ -88,7 +96,8 @@ def _torch_refusal(torch: ModuleType, value: Any, error: object) -> str:
     if value.is_nested:
         return "is a nested tensor: give a padded one"
     if value.layout is not torch.strided:
-        return f"has the sparse layout {value.layout}: give a dense tensor, such as x.to_dense()"
+        kind = "sparse layout" if "sparse" in str(value.layout) else "layout"
+        return f"has the {kind} {value.layout}: give a dense tensor, such as x.to_dense()"
     if value.device.type not in ("cpu", "cuda"):
         return f"is on device '{value.device}' but the program runs on 'cpu'"
     if value.is_complex() and value.is_conj():

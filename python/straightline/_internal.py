@@ -1,57 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests and measurements ask of a compilation, and nobody else: nothing here is promised from one version to the next."""
+"""`straightline.compile` as tests and measurements call it: with internal options (`_internal_options.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from typing import Any
 
+from straightline import compile as _compile
+from straightline._internal_options import InternalOptions, current, internal_options
 
-@dataclass(frozen=True)
-class InternalOptions:
-    """Attributes are those of `sl_internal_options`.
-
-    Attributes:
-        prefer: Backend whose kernels are taken wherever they accept.
-        device_backend: Backend on whose device everything runs.
-        every_branch: Every independent chain of a device's graph becomes a branch, whatever the estimates say.
-        kernels_per_unit: So many kernels are compiled together: clang is faster with what nobody asks for again.
-    """
-
-    prefer: str = ""
-    device_backend: str = ""
-    every_branch: bool = False
-    kernels_per_unit: int = 1
-
-    def for_compiler(self) -> dict[str, Any]:
-        """Options of `_compiler.compile`."""
-        return asdict(self)
-
-
-_current: ContextVar[InternalOptions] = ContextVar("internal options", default=InternalOptions())
-
-
-def current() -> InternalOptions:
-    """Returns the internal options of compilations that begin now."""
-    return _current.get()
-
-
-@contextmanager
-def internal_options(**named: Any) -> Iterator[None]:
-    """Compilations inside are asked for these."""
-    token = _current.set(InternalOptions(**named))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+__all__ = ["InternalOptions", "compile", "current", "internal_options"]
 
 
 def compile(*args: Any, internal: Mapping[str, Any] | None = None, **options: Any) -> Any:
     """`straightline.compile` with internal options by name."""
-    import straightline
-
     with internal_options(**(internal or {})):
-        return straightline.compile(*args, **options)
+        return _compile(*args, **options)

@@ -13,7 +13,7 @@ _FEWEST_NODES = 3
 
 
 def chosen(launch: str | None, place: str, program: _call.ProgramCapsule) -> tuple[str | None, str]:
-    """The way of a compiled program, and why; None on the cpu, where nothing is launched.
+    """How a compiled program launches its kernels ("stream" or "graph"), and why; None on the cpu, where nothing is launched.
 
     Raises:
         UnsupportedError: A graph was asked for and something in the program cannot be part of one.
@@ -38,6 +38,6 @@ def chosen(launch: str | None, place: str, program: _call.ProgramCapsule) -> tup
     return "graph", f"{nodes} node{'s' if nodes > 1 else ''} in one launch, which takes less time than a kernel's"
 
 
-def facts(way: tuple[str | None, str]) -> dict[str, Any]:
-    """Returns the fields of `explain` for `way`, which `chosen` returned."""
-    return {"launch": way[0], "launch_reason": way[1]}
+def facts(launch: tuple[str | None, str]) -> dict[str, Any]:
+    """Returns the fields of `explain` for `launch`, which `chosen` returned."""
+    return {"launch": launch[0], "launch_reason": launch[1]}

@@ -126,7 +126,7 @@ def check_options(*, tune: bool, place: str, tensors: Iterable[Any]) -> None:
     """Raises for options that mean nothing on a CUDA device that is not here.
 
     Args:
-        tune: Whether ways are to be measured.
+        tune: Whether kernels are to be measured.
         place: The target, "cuda:sm_NN".
         tensors: The example inputs, or what stands for them.
     """

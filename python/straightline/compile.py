@@ -21,7 +21,7 @@ from straightline import (
     _emitted,
     _ending,
     _frameworks,
-    _internal,
+    _internal_options,
     _launch,
     _paths,
     _signature,
@@ -324,18 +324,21 @@ def _place(
 
     is_exported = isinstance(model, torch.export.ExportedProgram)
     leaves = ([] if is_exported else torch.utils._pytree.tree_leaves(examples)) or _targets.stand_ins(model)
-    number = _targets.number_of(leaves)
-    place = _targets.chosen(options.target, leaves, number)
-    options.check(place)
-    if place != "cpu":
-        _targets.check_options(tune=options.tune, place=place, tensors=leaves)
-        _targets.open_compiler()
+    with (
+        torch._C.DisableTorchFunctionSubclass()
+    ):  # tensor subclasses are refused while capturing: nothing of theirs runs
+        number = _targets.number_of(leaves)
+        place = _targets.chosen(options.target, leaves, number)
+        options.check(place)
+        if place != "cpu":
+            _targets.check_options(tune=options.tune, place=place, tensors=leaves)
+            _targets.open_compiler()
     return place, number
 
 
 def _request(options: CompileOptions, place: str, number: int = 0) -> dict[str, Any]:
     """Returns the options for `_compiler.compile`."""
-    request = {**options.for_compiler(place), **_internal.current().for_compiler()}
+    request = {**options.for_compiler(place), **_internal_options.current().for_compiler()}
     if place == "cpu":
         return {**request, **_threads.plan(options.threads)}
     return {**request, "threads": 1, "device": number, "tf32": _targets.tf32()}

@@ -62,3 +62,7 @@ class InternalError(StraightlineError, RuntimeError):
 
 class CacheWarning(UserWarning):
     """The disk cache of compiled code had trouble; the program is right, but it took longer to compile."""
+
+
+class CaptureWarning(UserWarning):
+    """Something that a model does in Python happened once, while it was captured, and happens in no call."""

@@ -56,8 +56,8 @@ class CompileOptions:
             estimates say; "aten" for any op: torch's. Before routes of the environment (docs/reference/options.md).
         winograd: False: convolutions are plain sums. Winograd's need 2.25 to 4 times fewer multiplications; `explain` says per
             layer what its error is.
-        tune: Measure the ways in which each contraction of fixed sizes could be done on this machine instead of estimating
-            them, and keep the choices in `tuning.json` beside the compiled code: seconds the first time, none later. For a CUDA
+        tune: Measure the kernels that can do each contraction of fixed sizes on this machine instead of estimating their time,
+            and keep the choices in `tuning.json` beside the compiled code: seconds the first time, none later. For a CUDA
             device the example inputs must be on it.
     """
 
@@ -74,7 +74,7 @@ class CompileOptions:
     allow: Sequence[str] | None = _option(None, "backends that kernels may come from")
     routes: Mapping[str, str] | None = _option(None, "op=backend or op=backend.kernel that must run it")
     winograd: bool = _option(True, "convolutions may be Winograd's")
-    tune: bool = _option(False, "measure the ways to do each contraction here")
+    tune: bool = _option(False, "measure the kernels for each contraction here")
 
     def __post_init__(self) -> None:
         for option in fields(self):

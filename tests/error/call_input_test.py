@@ -94,6 +94,39 @@ def test_not_a_tensor(fn: Any, value: Any) -> None:
     refuses(fn, GuardTypeError, f"'y' must be a tensor but is a {type(value).__name__}", X, value)
 
 
+class _Lends:
+    """An object whose `__dlpack__` gives or raises what it is told."""
+
+    def __init__(self, what: object) -> None:
+        self.what = what
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **_: Any) -> object:
+        if isinstance(self.what, BaseException):
+            raise self.what
+        return self.what
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), MemoryError(), SystemExit(3)], ids=repr)
+def test_what_asks_to_stop_while_a_tensor_is_borrowed_passes(fn: Any, stop: BaseException) -> None:
+    with pytest.raises(type(stop)) as caught:
+        fn(X, _Lends(stop))
+    assert caught.value is stop
+    torch.testing.assert_close(fn(X, X), 2 * X)
+
+
+@pytest.mark.parametrize("gives", [5, None, "text"], ids=repr)
+def test_dlpack_that_gives_no_capsule(fn: Any, gives: object) -> None:
+    words = rf"'y' is a _Lends whose data cannot be borrowed on the cpu: __dlpack__ gave {gives!r}, which is no unused capsule"
+    refuses(fn, GuardTypeError, words, X, _Lends(gives))
+
+
+def test_dlpack_that_raises(fn: Any) -> None:
+    refuses(fn, GuardTypeError, "cannot be borrowed on the cpu: not now", X, _Lends(ValueError("not now")))
+
+
 def test_numpy_beside_torch(fn: Any) -> None:
     refuses(fn, GuardTypeError, "'x' is a torch tensor but 'y' is a numpy array", X, X.numpy())
 

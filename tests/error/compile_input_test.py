@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import straightline as sl
 import torch
-from refused import REFUSED
+from refused import REFUSED, Hostile
 from torch import nn
 
 X = torch.arange(6, dtype=torch.float32).reshape(2, 3)
@@ -101,6 +101,57 @@ def test_numpy_examples() -> None:
     refuses(sl.UnsupportedError, "complex64", double, (np.ones(3, np.complex64),))
     refuses(sl.UserError, r"float32: give numpy\.asarray", double, (np.float32(1),))
     refuses(sl.UserError, "is a MaskedArray, a subclass", double, (np.ma.masked_array(np.ones(3)),))
+
+
+def test_nested_inputs_are_named_as_the_caller_names_them() -> None:
+    """By one name, whoever refuses: the checks of an example, capture, the guard of a call, the call path."""
+    refuses(sl.UnsupportedError, r"input 'd\['a'\]\[1\]' has dtype", lambda d: d["a"][0], ({"a": [X, X + 1j]},))
+    refuses(
+        sl.UnsupportedError, r"input 'd\['a'\]\[1\]': rank 9", lambda d: d["a"][0], ({"a": [X, torch.zeros([1] * 9)]},)
+    )
+    refuses(sl.UnsupportedError, r"input 'a\[1\]': dtype torch.uint16", lambda *a: a[0], (X, X.to(torch.uint16)))
+    fn = sl.compile(lambda d, k: d["a"][0] + d["a"][1] + k, ({"a": [X, X]},), {"k": X})
+    for value, words in (
+        (X.double(), r"input 'd\['a'\]\[1\]': dtype is float64"),
+        (X[:1], r"input 'd\['a'\]\[1\]': dim 0 is 1"),
+        (X.to(torch.float8_e4m3fn), r"input 'd\['a'\]\[1\]': dtype is float8_e4m3fn but"),
+        (5, r"'d\['a'\]\[1\]' must be a tensor"),
+    ):
+        with pytest.raises(sl.GuardError, match=f"^{words}"):
+            fn({"a": [X, value]}, k=X)
+    with pytest.raises(sl.GuardError, match="^input 'k': dtype is int64"):
+        fn({"a": [X, X]}, k=X.long())
+
+
+def test_buffers_that_no_program_takes() -> None:
+    refuses(sl.UserError, "parameter table is a zero tensor", _Buffer(torch._efficientzerotensor((2, 3))), (X,))
+    refuses(sl.UnsupportedError, "parameter table is quantised", _Buffer(REFUSED["quantised"].make()), (X,))
+    refuses(sl.UnsupportedError, "parameter table is a nested tensor", _Buffer(REFUSED["nested"].make()), (X,))
+    refuses(sl.UnsupportedError, "parameter table is a tensor subclass Hostile", _Buffer(X.as_subclass(Hostile)), (X,))
+
+
+def test_quantised_values_in_a_model() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.quantize_per_tensor(x, 0.1, 0, torch.quint8).dequantize()
+
+    line = model.__code__.co_firstlineno + 1
+    words = rf"1 unsupported op:\n.*aten.quantize_per_tensor.*compile_input_test.py:{line}\).*torch.quint8 is a quantised dtype"
+    refuses(sl.UnsupportedError, words, model, (X,))
+
+
+def test_a_generator_in_a_model() -> None:
+    generator = torch.Generator()
+    words = r"the model draws random numbers from a torch.Generator at <root> \(compile_input_test.py:\d+\)"
+    refuses(sl.UnsupportedError, words, lambda x: x + torch.rand(3, generator=generator), (X,))
+
+
+def test_vmap_in_a_model() -> None:
+    with pytest.raises(sl.UnsupportedError) as caught:
+        sl.compile(lambda x: torch.vmap(lambda row: row.sum())(x), (X,))
+    text = str(caught.value)
+    assert (
+        "1 unsupported op:\n  torch.vmap(float32[2, 3]) at <root> (compile_input_test.py:" in text and "0x" not in text
+    )
 
 
 def test_number_of_example_inputs() -> None:
@@ -202,7 +253,7 @@ class _Buffer(nn.Module):
 def test_ranks_beyond_what_buffers_have() -> None:
     deep = torch.zeros([1] * 9)
     words = "rank 9 is not supported"
-    refuses(sl.UnsupportedError, f"input x: {words}", lambda x: x + 1, (deep,))
+    refuses(sl.UnsupportedError, f"input 'x': {words}", lambda x: x + 1, (deep,))
     refuses(sl.UnsupportedError, f"parameter table: {words}", _Buffer(deep).eval(), (X,))
     refuses(
         sl.UnsupportedError,

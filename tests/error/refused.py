@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from straightline.errors import UnsupportedError, UserError
@@ -14,6 +15,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 class Subclass(torch.Tensor):
     """A tensor subclass of a user."""
+
+
+class Hostile(torch.Tensor):
+    """A tensor subclass that fails whatever is asked of it."""
+
+    @classmethod
+    def __torch_function__(cls, *_: Any) -> Any:
+        raise RuntimeError("hostile")
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,30 @@ REFUSED: dict[str, Refused] = {
         UnsupportedError,
         "subclass Subclass, expected torch.Tensor",
         "is a Subclass, a subclass of torch.Tensor",
+    ),
+    "subclass that raises": Refused(
+        lambda: torch.ones(2, 3).as_subclass(Hostile),
+        UnsupportedError,
+        "subclass Hostile, expected torch.Tensor",
+        "is a Hostile, a subclass of torch.Tensor",
+    ),
+    "zero tensor": Refused(
+        lambda: torch._efficientzerotensor((2, 3)),
+        UserError,
+        r"is a zero tensor of autograd's, which has no storage, expected clone\(\)",
+        "is a tensor without storage",
+    ),
+    "nested": Refused(
+        lambda: torch.nested.nested_tensor([torch.ones(3), torch.ones(2)]),
+        UnsupportedError,
+        "is a nested tensor, expected a padded one",
+        "is a nested tensor: give a padded one",
+    ),
+    "mkldnn": Refused(
+        lambda: torch.ones(2, 3).to_mkldnn(),
+        UnsupportedError,
+        "layout torch._mkldnn, expected torch.strided",
+        "has the layout torch._mkldnn: give a dense tensor",
     ),
     "sparse": Refused(
         lambda: torch.ones(2, 3).to_sparse(), UnsupportedError, "sparse_coo, expected torch.strided", "sparse_coo"

@@ -111,8 +111,8 @@ def check_graph(graph: Graph, results: Any, inputs: list[Tensor]) -> None:
             check_close(given, wide, true, value.name, torch_errors(function, (tuple(inputs), {}), exact)[0])
 
 
-def ways(graphs: list[Graph], alone: bool = True) -> tuple[list[Any], list[list[Tensor]]]:
-    """Results of a batch, which are the same three ways; `alone`: each kernel is a unit of its own."""
+def run_three_forms(graphs: list[Graph], alone: bool = True) -> tuple[list[Any], list[list[Tensor]]]:
+    """Results of a batch, which are the same in C++, Python and the interpreter; `alone`: each kernel is a unit of its own."""
     inputs = [graph.tensors() for graph in graphs]
     batch = Batch(graphs, inputs)
     options: dict[str, Any] = {} if alone else {"cache": False, "internal": {"kernels_per_unit": 1_000_000}}
@@ -131,7 +131,7 @@ def ways(graphs: list[Graph], alone: bool = True) -> tuple[list[Any], list[list[
 def failure_of(graph: Graph) -> str | None:
     """What is wrong with a graph by itself, None when nothing is."""
     try:
-        results, inputs = ways([graph])
+        results, inputs = run_three_forms([graph])
         check_graph(graph, results[0], inputs[0])
     except Exception as error:  # noqa: BLE001
         return f"{type(error).__name__}: {error}"
@@ -155,7 +155,7 @@ def wrong(batch: list[Graph], number: int) -> str:
     """
     alone = number % _ALONE_EVERY == 0
     try:
-        results, inputs = ways(batch, alone)
+        results, inputs = run_three_forms(batch, alone)
     except Exception as error:  # noqa: BLE001
         said = f"{type(error).__name__}: {str(error)[:500]}"
         small = [smallest(graph) for graph in batch if failure_of(graph)]

@@ -32,7 +32,7 @@ def test_a_wrong_element_is_found_and_cut_down(monkeypatch: pytest.MonkeyPatch) 
                 result[-1] = flat.reshape(last.shape)
         return results, inputs
 
-    monkeypatch.setattr(checks, "ways", eager_but)
+    monkeypatch.setattr(checks, "run_three_forms", eager_but)
     said = checks.wrong([graph], 1)
     if graph.outputs[-1].count:
         assert "def graph(" in said and "of seed" in said
@@ -47,7 +47,7 @@ def test_batches_cover_both_ways_to_clang(monkeypatch: pytest.MonkeyPatch) -> No
         asked.append(alone)
         return [], []
 
-    monkeypatch.setattr(checks, "ways", no_batch)
+    monkeypatch.setattr(checks, "run_three_forms", no_batch)
     assert not any(checks.wrong([], number) for number in range(20))
     assert asked.count(True) == 2 and asked[0] and asked[10]
 

@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
+import random
 import re
+import threading
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from straightline.testing.models import lstm, small
 from straightline import demo_models
 from straightline.capture import capture
-from straightline.errors import UnsupportedError, UserError
+from straightline.capture.graph_builder import FLOAT_OPERANDS
+from straightline.errors import CaptureWarning, UnsupportedError, UserError
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -124,6 +130,104 @@ def test_no_advice_about_branches_where_there_is_none(model: Any) -> None:
     with pytest.raises(UnsupportedError, match="nearest supported form") as caught:
         capture(model, (torch.randn(3),))
     assert "cond" not in str(caught.value).rpartition("nearest supported form")[2]
+
+
+def _forks(x: torch.Tensor, fork: Any = torch.random.fork_rng) -> torch.Tensor:
+    with fork(devices=[]):
+        return x + torch.rand(3)
+
+
+def _rewinds(x: torch.Tensor) -> torch.Tensor:
+    state = torch.get_rng_state()
+    x = x + torch.rand(3)
+    torch.set_rng_state(state)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (lambda x: _forks(x, torch.random.fork_rng), "torch.random.fork_rng"),
+        (_forks, "torch.random.fork_rng"),
+        (_rewinds, "torch.set_rng_state"),
+        (lambda x: torch.default_generator.manual_seed(1) and x, "torch.default_generator.manual_seed"),
+        (lambda x: torch.random.default_generator.manual_seed(1) and x, "torch.default_generator.manual_seed"),
+        (lambda x: torch.default_generator.set_state(torch.get_rng_state()) and x, "torch.default_generator.set_state"),
+    ],
+    ids=["fork", "fork by another name", "set_rng_state", "generator", "generator of torch.random", "set_state"],
+)
+def test_a_model_that_sets_the_state_of_random_numbers(model: Any, name: str) -> None:
+    """Also where the seed stays what it was: then each call of eager draws the same numbers, and each of a program others."""
+    torch.manual_seed(1)
+    generator, state = torch.default_generator, torch.get_rng_state()
+    with pytest.raises(
+        UnsupportedError, match=rf"the model calls {name} at capture_error_test.py:\d+, which would act once"
+    ):
+        capture(model, (torch.zeros(3),))
+    assert torch.default_generator is generator and type(torch) is type(torch.nn)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_asking_for_the_state_of_random_numbers_is_allowed() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        assert torch.equal(torch.default_generator.get_state(), torch.get_rng_state())
+        return x + torch.default_generator.initial_seed() % 2
+
+    capture(model, (torch.zeros(3),))
+
+
+def test_another_thread_may_seed_while_a_model_is_captured() -> None:
+    def seed() -> None:
+        torch.manual_seed(torch.initial_seed())
+        torch.default_generator.set_state(torch.default_generator.get_state())
+        done.append(True)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        thread = threading.Thread(target=seed)
+        thread.start()
+        thread.join()
+        return x + 1
+
+    done: list[bool] = []
+    capture(model, (torch.zeros(3),))
+    assert done
+
+
+@pytest.mark.parametrize(
+    ("draw", "name"),
+    [(random.random, "random"), (lambda: float(np.random.rand()), "numpy.random")],
+    ids=["python", "numpy"],
+)
+def test_numbers_drawn_in_python_are_warned_of(draw: Callable[[], float], name: str) -> None:
+    with pytest.warns(CaptureWarning, match=rf"numbers of {name} were drawn .* are constants of the program") as caught:
+        capture(lambda x: x + draw(), (torch.zeros(3),))
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+class _Counts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls, self.seen, self.cache = 0, [], None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        self.seen.append(self.calls)
+        self.cache = x.shape[0]
+        return x * self.calls
+
+
+def test_attributes_that_a_model_changes_are_warned_of() -> None:
+    model = nn.Sequential(_Counts())
+    words = r"changed attributes .*: 0.calls \(0 -> 1\), 0.seen \(a list of 0 -> a list of 1\); they are constants"
+    with pytest.warns(CaptureWarning, match=words):
+        capture(model, (torch.zeros(3),))
+    assert model[0].calls == 0 and model[0].seen == []
+
+
+def test_no_warning_without_a_reason() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        capture(nn.Sequential(nn.Linear(3, 3), nn.LSTM(3, 3)).eval(), (torch.zeros(2, 3),))
 
 
 @pytest.mark.parametrize("how", ["by its name", "by another name", "a generator's", "in a fork"])
@@ -321,3 +425,134 @@ def test_capture_leaves_the_model_alone() -> None:
     for name, tensor in model.state_dict().items():
         assert type(tensor) is torch.Tensor and torch.equal(tensor, before[name])
     assert all(type(w) is nn.Parameter for w in model.lstm._flat_weights)
+
+
+#: Calls that eager refuses for their element types or numbers and fake tensors let pass, with an integer input [3, 4].
+_REFUSED_BY_EAGER: dict[str, tuple[Callable[[torch.Tensor], Any], str]] = {
+    "var": (lambda x: x.var(), "aten.var"),
+    "std": (lambda x: x.std(0), "aten.std"),
+    "gelu": (lambda x: F.gelu(x), "aten.gelu"),
+    "silu": (lambda x: F.silu(x), "aten.silu"),
+    "softplus": (lambda x: F.softplus(x), "aten.softplus"),
+    "mish": (lambda x: F.mish(x), "aten.softplus"),
+    "hardsigmoid": (lambda x: F.hardsigmoid(x), "aten.hardsigmoid"),
+    "hardswish": (lambda x: F.hardswish(x), "aten.hardswish"),
+    "batch_norm": (lambda x: F.batch_norm(x, torch.zeros(4), torch.ones(4)), "aten.batch_norm"),
+    "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x[None, :2], (1, 2)), "aten.adaptive_avg_pool2d"),
+    "full": (lambda x: x[:2, 0] + torch.full((2,), 1e30, dtype=torch.int64), "aten.full"),
+    "full of inf": (lambda x: x[:2, 0] + torch.full((2,), float("inf"), dtype=torch.int64), "aten.full"),
+    "full of 8 bits": (lambda x: x[:2, 0] + torch.full((2,), 300, dtype=torch.int8), "aten.full"),
+    "scatter": (lambda x: x.scatter(1, torch.zeros(3, 1, dtype=torch.int64), 1e30), "aten.scatter"),
+    "pad": (lambda x: F.pad(x, (1, 1), value=-1e30), "aten.constant_pad_nd"),
+    "fill_": (lambda x: x.clone().fill_(1e30), "aten.fill"),
+    "index_fill": (lambda x: x.index_fill(0, torch.tensor([0]), 1e30), "aten.index_fill"),
+}
+
+
+@pytest.mark.parametrize("name", _REFUSED_BY_EAGER)
+def test_what_eager_refuses_is_the_users_error(name: str) -> None:
+    model, op = _REFUSED_BY_EAGER[name]
+    x = torch.arange(12).reshape(3, 4)
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        model(x)
+    line = model.__code__.co_firstlineno
+    words = rf"{re.escape(op)}.* at <root> \(capture_error_test.py:{line}\): .*\(eager refuses it, too\)"
+    with pytest.raises(UserError, match=words):
+        capture(model, (x,))
+
+
+def test_an_integer_attention_is_the_users_error() -> None:
+    x = torch.ones(1, 1, 3, 4, dtype=torch.int64)
+    with pytest.raises(UserError, match="cannot be captured"):
+        capture(lambda x: F.scaled_dot_product_attention(x, x, x), (x,))
+
+
+def test_numbers_that_eager_takes() -> None:
+    """Where eager wraps or gives infinity it refuses nothing."""
+    x = torch.arange(3, dtype=torch.int8)
+    capture(
+        lambda x: (x + 300, torch.full((2,), -1, dtype=torch.uint8), torch.full((1,), 1e30, dtype=torch.float16)), (x,)
+    )
+
+
+def test_what_is_no_number_is_true_as_a_bool() -> None:
+    capture(lambda x: torch.full((2,), float("nan"), dtype=torch.bool) & (x > 0), (torch.ones(2),))
+
+
+def test_the_table_of_ops_of_floats_is_that_of_the_dialect() -> None:
+    folder = Path(__file__).parents[2] / "dialect" / "op"
+    named = set()
+    for path in folder.glob("*.td"):
+        for part in re.split(r"^(?=def |class )", path.read_text(), flags=re.MULTILINE):
+            found = re.match(r'def \w+ : (\w+)<"(\w+)"', part)
+            of_floats = found and (
+                found[1] in ("Op_FloatUnary", "Op_UnaryWith", "Op_RowMap", "Op_RecurrentLayersOp")
+                or re.search(r"ins Op_FloatTensor", part)
+            )
+            if of_floats and not found[2].endswith("_sequence"):  # made by a pass
+                named.add(found[2])
+    missing = named ^ set(FLOAT_OPERANDS)
+    assert not missing
+
+
+_CONTROL = "python control flow on the data of a tensor"
+_NUMBER = "a number or size that depends on data"
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (lambda x: x if x.sum() > 0 else -x, _CONTROL),
+        (lambda x: x + int(x.sum()), _NUMBER),
+        (lambda x: x + float(x.sum()), _NUMBER),
+        (lambda x: torch.zeros(int(x.sum())), _NUMBER),
+        (lambda x: x + len([*range(int(x.sum()))]), _NUMBER),
+    ],
+    ids=["if", "int", "float", "size", "range"],
+)
+def test_python_that_needs_the_data_is_told_in_one_line(model: Callable[..., Any], words: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        capture(model, (torch.randn(3),))
+    text = str(caught.value)
+    assert text.startswith(f"{words} at capture_error_test.py:{model.__code__.co_firstlineno}: "), text
+    assert "nearest supported form" in text and "\n" not in text and "TORCH_LOGS" not in text and "zuf0" not in text
+    assert caught.value.__suppress_context__
+
+
+def test_an_error_in_the_model_has_its_line() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.ones(4)
+
+    line = model.__code__.co_firstlineno + 1
+    words = rf"with these inputs, at capture_error_test.py:{line}: RuntimeError: .*length 4"
+    with pytest.raises(UserError, match=words):
+        capture(model, (torch.randn(3),))
+
+
+def test_equal_refusals_are_one_line() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(20):
+            x = torch.fft.fft(x).real
+        return torch.fft.fft(x).real
+
+    with pytest.raises(UnsupportedError) as caught:
+        capture(model, (torch.randn(3),), allows_aten=False)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "21 unsupported ops:" and len(lines) == 2
+    first = model.__code__.co_firstlineno
+    assert f":{first + 2}): no native kernel" in lines[1]
+    assert lines[1].endswith(f"(21 of them, the last at <root> (capture_error_test.py:{first + 3}))"), lines[1]
+
+
+def test_ops_behind_a_refused_one_are_counted() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        found = x.unique()
+        return (found * 2 + 1).sum() * found.shape[0]
+
+    with pytest.raises(UnsupportedError) as caught:
+        capture(model, (torch.randn(3, 4),))
+    lines = str(caught.value).splitlines()
+    assert (
+        lines[0] == "1 unsupported op:" and "aten._unique2.default" in lines[1] and "more that work on" in lines[2]
+    ), lines
+    assert len(lines) == 3

@@ -57,7 +57,7 @@ def test_sizes_as_inputs_and_results_that_are_no_tensors() -> None:
 
 
 def test_a_number_that_is_no_size_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="input n_1 is a dynamic number"):
+    with pytest.raises(UnsupportedError, match="input 'n_1' is a dynamic number"):
         import_graph(traced(lambda x, n: x * n, torch.randn(5, 6), 11))
 
 

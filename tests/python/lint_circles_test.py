@@ -59,18 +59,34 @@ def test_includes_by_installed_prefixes_and_beside_the_file() -> None:
     assert lint.includes({"runtime/a.cpp": '#include "b.h"', "runtime/b.h": ""}) == {"runtime/a": {"runtime/b"}}
 
 
-def test_imports_when_a_module_is_loaded() -> None:
+def test_imports() -> None:
     modules = {
         "straightline": "from straightline.a import f",
         "straightline.a": "from straightline import _compiler, b\nif TYPE_CHECKING:\n    from straightline import c",
         "straightline.b": "try:\n    from straightline.c import g\nexcept ImportError:\n    pass",
-        "straightline.c": "def g():\n    from straightline.b import f",
+        "straightline.c": "def g():\n    from straightline.d import f",
+        "straightline.d": "",
     }
     graph = lint.imports(modules)
     assert graph["straightline.a"] == {"straightline.b"} and graph["straightline.b"] == {"straightline.c"}
-    assert lint.circles(graph) == []
+    assert graph["straightline.c"] == {"straightline.d"} and lint.circles(graph) == []
     modules["straightline.c"] = "import straightline.a"
     assert lint.circles(lint.imports(modules)) == [["straightline.a", "straightline.b", "straightline.c"]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def g():\n    from straightline.a import f",
+        "async def g():\n    if True:\n        import straightline.a",
+        "class C:\n    def g(self):\n        def h():\n            from straightline import a",
+        "def g(x):\n    match x:\n        case 1:\n            from straightline import a",
+        "def g():\n    try:\n        pass\n    except OSError:\n        from straightline import a",
+    ],
+)
+def test_an_import_inside_a_function_is_part_of_a_circle(text: str) -> None:
+    graph = lint.imports({"straightline.a": "from straightline.b import g", "straightline.b": text})
+    assert lint.circles(graph) == [["straightline.a", "straightline.b"]]
 
 
 def test_the_repository_has_none() -> None:

@@ -34,7 +34,7 @@ def microseconds(value: float | None) -> str:
 
 
 def case_table(measured: Measured) -> Table:
-    """One table: a row for each way to call."""
+    """One table: a row for each contender."""
     case = measured.case
     if case.device == "cuda":
         return cuda_table(measured)

@@ -31,6 +31,17 @@ FLOATS = ("f32", "f64", "f16", "bf16")
 #: Ops with two optional operands or more, which need `operandSegmentSizes`; a single one comes last and needs none.
 _SEGMENTED = ("layer_norm", "group_norm", "batch_norm")
 
+#: Ops whose operands are floats, and those of which only the first operands are: how many.
+FLOAT_OPERANDS: dict[str, int | None] = {
+    **dict.fromkeys(
+        """exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan tanh sigmoid erf silu hardsigmoid hardswish gelu
+        leaky_relu elu softplus div atan2 var softmax log_softmax layer_norm rms_norm group_norm batch_norm convolution avg_pool2d
+        adaptive_avg_pool2d grid_sampler_2d lstm gru rnn""".split()
+    ),
+    "scaled_dot_product_attention": 3,
+    "grouped_matmul": 2,
+}  # fmt: skip
+
 #: `end` of a slice that reaches to the end of a dimension.
 SLICE_END = 2**63 - 1
 
@@ -77,6 +88,13 @@ class Tensor:
     def extents(self) -> tuple[Dim, ...]:
         """Sizes."""
         return self.type.extents
+
+
+def not_of_floats(name: str, operands: Sequence[Tensor | None]) -> Tensor | None:
+    """An operand that is not of floats where the op takes floats alone."""
+    if name not in FLOAT_OPERANDS:
+        return None
+    return next((x for x in operands[: FLOAT_OPERANDS[name]] if x is not None and x.dtype not in FLOATS), None)
 
 
 def wrap(dim: int, rank: int) -> int:
@@ -139,7 +157,14 @@ class GraphBuilder:
         attributes: dict[str, Attr] | None = None,
         regions: int = 0,
     ) -> list[Tensor]:
-        """Appends `op.NAME`; None operands are absent optional ones."""
+        """Appends `op.NAME`; None operands are absent optional ones.
+
+        Raises:
+            Reject: an operand is not of floats and the op takes floats alone.
+        """
+        other = not_of_floats(name, operands)
+        if other is not None:
+            raise Reject(f"{name} of {other.dtype}", "floats")
         present = [operand.value for operand in operands if operand is not None]
         segments = [0 if x is None else 1 for x in operands] if name in _SEGMENTED else None
         values = self.builder.op(f"op.{name}", present, types, attributes or {}, self.location, segments, regions)

@@ -11,6 +11,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from straightline.capture.builder import Extent
 from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.torch.aten_tail import convert_effect, convert_functionalised, convert_updating
 from straightline.capture.torch.importer import NEAREST, Arguments, Importer, converter, training_error
 
 if TYPE_CHECKING:
@@ -160,8 +161,6 @@ def _while(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
 
 @converter("auto_functionalized_v2")
 def _auto_functionalized(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
-    from straightline.capture.torch.aten_tail import convert_functionalised
-
     if not ctx.allows_aten:
         raise Reject(f"{node.args[0]} runs through 'aten', which `allow` leaves out")
     return convert_functionalised(ctx, node)
@@ -170,8 +169,6 @@ def _auto_functionalized(ctx: Importer, a: Arguments, node: torch.fx.Node) -> An
 @converter("with_effects")
 def _with_effects(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     """`with_effects(token, op, *arguments)` gives (token, *results); statements keep their order without tokens."""
-    from straightline.capture.torch.aten_tail import convert_effect
-
     if not ctx.allows_aten:
         raise Reject(f"{node.args[1]} runs through 'aten', which `allow` leaves out")
     return convert_effect(ctx, node)
@@ -180,8 +177,6 @@ def _with_effects(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
 @converter("straightline.updating")
 def _updating(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     """`updating(op, names, *arguments)` gives the results of an op, then the new values of the arguments that it overwrites."""
-    from straightline.capture.torch.aten_tail import convert_updating
-
     if not ctx.allows_aten:
         raise Reject(f"{node.args[0]} runs through 'aten', which `allow` leaves out")
     return convert_updating(ctx, node)

@@ -11,6 +11,7 @@ import torch
 from straightline.capture.builder import TensorType
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, wrap
 from straightline.capture.torch.aten_reduction import reduce
+from straightline.capture.torch.aten_tail import call_op
 from straightline.capture.torch.importer import Arguments, Importer, converter, torch_dtype
 
 
@@ -58,8 +59,6 @@ def _argsort(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 def _assert(ctx: Importer, condition: Tensor, words: str) -> None:
     """Eager's own check: an exception on the CPU, a failed assertion on a device."""
-    from straightline.capture.torch.aten_tail import call_op
-
     op = torch.ops.aten._assert_async.msg
     call_op(ctx, op, {"self": condition, "assert_msg": words}, None, "a check of the data", effectful=True)
 
@@ -71,8 +70,6 @@ def _multinomial(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     So does ATen draw without replacement (aten/src/ATen/native/Distributions.cpp, `multinomial_out`), after the same checks. The
     numbers are torch's, by its generator; what is around them is ours.
     """
-    from straightline.capture.torch.aten_tail import call_op
-
     p = a.self
     if a.num_samples != 1 or a.get("generator") is not None:
         raise Reject("multinomial of several samples or with a generator of its own", "one sample")

@@ -17,9 +17,13 @@ import torch
 from straightline.capture.builder import Attr, Dims, Extent, TensorType
 from straightline.capture.graph_builder import MAX_RANK, Reject, Tensor
 from straightline.capture.torch.importer import Complex, Importer, dtype_name
+from straightline.capture.torch.symbolic_sizes import DEPENDS_ON_DATA
 
 #: Dispatch keys under which a kernel of an op runs on the CPU.
 _CPU_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
+
+#: Element types of quantised tensors, which hold scales besides; fake tensors say float32 of what an op makes of them.
+_QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
 
 #: Ops whose results depend on strides and storage, which are our own choice.
 _READS_STORAGE = frozenset(
@@ -85,6 +89,8 @@ class _Encoder:
         if kind == "StringType" and isinstance(value, str):
             escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
             return f'"{escaped}"'
+        if value in _QUANTISED:
+            raise Reject(f"{value} is a quantised dtype", "torch.ops.quantized_decomposed, whose results are integers")
         if isinstance(value, torch.dtype):
             return f"dtype.{str(value).removeprefix('torch.')}"
         if isinstance(value, torch.layout):
@@ -134,6 +140,8 @@ class _Results:
             placed = [self.place(item) for item in fake]
             return "[" + ", ".join(text for text, _ in placed) + "]", [number for _, number in placed]
         if not isinstance(fake, torch.Tensor):
+            if isinstance(fake, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                raise Reject(f"its result is a number that {DEPENDS_ON_DATA}")
             raise Reject(f"its result is {fake!r}, not a tensor")
         number = len(self.types)
         if fake.dtype in _PARTS:

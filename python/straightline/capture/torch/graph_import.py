@@ -55,12 +55,14 @@ from straightline.capture.torch import (  # noqa: F401  (the families register t
     aten_volumes,
 )
 from straightline.capture.torch.aten_reduction import OF_SOME_ELEMENT
+from straightline.capture.torch.aten_tail import convert_tail
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.importer import (
     MAX_LITERAL_ELEMENTS,
     Complex,
     Importer,
     bytes_of,
+    location_of,
     nested_attribute,
     raise_if_unsupported,
 )
@@ -254,7 +256,12 @@ class GraphImport:
         symbols = self._symbols()
         printer = ExtentPrinter({torch_name: spec.name for torch_name, spec in symbols.items()})
         self._ctx = Importer(
-            self._builder, extents=printer, allows_aten=allows_aten, target=facts_of(target), to_aten=to_aten
+            self._builder,
+            extents=printer,
+            convert_tail=convert_tail,
+            allows_aten=allows_aten,
+            target=facts_of(target),
+            to_aten=to_aten,
         )
         for spec in symbols.values():
             self._builder.symbol(spec.name, spec.min, spec.max)
@@ -374,20 +381,35 @@ class GraphImport:
         specs = self._user_inputs()
         if len(leaves) != len(specs):
             leaves = [None] * len(specs)
+        shown = self._names_of_arguments(len(specs))
         inputs: list[InputSpec] = []
         arguments = 0
-        for spec, leaf in zip(specs, leaves):
+        for spec, leaf, name in zip(specs, leaves, shown or [spec.arg.name for spec in specs]):
             if isinstance(spec.arg, ConstantArgument):
                 inputs.append(InputSpec(spec.arg.name, constant=spec.arg.value))
                 continue
             if not isinstance(spec.arg, TensorArgument):
-                inputs.append(self._number_input(spec.arg.name))
+                inputs.append(self._number_input(spec.arg.name, name))
                 continue
-            inputs.append(self._tensor_input(spec.arg.name, leaf, arguments))
+            inputs.append(self._tensor_input(spec.arg.name, leaf, arguments, name))
             arguments += 1
         return inputs
 
-    def _number_input(self, name: str) -> InputSpec:
+    def _names_of_arguments(self, count: int) -> list[str]:
+        """What the user calls the leaves of the example inputs ("a[0]"); empty where these do not say it."""
+        names = list(self._source.argument_names)
+        kinds = {parameter.name: parameter.kind for parameter in self._forward.parameters.values()}
+        if kinds:  # it knows of *args
+            names = [name for name, kind in kinds.items() if kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
+            rest = [name for name, kind in kinds.items() if kind == inspect.Parameter.VAR_POSITIONAL]
+            names += [f"{name}[{i}]" for name in rest for i in range(len(self._args) - len(names))]
+        found: list[str] = []
+        for name, value in (*zip(names, self._args), *self._kwargs.items()):
+            paths, _ = pytree.tree_flatten_with_path(value, is_leaf=lambda x: x is None)
+            found += [f"{name}{pytree.keystr(path)}" for path, _ in paths]
+        return found if len(found) == count else []
+
+    def _number_input(self, name: str, shown: str) -> InputSpec:
         """An input that is a size of others, which say it as well, or that nothing reads."""
         if self._source.takes_numbers and not self._nodes[name].users:
             return InputSpec(name)
@@ -396,9 +418,9 @@ class GraphImport:
                 return InputSpec(name, extent=self._ctx.extents.dim(self._nodes[name].meta["val"]))
         except UnsupportedError:
             pass
-        raise UnsupportedError(f"input {name} is a dynamic number: pass a constant or a tensor")
+        raise UnsupportedError(f"input '{shown}' is a dynamic number: pass a constant or a tensor")
 
-    def _tensor_input(self, name: str, leaf: Any, argument: int) -> InputSpec:
+    def _tensor_input(self, name: str, leaf: Any, argument: int, shown: str) -> InputSpec:
         fake = self._nodes[name].meta["val"]
         example = leaf if isinstance(leaf, torch.Tensor) else None
         try:
@@ -412,7 +434,7 @@ class GraphImport:
                 example_strides=_concrete(example.stride()) if example is not None else (),
             )
         except Reject as refusal:
-            raise UnsupportedError(f"input {name}: {refusal}") from refusal
+            raise UnsupportedError(f"input '{shown}': {refusal}") from refusal
 
     def _begin(self, inputs: Sequence[InputSpec]) -> None:
         tensors = [(spec.name, _with_layout(spec)) for spec in inputs if spec.type is not None]
@@ -433,8 +455,7 @@ class GraphImport:
         known = (*kinds, InputKind.USER_INPUT, InputKind.TOKEN)
         for spec in self._source.inputs:
             if spec.kind not in known:
-                what = spec.kind.name.lower().replace("_", " ")
-                raise UnsupportedError(f"model uses a {what} ({spec.target})")
+                self._refuse_input(spec)
             if spec.kind == InputKind.TOKEN:  # orders side effects, and each op that has one is refused by itself
                 self._ctx.environment[self._nodes[spec.arg.name]] = None
         tensors = {s.target: self._tensor_of(s) for s in specs}
@@ -451,6 +472,20 @@ class GraphImport:
             tensor = tensors[node.target]
             is_literal = not isinstance(tensor, torch.nn.Parameter)
             self._ctx.environment[node] = self._bind(node.target, tensor, state_storages, is_literal)
+
+    def _refuse_input(self, spec: ExportInput) -> None:
+        """Raises for an object that is no tensor and that export has made an input of."""
+        reader = next(iter(self._nodes[spec.arg.name].users), None)
+        place = f" at {location_of(reader)}" if reader is not None else ""
+        held = self._source.constants.get(spec.target)
+        if isinstance(held, torch.Generator):
+            raise UnsupportedError(
+                f"the model draws random numbers from a torch.Generator{place}, whose state a program does not have; "
+                "nearest supported form: torch's default generator, seeded before the call"
+            )
+        what = spec.kind.name.lower().replace("_", " ")
+        kind = f", a {type(held).__name__}" if held is not None else ""
+        raise UnsupportedError(f"the model uses a {what} ({spec.target}{kind}){place}")
 
     def _tensors(self) -> dict[str, torch.Tensor]:
         """The state dict, and the buffers that torch keeps among the constants because no state dict has them."""

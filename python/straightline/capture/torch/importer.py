@@ -15,8 +15,9 @@ import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
 from straightline.capture.builder import Attr, Dense, Dim, Extent, Location, TensorType
-from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor
+from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor, not_of_floats
 from straightline.capture.target_facts import TargetFacts
+from straightline.capture.torch.eager_refusals import holds, is_beyond_all, refusal_of_eager
 from straightline.capture.torch.symbolic_sizes import DEPENDS_ON_DATA, ExtentPrinter
 from straightline.errors import InternalError, UnsupportedError, UserError
 
@@ -32,6 +33,9 @@ _TORCH_DTYPES = {name: dtype for dtype, name in _DTYPE_NAMES.items()}
 
 #: Constants up to this size are literals of the graph, which can fold; larger ones are parameters.
 MAX_LITERAL_ELEMENTS = 64
+
+#: Where the functions are that export puts at the begin and the end of a torch.vmap.
+_FUNCTIONS_OF_VMAP = "torch._functorch.predispatch"
 
 TORCH_FOLDER = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -122,11 +126,13 @@ class Importer(GraphBuilder):
     """Converts the nodes of a graph, and of the graphs nested in it."""
 
     extents: ExtentPrinter = field(kw_only=True)
+    #: Makes a call of torch for an op that no converter takes, and why; raises `Reject` for one that has no such form.
+    convert_tail: Callable[[Importer, torch.fx.Node, str], Any] = field(kw_only=True)
     #: Location of the control-flow op whose branch is being converted.
     outer: Location = field(default_factory=Location)
     unsupported: list[UnsupportedNode] = field(default_factory=list)
-    #: Refused nodes, and those that are refused only because an argument of theirs is.
-    refused: set[torch.fx.Node] = field(default_factory=set)
+    #: Refused nodes with all that work on their results, and how many are refused only because they do.
+    of_refused: set[torch.fx.Node] = field(default_factory=set)
     following: int = 0
     #: Whether ops without a native form may be called through the framework.
     allows_aten: bool = True
@@ -136,6 +142,8 @@ class Importer(GraphBuilder):
     target: TargetFacts = field(kw_only=True)
     #: Ops that the user wants torch to do, with who said so.
     to_aten: Mapping[str, str] = field(default_factory=dict)
+    #: The node that is being converted.
+    node: torch.fx.Node | None = None
     #: Whether a converter is at work, whose ops routes hold for.
     converts: bool = False
     #: FX node -> Tensor, list of Tensor (several results), or a number or extent.
@@ -149,7 +157,13 @@ class Importer(GraphBuilder):
         attributes: dict[str, Attr] | None = None,
         regions: int = 0,
     ) -> list[Tensor]:
-        """As `GraphBuilder.emit`; refuses an op of a converter that the user wants torch to do."""
+        """As `GraphBuilder.emit`; refuses an op of a converter that the user wants torch to do, and what eager refuses."""
+        value = (attributes or {}).get("value")
+        fits = not isinstance(value, (int, float)) or all(holds(torch_dtype(type.dtype), value) for type in types)
+        if not fits or not_of_floats(name, operands) is not None:
+            self._refuse_as_eager()
+            if any(is_beyond_all(type.dtype, value) for type in types):
+                raise Reject(f"{value} is no {types[0].dtype}")
         if self.converts and name in self.to_aten:
             raise Reject(f"route {name} = aten ({self.to_aten[name]})")
         return super().emit(name, operands, types, attributes, regions)
@@ -198,7 +212,7 @@ class Importer(GraphBuilder):
         if isinstance(x, torch.SymInt):
             return self.extents.dim(x)
         if isinstance(x, (torch.SymFloat, torch.SymBool)):
-            raise Reject(f"the number {x} {DEPENDS_ON_DATA}")
+            raise Reject(f"a number {DEPENDS_ON_DATA}")
         return x
 
     def arguments(self, node: torch.fx.Node) -> Arguments:
@@ -219,11 +233,14 @@ class Importer(GraphBuilder):
 
     def run_node(self, node: torch.fx.Node) -> None:
         """Converts one call; a refusal is recorded and its results replaced, so that the walk goes on."""
-        self.location = location_of(node, self.outer)
-        name = str(node.target)
+        self.location, self.node = location_of(node, self.outer), node
+        in_vmap = getattr(node.target, "__module__", "") == _FUNCTIONS_OF_VMAP
+        name = "torch.vmap" if in_vmap else str(node.target)
         function = CONVERTERS.get(name)
         try:
             if function is None:
+                if in_vmap:
+                    raise Reject("a transform that export leaves in the graph", "the same ops over the whole batch")
                 raise Reject("no native kernel", NEAREST.get(name, NEAREST.get(_packet(name), "")))
             has_schema = isinstance(node.target, torch._ops.OpOverload)
             arguments = self.arguments(node) if has_schema else Arguments({})
@@ -231,9 +248,24 @@ class Importer(GraphBuilder):
                 raise Reject("complex numbers", "two real tensors")
             with self._routes_hold(True):
                 self.environment[node] = function(self, arguments, node)
+        except (OverflowError, ValueError) as error:  # of int() for a number that is no integer
+            if not isinstance(error, UserError):
+                self.node = node
+                self._refuse_as_eager()
+            raise
         except (Reject, UnsupportedError) as refusal:
             with self._routes_hold(False):
                 self._run_through_framework(node, name, refusal)
+        if self._is_of_refused(node):
+            self.of_refused.add(node)
+
+    def _refuse_as_eager(self) -> None:
+        """Raises `UserError` if eager refuses the node that is being converted."""
+        node = self.node
+        words = refusal_of_eager(node) if node is not None else ""
+        if words:
+            operands = ", ".join(described(arg) for arg in node.all_input_nodes)
+            raise UserError(f"{node.target}({operands}) at {self.location}: {words} (eager refuses it, too)")
 
     @contextmanager
     def _routes_hold(self, hold: bool) -> Iterator[None]:
@@ -246,13 +278,11 @@ class Importer(GraphBuilder):
 
     def _run_through_framework(self, node: torch.fx.Node, name: str, refusal: Reject | UnsupportedError) -> None:
         """Tries a call of torch for a node that its converter refused; records the refusal if that fails too."""
-        from straightline.capture.torch.aten_tail import convert_tail
-
         reason, nearest = str(refusal), getattr(refusal, "nearest", "")
         if isinstance(node.target, torch._ops.OpOverload):
             if self.allows_aten:
                 try:
-                    self.environment[node] = convert_tail(self, node, reason)
+                    self.environment[node] = self.convert_tail(self, node, reason)
                     return
                 except (Reject, UnsupportedError) as second:
                     reason = f"{reason}, and {second}" if str(second) != reason else reason
@@ -260,16 +290,18 @@ class Importer(GraphBuilder):
             else:
                 reason = f"{reason}, so it runs through 'aten', which `allow` leaves out"
         self._record(node, name, reason, nearest)
+        self.of_refused.add(node)
         self.environment[node] = self._stand_in(node.meta.get("val"))
 
     def _record(self, node: torch.fx.Node, name: str, reason: str, nearest: str) -> None:
-        follows = DEPENDS_ON_DATA in reason and any(argument in self.refused for argument in node.all_input_nodes)
-        self.refused.add(node)
-        if follows:
+        if (DEPENDS_ON_DATA in reason or name == "torch.vmap") and self._is_of_refused(node):
             self.following += 1
             return
         operands = ", ".join(described(arg) for arg in node.all_input_nodes)
         self.unsupported.append(UnsupportedNode(name, reason, operands, self.location, nearest))
+
+    def _is_of_refused(self, node: torch.fx.Node) -> bool:
+        return any(argument in self.of_refused for argument in node.all_input_nodes)
 
     def _stand_in(self, fake: Any) -> Any:
         """Placeholder results of a refused node; the function is discarded at the end."""
@@ -279,6 +311,11 @@ class Importer(GraphBuilder):
             return 0
         dtype = _DTYPE_NAMES.get(fake.dtype, "f32")
         extents = tuple(self._known_extent(size) for size in fake.shape[:MAX_RANK])
+        if fake.is_complex():
+            parts = self.emit_one(
+                "parameter", [], TensorType(dtype, (*extents[: MAX_RANK - 1], 2)), {"name": "refused"}
+            )
+            return Complex(parts.value, parts.type, fake.dtype)
         return self.emit_one("parameter", [], TensorType(dtype, extents), {"name": "refused"})
 
     def _known_extent(self, size: int | torch.SymInt) -> Dim:
@@ -375,10 +412,26 @@ def location_of(node: torch.fx.Node, outer: Location = Location()) -> Location:
     return Location(module, os.path.basename(chosen[0]), int(chosen[1]))
 
 
+def _line(alike: Sequence[UnsupportedNode]) -> str:
+    """One line for nodes that are refused for one reason."""
+    first, *others = alike
+    if not others:
+        return str(first)
+    places = {node.location for node in others} - {first.location}
+    last = f", the last at {others[-1].location}" if places else ""
+    return f"{first} ({len(alike)} of them{last})"
+
+
 def raise_if_unsupported(nodes: Sequence[UnsupportedNode], following: int = 0) -> None:
-    """Raises one error that lists every node; `following` others are refused only because an argument of theirs is."""
+    """Raises one error that lists the nodes, those alike in one line.
+
+    `following` others are refused only because an argument of theirs is.
+    """
     if nodes:
-        lines = "\n  ".join(str(node) for node in nodes)
+        alike: dict[tuple[str, str, str], list[UnsupportedNode]] = {}
+        for node in nodes:
+            alike.setdefault((node.op, node.reason, node.nearest), []).append(node)
+        lines = "\n  ".join(map(_line, alike.values()))
         count = f"{len(nodes)} unsupported op{'s' if len(nodes) > 1 else ''}"
         more = (
             f"\n  and {following} more that work on what {'it' if len(nodes) == 1 else 'they'} would give"

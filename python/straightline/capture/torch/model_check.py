@@ -42,16 +42,25 @@ def check_module(module: torch.nn.Module) -> None:
         )
 
 
+def _check_class(tensor: torch.Tensor, what: str) -> None:
+    """Raises for a tensor subclass; asks nothing of it, since `__torch_function__` may be the user's."""
+    if isinstance(tensor, FakeTensor):
+        raise UserError(f"{what} is a fake tensor, expected one with data")
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        raise UnsupportedError(f"{what} is a tensor subclass {type(tensor).__name__}, expected torch.Tensor")
+
+
 def check_tensor(tensor: torch.Tensor, what: str) -> None:
     """Raises for a tensor that no program can take: `what` says which it is ("input x")."""
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         raise UserError(f"the model cannot be captured: {what} is a tensor inside a transform of torch.func")
-    if isinstance(tensor, FakeTensor):
-        raise UserError(f"{what} is a fake tensor, expected one with data")
+    _check_class(tensor, what)
+    if tensor.is_nested:
+        raise UnsupportedError(f"{what} is a nested tensor, expected a padded one")
     if tensor.device.type == "meta":
         raise UserError(f"{what} is on device meta, expected a tensor with data")
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
-        raise UnsupportedError(f"{what} is a tensor subclass {type(tensor).__name__}, expected torch.Tensor")
+    if tensor._is_zerotensor():
+        raise UserError(f"{what} is a zero tensor of autograd's, which has no storage, expected clone() of it")
     if tensor.layout != torch.strided:
         raise UnsupportedError(f"{what} has layout {tensor.layout}, expected torch.strided")
     if tensor.is_quantized:

@@ -40,7 +40,7 @@ class ExtentPrinter:
         if expr.is_Symbol:
             name = self._names.get(str(expr))
             if name is None:
-                raise UnsupportedError(f"size {expr} {DEPENDS_ON_DATA}")
+                raise UnsupportedError(f"a size {DEPENDS_ON_DATA}")
             return Extent(name)
         if expr.is_Mul and not (fraction := expr.as_coeff_mul()[0]).is_Integer:
             raise UnsupportedError(f"size {expr} has the fraction {fraction}")

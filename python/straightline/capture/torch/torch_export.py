@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dis
 import functools
 import inspect
 import itertools
@@ -24,14 +23,14 @@ from torch.utils import _pytree as pytree
 from straightline.capture.builder import Builder
 from straightline.capture.captured import Captured
 from straightline.capture.text_builder import TextBuilder
+from straightline.capture.torch.export_errors import raise_export_error
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.graph_import import GraphImport, source_of
 from straightline.capture.torch.importer import TORCH_FOLDER
 from straightline.capture.torch.model_check import check_dynamic_shapes, check_module, check_tensor
-from straightline.capture.torch.recurrent_layers import is_of_packed_sequences, sized_recurrent_layers
-from straightline.errors import StraightlineError, UnsupportedError, UserError
-
-_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
+from straightline.capture.torch.side_effects import warned_of_constants, without_seeds
+from straightline.errors import UnsupportedError, UserError
 
 #: torch.export keeps state of the export that goes on in globals, and so does `_plain_ops`: one thread at a time.
 _exporting = threading.RLock()
@@ -135,42 +134,6 @@ def _user_frames(tracer: TracerBase, frames: traceback.StackSummary) -> tracebac
     )
 
 
-_SEEDS = (
-    "the model calls {}, which would seed once, while it is captured; "
-    "nearest supported form: seed before each call"
-)  # fmt: skip
-
-
-def _no_seed(name: str, own: Callable[..., Any], thread: int) -> Callable[..., Any]:
-    """`own`, refused in the thread that traces: there it would seed once, while tracing, and never in a call."""
-
-    def seeding(*args: Any, **kwargs: Any) -> Any:
-        if threading.get_ident() != thread:
-            return own(*args, **kwargs)
-        raise UnsupportedError(_SEEDS.format(name))
-
-    return seeding
-
-
-_SEEDING = (
-    (torch, ("manual_seed", "seed")), (torch.random, ("manual_seed", "seed")),
-    (torch.cuda, ("manual_seed", "manual_seed_all")), (torch.cuda.random, ("manual_seed", "manual_seed_all")),
-)  # fmt: skip
-
-
-@contextmanager
-def _without_seeds() -> Iterator[None]:
-    """While a model is traced: refuses what seeds random numbers."""
-    before = [(module, name, getattr(module, name)) for module, names in _SEEDING for name in names]
-    for module, name, own in before:
-        setattr(module, name, _no_seed(f"{module.__name__}.{name}", own, threading.get_ident()))
-    try:
-        yield
-    finally:
-        for module, name, own in before:
-            setattr(module, name, own)
-
-
 _LOGS_OF_FAILURES = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes", "torch.export._trace")
 
 
@@ -205,7 +168,8 @@ def _plain_ops() -> Iterator[None]:
 
 def _mode_of(tensors: Iterable[torch.Tensor]) -> AbstractContextManager[Any]:
     """Inference mode for tensors that were made in it: outside of it torch cannot even trace them."""
-    return torch.inference_mode() if any(t.is_inference() for t in tensors) else nullcontext()
+    with torch._C.DisableTorchFunctionSubclass():
+        return torch.inference_mode() if any(t.is_inference() for t in tensors) else nullcontext()
 
 
 def _distinct(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -231,16 +195,15 @@ def _export(
     for path, leaf in pytree.tree_flatten_with_path(named)[0]:
         if isinstance(leaf, torch.Tensor):
             check_tensor(leaf, f"input '{path[0].key}{pytree.keystr(path[1:])}'")
+    for name, tensor in itertools.chain(module.named_parameters(), module.named_buffers()):
+        check_tensor(tensor, f"parameter {name}")
     check_dynamic_shapes(named, dynamic_shapes)
-    seed = torch.initial_seed()
+    mode = _mode_of(itertools.chain(module.parameters(), module.buffers()))
     try:
-        with _mode_of(itertools.chain(module.parameters(), module.buffers())), _plain_ops(), _without_seeds():
-            exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        with warned_of_constants(), mode, _plain_ops(), without_seeds():
+            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except Exception as error:
-        raise _export_error(error) from error
-    if torch.initial_seed() != seed:  # by another name than those of `_SEEDING`
-        raise UnsupportedError(_SEEDS.format("torch.manual_seed"))
-    return exported
+        raise_export_error(error)
 
 
 def _bind(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -252,50 +215,6 @@ def _bind(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         takes = ", ".join(map(str, signature.parameters.values())) or "no arguments"
         given = f"{len(args)} positional" + "".join(f", {name}" for name in kwargs)
         raise UserError(f"the model takes ({takes}) but the example inputs are ({given}): {error}") from None
-
-
-def _export_error(error: Exception) -> Exception:
-    """Sorts an exception from torch.export: data-dependent Python is unsupported, the rest is the user's."""
-    from torch._subclasses.fake_tensor import DataDependentOutputException
-    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-
-    text = str(error).strip().split("\n\nThe error above occurred")[0]
-    chain: BaseException | None = error
-    while chain is not None:
-        if isinstance(chain, StraightlineError):
-            return chain
-        if is_of_packed_sequences(chain):
-            what = text.splitlines()[0]
-            nearest = "nn.LSTM, nn.GRU and nn.RNN over a padded tensor"
-            return UnsupportedError(f"packed sequences: {what}; nearest supported form: {nearest}")
-        if isinstance(chain, GuardOnDataDependentSymNode):
-            if _is_branch(chain):
-                return UnsupportedError(
-                    f"python control flow on the data of a tensor: {text}; nearest supported form: torch.cond"
-                )
-            return UnsupportedError(
-                f"a size that depends on data: {text}; nearest supported form: where with a mask, which keeps shapes known"
-            )
-        chain = chain.__cause__ or chain.__context__
-    if isinstance(error, (NotImplementedError, DataDependentOutputException)):
-        return UnsupportedError(f"torch.export: {text}")
-    if "specialized it to be a constant (1)" in text:
-        text += "\n(an example of size 1 in a dynamic dimension is taken as fixed: give an example of another size)"
-    return UserError(f"the model cannot be captured with these inputs: {type(error).__name__}: {text}")
-
-
-def _is_branch(error: BaseException) -> bool:
-    """Whether the user's code itself asks whether something is true, not an op or a conversion that it calls."""
-    place, users = error.__traceback__, None
-    while place is not None:
-        if not place.tb_frame.f_code.co_filename.startswith((TORCH_FOLDER, _OWN_FOLDER)):
-            users = place
-        place = place.tb_next
-    if users is None:
-        return False
-    instructions = dis.get_instructions(users.tb_frame.f_code)
-    asked = next((i.opname for i in instructions if i.offset == users.tb_lasti), "")
-    return "JUMP" in asked or asked in ("TO_BOOL", "UNARY_NOT")
 
 
 def _refuse_hidden_guards(exported: ExportedProgram, dynamic_shapes: Any) -> None:
@@ -330,7 +249,7 @@ def _values(exported: ExportedProgram) -> ValueGraph:
         with _plain_ops():
             values = value_graph(exported.graph_module, same)
     except Exception as error:
-        raise _export_error(error) from error
+        raise_export_error(error)
     targets = {spec.arg.name: spec.target for spec in exported.graph_signature.input_specs}
     written = {targets[name] for name in values.updates} - {None}
     overlap = _overlapping_views(exported, written) if written else None

@@ -85,7 +85,8 @@ bool contains(const std::vector<std::string>& list, llvm::StringRef value) {
 }
 
 /// The features that differ from those which the name of the CPU implies. Each function carries its
-/// features as text, which clang and LLVM parse again and again: all of them cost 3 % of the time.
+/// features as text, which clang and LLVM parse again and again: all of them cost 1 to 3 % of the
+/// time.
 std::vector<std::string> differingFeatures(const Target& target) {
   llvm::SmallVector<llvm::StringRef, 64> implied;
   llvm::X86::getFeaturesForCPU(target.cpu, implied);

@@ -75,15 +75,14 @@ void compileUnit(const Unit& unit, const std::vector<std::string>& arguments,
   const double begin = threadSeconds();
   ClangOutput output;
   std::string fatal;
-  bool survived = runGuarded(
-      [&] {
-        output = compileToObject(unit.name, unit.text, arguments, headers.get(), unit.runsOnce);
-      },
-      &fatal);
-  if (headers && !(survived && output.ok)) {
-    survived = runGuarded(
-        [&] { output = compileToObject(unit.name, unit.text, arguments, nullptr, unit.runsOnce); },
+  const auto compile = [&](const std::string* given) {
+    return runGuarded(
+        [&] { output = compileToObject(unit.name, unit.text, arguments, given, unit.runsOnce); },
         &fatal);
+  };
+  bool survived = compile(headers.get());
+  if (headers && !(survived && output.ok)) {
+    survived = compile(nullptr);
   }
   result->clangSeconds = threadSeconds() - begin;
   if (!survived) {

@@ -195,10 +195,8 @@ template <auto SHAPE>
 constexpr PlaneLoops knownPlaneLoops(const Fixed<SHAPE>&, int64_t N) {
   constexpr int kAtOnce = PlaneLoops{}.most;
   const int64_t vectors = (SHAPE.wo + N - 1) / N, left = vectors % kAtOnce;
-  const int most = int(vectors < kAtOnce ? vectors : kAtOnce);
-  return {.side = planeSide(SHAPE, true),
-          .most = most < 1 ? 1 : most,
-          .least = left == 0 ? (most < 1 ? 1 : most) : int(left)};
+  const int most = int(vectors < 1 ? 1 : vectors < kAtOnce ? vectors : kAtOnce);
+  return {.side = planeSide(SHAPE, true), .most = most, .least = left == 0 ? most : int(left)};
 }
 template <class S>
 constexpr PlaneLoops knownPlaneLoops(const S&, int64_t) {

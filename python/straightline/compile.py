@@ -324,9 +324,8 @@ def _place(
 
     is_exported = isinstance(model, torch.export.ExportedProgram)
     leaves = ([] if is_exported else torch.utils._pytree.tree_leaves(examples)) or _targets.stand_ins(model)
-    with (
-        torch._C.DisableTorchFunctionSubclass()
-    ):  # tensor subclasses are refused while capturing: nothing of theirs runs
+    # Tensor subclasses are refused while capturing: nothing of theirs runs.
+    with torch._C.DisableTorchFunctionSubclass():
         number = _targets.number_of(leaves)
         place = _targets.chosen(options.target, leaves, number)
         options.check(place)

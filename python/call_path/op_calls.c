@@ -27,6 +27,7 @@ typedef struct OpCall {
   PyObject_HEAD PyObject* op;  ///< torch.ops.namespace.name.overload
   PyObject* constants;         ///< tuple: an argument each, None where a tensor goes
   PyObject* keywords;          ///< tuple: names of the last arguments
+  PyObject* inference;         ///< says whether the thread is in inference mode
   PyObject* below;             ///< class of a context without autograd's kernels
   PyObject* failed;  ///< exception -> bytes: keeps it for the caller, and says it in words
   PyObject* copy;    ///< (result number, result, tensor): copies, or raises what does not fit
@@ -80,8 +81,15 @@ static void* addressOf(const OpCall* self, int32_t operand, const void* const* i
 
 // ---- one run
 
-/// The result of the op, called with Autograd's kernels passed over: nothing here records.
+/// The result of the op, called with Autograd's kernels passed over: nothing here records. In
+/// inference mode the arguments, which were made in it, have no such kernels.
 static PyObject* callBelow(const OpCall* self, PyObject* positional, PyObject* named) {
+  PyObject* inference = PyObject_CallObject(self->inference, NULL);
+  const int skips = inference ? PyObject_IsTrue(inference) : -1;
+  Py_XDECREF(inference);
+  if (skips) {
+    return skips < 0 ? NULL : PyObject_Call(self->op, positional, named);
+  }
   PyObject* context = PyObject_CallObject(self->below, NULL);
   PyObject* entered = context ? PyObject_CallMethod(context, "__enter__", NULL) : NULL;
   if (!entered) {
@@ -323,19 +331,20 @@ static int readNumbers(PyObject* tuple, int32_t** out) {
 
 PyObject* slOpCall(PyObject* module, PyObject* args) {
   (void)module;
-  PyObject *op, *constants, *keywords, *below, *failed, *copy, *places, *results, *layouts;
+  PyObject *op, *constants, *keywords, *inference, *below, *failed, *copy;
+  PyObject *places, *results, *layouts;
   int inputs;
-  if (!PyArg_ParseTuple(args, "OO!O!OOOO!O!O!i", &op, &PyTuple_Type, &constants, &PyTuple_Type,
-                        &keywords, &below, &failed, &copy, &PyTuple_Type, &places, &PyTuple_Type,
-                        &results, &PyTuple_Type, &layouts, &inputs)) {
+  if (!PyArg_ParseTuple(args, "OO!O!OOOOO!O!O!i", &op, &PyTuple_Type, &constants, &PyTuple_Type,
+                        &keywords, &inference, &below, &failed, &copy, &PyTuple_Type, &places,
+                        &PyTuple_Type, &results, &PyTuple_Type, &layouts, &inputs)) {
     return NULL;
   }
   OpCall* self = (OpCall*)PyType_GenericAlloc(type_, 0);
   if (!self) {
     return NULL;
   }
-  PyObject* const held[] = {op, constants, keywords, below, failed, copy};
-  PyObject** const to[] = {&self->op,    &self->constants, &self->keywords,
+  PyObject* const held[] = {op, constants, keywords, inference, below, failed, copy};
+  PyObject** const to[] = {&self->op,    &self->constants, &self->keywords, &self->inference,
                            &self->below, &self->failed,    &self->copy};
   for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); ++i) {
     Py_INCREF(held[i]);
@@ -362,7 +371,7 @@ PyObject* slOpCall(PyObject* module, PyObject* args) {
 static void dealloc(PyObject* object) {
   OpCall* self = (OpCall*)object;
   PyTypeObject* type = Py_TYPE(object);
-  PyObject* const held[] = {self->op,    self->constants, self->keywords,
+  PyObject* const held[] = {self->op,    self->constants, self->keywords, self->inference,
                             self->below, self->failed,    self->copy};
   for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); ++i) {
     Py_XDECREF(held[i]);

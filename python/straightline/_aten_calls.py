@@ -193,9 +193,10 @@ class _PlannedCall:
             return value.number + (len(self._inputs) if value.output else 0) if isinstance(value, _TensorAt) else -1
 
         return _call.op_call(
-            self._op,
+            getattr(self._op, "_op", self._op),  # without the frame of OpOverload.__call__
             tuple(None if isinstance(argument, _TensorAt) else argument for argument in self._arguments),
             tuple(keyword for keyword in self._keywords if keyword is not None),
+            torch.is_inference_mode_enabled,
             torch._C._AutoDispatchBelowAutograd,
             _keep,
             _copy,

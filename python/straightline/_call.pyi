@@ -69,6 +69,7 @@ def op_call(
     op: Any,
     constants: tuple[Any, ...],
     keywords: tuple[str, ...],
+    inference: Callable[[], bool],
     below: type,
     failed: Callable[[BaseException], bytes],
     copy: Callable[[Any, Any], None],

@@ -103,6 +103,28 @@ def test_places_that_native_kernels_do_not_take() -> None:
     check(lambda x, i: x.gather(0, i), (x, i[:0].to(torch.uint8)))
 
 
+def test_results_that_nobody_reads_are_not_asked_for() -> None:
+    """Singular values and eigenvalues without their vectors, as eager computes them; with them where they are read."""
+
+    def model(x: Tensor) -> tuple[Tensor, ...]:
+        square = x @ x.t()
+        left, values, _ = torch.linalg.svd(x)
+        return torch.linalg.svdvals(x), torch.linalg.eigvalsh(square), torch.linalg.svd(x)[1], values, left.abs()
+
+    compiled = check(model, (torch.randn(5, 7),))
+    asked = re.findall(r"aten::_linalg_(\w+)\.default.*?compute_u?v=(\w+)", compiled.ir("op"), re.DOTALL)
+    assert asked == [("svd", "true"), ("svd", "false"), ("eigh", "false"), ("svd", "false")], asked
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (0, 3), (1,), ()])
+def test_results_that_are_views(shape: tuple[int, ...]) -> None:
+    """Bytes are copied where they are the result's; a negation to be done, gaps and other orders are torch's to copy."""
+    x = torch.randn(*shape, 2)
+    check(lambda x: torch.view_as_complex(x).conj().imag, (x,))
+    check(lambda x: torch.view_as_complex(x).real.cummax(0)[0].mT if x.dim() == 3 else x.cummax(0)[0], (x,))
+    check(lambda x: torch.linalg.qr(torch.atleast_2d(x) + 1)[1].abs(), (x,))
+
+
 def test_what_becomes_of_it() -> None:
     """Explain says which statements are torch's, why, and through which door; the rest stays native."""
 

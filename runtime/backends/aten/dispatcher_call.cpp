@@ -93,6 +93,18 @@ bool resolve(Value* value, const std::string& device, std::string* error) {
   return true;
 }
 
+int64_t denseBytes(const sl_operand& operand) {
+  int64_t count = 1;
+  for (int32_t dim = operand.rank - 1; dim >= 0; --dim) {
+    const int64_t extent = operand.extents[dim];
+    if (extent == SL_DYNAMIC || (extent != 1 && operand.strides[dim] != count)) {
+      return -1;
+    }
+    count *= extent;
+  }
+  return count * ((operand.dtype.bits + 7) / 8);
+}
+
 bool makeLayout(const sl_operand& operand, int32_t* nextSize, Layout* layout, std::string* error) {
   layout->dtypeName = torchDtypeName(operand.dtype);
   if (!torchNumber("dtype", layout->dtypeName, &layout->dtype)) {
@@ -109,6 +121,7 @@ bool makeLayout(const sl_operand& operand, int32_t* nextSize, Layout* layout, st
   };
   place(operand.extents, layout->extents, layout->extentSizes);
   place(operand.strides, layout->strides, layout->strideSizes);
+  layout->denseBytes = denseBytes(operand);
   return true;
 }
 
@@ -144,6 +157,8 @@ std::unique_ptr<DispatcherCall> DispatcherCall::make(const TorchFunctions& torch
       }
     }
   }
+  call->givesBytes_ = device == "cpu" && text.name.rfind("aten::", 0) == 0 &&
+                      torch.aoti_torch_is_contiguous && torch.aoti_torch_get_data_ptr;
   call->text_ = std::move(text);
   int32_t nextSize = 0;
   for (int32_t i = 0; i < problem.inputs + problem.outputs; ++i) {
@@ -312,11 +327,31 @@ bool DispatcherCall::sameShape(const Layout& layout, const Value& value, TensorH
   return true;
 }
 
+bool DispatcherCall::takeBytes(const Value& result, TensorHandle got,
+                               const Operands& operands) const {
+  const auto index = static_cast<size_t>(result.number);
+  const int64_t bytes = outputs_[index].denseBytes;
+  bool contiguous = false;
+  void* from = nullptr;
+  if (!givesBytes_ || bytes < 0 || isComplex(result) ||
+      torch_->aoti_torch_is_contiguous(got, &contiguous) != 0 || !contiguous ||
+      torch_->aoti_torch_get_data_ptr(got, &from) != 0) {
+    return false;
+  }
+  if (bytes > 0) {
+    std::memcpy(operands.outputs[index], from, static_cast<size_t>(bytes));
+  }
+  return true;
+}
+
 bool DispatcherCall::takeTensor(const Value& result, TensorHandle got, const Operands& operands,
                                 std::string* error) const {
   const size_t index = static_cast<size_t>(result.number);
   if (!sameShape(outputs_[index], result, got, operands.sizes, error)) {
     return false;
+  }
+  if (takeBytes(result, got, operands)) {
+    return true;
   }
   // Through copy_ and not memcpy: the result may be lazily negated or conjugated, with any strides.
   TensorHandle to = view(result, operands);

@@ -19,6 +19,7 @@ struct Layout {
   int32_t dtype;  ///< torch's number
   std::string dtypeName;
   int32_t rank;
+  int64_t denseBytes;  ///< of a row-major layout whose sizes are known; -1 of any other
   int64_t extents[SL_MAX_RANK];
   int64_t strides[SL_MAX_RANK];
   int32_t extentSizes[SL_MAX_RANK];  ///< which number of the call it is, -1: static
@@ -56,10 +57,15 @@ class DispatcherCall {
                   std::string* error) const;
   bool sameShape(const Layout& layout, const Value& value, TensorHandle got, const int64_t* sizes,
                  std::string* error) const;
+  /// Whether the result is the output's bytes, which are copied then.
+  bool takeBytes(const Value& result, TensorHandle got, const Operands& operands) const;
   std::string failure() const;
 
   const TorchFunctions* torch_;
   int32_t device_ = 0;  ///< torch's number of the type
+  /// Results are in memory of the host, and none is a negation that is still to be done: so it is
+  /// of torch's own ops, for what such an op gives was seen when it was captured.
+  bool givesBytes_ = false;
   CallText text_;
   uint64_t version_ = 0;
   /// of the numbers of a call: what $0 means; those of the operands' layouts come first

@@ -40,6 +40,8 @@ const char* load(void* library, TorchFunctions* functions) {
   SL_TORCH(torch_list_push_back)
   SL_TORCH(torch_delete_list)
   SL_TORCH(torch_new_string_handle)
+  SL_TORCH_OPTIONAL(aoti_torch_is_contiguous)
+  SL_TORCH_OPTIONAL(aoti_torch_get_data_ptr)
   SL_TORCH_OPTIONAL(torch_exception_get_what_without_backtrace)
   SL_TORCH_OPTIONAL(torch_new_stable_ivalue)
 #undef SL_TORCH

@@ -43,6 +43,9 @@ struct TorchFunctions {
   int32_t (*torch_list_push_back)(ListHandle list, StableValue element);
   int32_t (*torch_delete_list)(ListHandle list);
   int32_t (*torch_new_string_handle)(const char* data, size_t length, StringHandle* out);
+  // Null where this torch has none; results are copied by torch then.
+  int32_t (*aoti_torch_is_contiguous)(TensorHandle tensor, bool* out);
+  int32_t (*aoti_torch_get_data_ptr)(TensorHandle tensor, void** borrowed);
   // From 2.13 on; null before.
   const char* (*torch_exception_get_what_without_backtrace)();
   int32_t (*torch_new_stable_ivalue)(StableValue** out);

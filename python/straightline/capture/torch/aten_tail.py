@@ -30,6 +30,10 @@ _READS_STORAGE = frozenset(
     f"aten::{name}" for name in ("as_strided", "as_strided_copy", "as_strided_scatter", "set", "resize", "resize_as")
 )
 
+#: Ops with an argument that says whether some of their results are wanted (by number). torch's own svdvals and eigvalsh
+#: want no vectors, but over fake tensors they ask for them.
+_WANTED = {"aten::_linalg_svd": ("compute_uv", (0, 2)), "aten::_linalg_eigh": ("compute_v", (1,))}
+
 # Real numbers with the elements of a complex dtype.
 _PARTS = {torch.complex64: "f32", torch.complex128: "f64", torch.complex32: "f16"}
 
@@ -130,6 +134,8 @@ class _Results:
     def __init__(self, ctx: Importer) -> None:
         self._ctx = ctx
         self.types: list[TensorType] = []
+        #: Whether a result is a negation that torch has still to do (`x.conj().imag`).
+        self.is_negated = False
         self._kinds: list[torch.dtype | None] = []
 
     def place(self, fake: Any) -> tuple[str, Any]:
@@ -144,6 +150,7 @@ class _Results:
                 raise Reject(f"its result is a number that {DEPENDS_ON_DATA}")
             raise Reject(f"its result is {fake!r}, not a tensor")
         number = len(self.types)
+        self.is_negated |= fake.is_neg()
         if fake.dtype in _PARTS:
             if fake.dim() >= MAX_RANK:  # both parts are a dimension of their own
                 raise Reject(f"complex numbers of rank {fake.dim()} are not supported", f"at most {MAX_RANK - 1} dims")
@@ -210,6 +217,8 @@ def call_op(
     arguments = ", ".join(encoder.argument(declared, values[declared.name]) for declared in schema.arguments)
     if not encoder.python and has_python_kernel(op):
         encoder.python = "its kernel is Python code"
+    if not encoder.python and results.is_negated:
+        encoder.python = "it gives a negation that is still to be done"
     attributes: dict[str, Attr] = {
         "name": f"{schema.name}.{schema.overload_name or 'default'}",
         "schema": str(schema),
@@ -233,7 +242,11 @@ def call_op(
 def convert_tail(ctx: Importer, node: torch.fx.Node, reason: str) -> Any:
     """Converts a call of an op without a native form; raises `Reject` where it has no other."""
     values = ctx.arguments(node).values
-    return call_op(ctx, node.target, values, _read_results(node), reason, effectful=node.is_impure())[0]
+    results = _read_results(node)
+    argument, wanted = _WANTED.get(node.target._schema.name, ("", ()))
+    if argument and isinstance(results, list) and all(results[number] is None for number in wanted):
+        values = {**values, argument: False}
+    return call_op(ctx, node.target, values, results, reason, effectful=node.is_impure())[0]
 
 
 def _read_results(node: torch.fx.Node) -> Any:

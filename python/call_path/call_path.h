@@ -233,11 +233,11 @@ const char* slKindName(sl_kind kind);
 int slOpCallsInit(void);
 /// op_call(op, constants, keywords, inference, below, failed, copy, places, results, layouts,
 /// inputs): a planned call. `inference()` says whether the thread is in inference mode; elsewhere
-/// the op is called in a context `below()`. `constants` has each argument, None where a tensor goes,
-/// the last ones named by `keywords`; `places` for each argument the number of an operand (inputs,
-/// then outputs) or -1; `results` for each result of the op the number of an output or -1; a layout is (code, bits,
-/// sizes, strides). `copy(result, tensor)` copies what is not the output's bytes as it is,
-/// `failed(exception)` gives words as bytes.
+/// the op is called in a context `below()`. `constants` has each argument, None where a tensor
+/// goes, the last ones named by `keywords`; `places` for each argument the number of an operand
+/// (inputs, then outputs) or -1; `results` for each result of the op the number of an output or
+/// -1; a layout is (code, bits, sizes, strides). `copy(result, tensor)` copies what is not the
+/// output's bytes as it is, `failed(exception)` gives words as bytes.
 PyObject* slOpCall(PyObject* module, PyObject* args);
 /// op_call_functions(other, forget): addresses of an sl_aten_python.run, for calls whose number is
 /// their id() (a negative number is one of `other`'s, the address of such a function too), and of

@@ -10,7 +10,7 @@ STAMPS := .cache/setup
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup build demo test sanitize lint tidy bench docs tour every-float wheel clean
+.PHONY: setup build demo test sanitize lint tidy bench docs tour conformance every-float wheel clean
 
 SYSTEM := $(STAMPS)/system
 VENV_BUILD := $(STAMPS)/venv-build
@@ -96,6 +96,12 @@ docs: $(VENV_DOCS) build
 tour: $(VENV_TOUR) build
 	@mkdir -p build/tour
 	PYTHONPATH=build/$(PRESET)/python .venv-tour/bin/python -m bench.tour --json build/tour/tour.json --markdown build/tour/tour.md $(TOUR)
+
+# Torch's own samples of its ops (python -m bench.conformance --help): two of each of 680 entries, two minutes.
+# CONFORMANCE="--dtype int64" passes options on.
+conformance: $(VENV_TEST) build
+	@mkdir -p build/conformance
+	PYTHONPATH=build/$(PRESET)/python $(PY) -m bench.conformance --json build/conformance/records.json --markdown build/conformance/table.md $(CONFORMANCE)
 
 # The one-argument functions over all 2^32 float32 inputs, in C++ and as compiled: half an hour. Tests take every 61st.
 every-float: $(VENV_TEST) build

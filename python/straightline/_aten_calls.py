@@ -86,7 +86,9 @@ _TOKEN = re.compile(
     r"""\s*(?:[A-Za-z_]\w*=)?\??(?:
         (?P<tensor>[%@])(?P<index>\d+)(?::(?P<dtype>\w+))? | \$(?P<size>\d+) | "(?P<text>(?:[^"\\]|\\.)*)"
         | (?P<kind>dtype|layout|device|format)\.(?P<name>\w+) | (?P<word>true|false|none)
-        | (?P<number>[-+]?(?:inf|nan|\d[\d.]*(?:e[-+]?\d+)?)) | (?P<open>\[))""",
+        | complex\[(?P<real>NUMBER),\ (?P<imaginary>NUMBER)\] | (?P<number>NUMBER) | (?P<open>\[))""".replace(
+        "NUMBER", r"[-+]?(?:inf|nan|\d[\d.]*(?:e[-+]?\d+)?)"
+    ),
     re.VERBOSE,
 )
 
@@ -129,6 +131,8 @@ def _scalar(found: re.Match[str]) -> Any:
         return torch.device(found["name"]) if found["kind"] == "device" else getattr(torch, found["name"])
     if found["word"]:
         return {"true": True, "false": False, "none": None}[found["word"]]
+    if found["real"]:
+        return complex(float(found["real"]), float(found["imaginary"]))
     number = found["number"]
     return int(number) if re.fullmatch(r"[-+]?\d+", number) else float(number)
 

@@ -27,6 +27,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from straightline import _complex
 from straightline._frameworks import imported_torch
 from straightline.errors import UnsupportedError, UserError
 
@@ -70,6 +71,8 @@ class _Leaves:
             raise UserError(f"{name}: there are more leaves than the {len(self._positions)} that were captured")
         if self._positions[leaf] < 0:
             return constant(name, value)
+        if _complex.is_complex(value):
+            return _complex.node(name, self._positions[leaf])
         return ("tensor", name, self._positions[leaf])
 
     def finish(self) -> None:
@@ -152,7 +155,8 @@ def treespec_structure(spec: Any, leaves: Sequence[Node], name: str = "result") 
 
     Args:
         spec: Tree whose leaves are in the order of `leaves`.
-        leaves: One "tensor", "const" or "extent" node for each leaf; their names are not used.
+        leaves: One "tensor", "complex" (a tensor of real numbers, made complex), "const" or "extent" node for each leaf; their
+            names are not used.
         name: Name of the root; leaves are named after their place.
     """
     rest = list(leaves)
@@ -167,7 +171,7 @@ def _treespec_node(spec: Any, rest: list[Node], name: str) -> Node:
         if not rest:
             raise UserError(f"{name}: the tree has more leaves than are given")
         kind, _, value = rest.pop(0)
-        return (kind, name, value)
+        return _complex.node(name, value) if kind == "complex" else (kind, name, value)
     pytree = sys.modules["torch.utils._pytree"]
     kind, context = spec.type, spec.context
     parts = list(spec.children())

@@ -17,6 +17,7 @@ from straightline import (
     _call,
     _call_support,
     _compiler,
+    _complex,
     _cubin,
     _emitted,
     _ending,
@@ -142,7 +143,7 @@ class _Methods:
         Buffers that the model updates are the tensors that were given, and with `freeze=False` all others as well.
         """
         return {
-            name: tensor
+            name: _complex.whole(tensor) if name in function._binding.complex else tensor
             for function in self._all
             for name, tensor in zip(function._binding.names, _call.parameters(function._weights), strict=True)
         }
@@ -436,6 +437,7 @@ class _Capture:
             table=table,
             live=not options.freeze,
             kept=frozenset(explained["kept_parameters"]),
+            complex=frozenset(name for name, tensor in captured.parameters.items() if _complex.is_complex(tensor)),
             example=", ".join(spec.text for spec in captured.inputs),
             inputs=_signature.input_structure(target, self.args, self.kwargs, positions),
             outputs=_signature.treespec_structure(captured.out_spec, leaves),
@@ -504,6 +506,8 @@ class _Binding:
     live: bool
     #: Names of the parameters that `run` reads as they are.
     kept: frozenset[str]
+    #: Names of the parameters that are complex: the program has their memory as real numbers.
+    complex: frozenset[str]
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
     options: _call.Options
@@ -549,7 +553,7 @@ class _Binding:
                 if id(tensor) not in copies:
                     copies[id(tensor)] = (tensor, copied(tensor))
                 tensor = copies[id(tensor)][1]
-            own.append(tensor)
+            own.append(_complex.real(tensor))
         _targets.settle(own)
         return _call.weights(program, own, self.live, emitted.prepare if emitted is not None else None)
 
@@ -607,6 +611,10 @@ def _torch_examples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[boo
         found = True
         if not leaf.flags.writeable:
             leaf = leaf.copy()
+        if leaf.dtype.kind == "c":
+            raise UnsupportedError(
+                f"a numpy example has dtype {leaf.dtype}; nearest supported form: a tensor, torch.from_numpy of it"
+            )
         if type(leaf) is not numpy.ndarray or leaf.dtype.kind not in "iufcb" or not leaf.dtype.isnative:
             raise UserError(f"a numpy example {_call_support.refusal(leaf, None)}")
         if any(stride < 0 or stride % leaf.itemsize for stride in leaf.strides):
@@ -622,7 +630,7 @@ def _torch_examples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[boo
 
 def _output_leaf(spec: Any, captured: Any) -> tuple[Any, ...]:
     if spec.result >= 0:
-        return ("tensor", "", spec.result)
+        return ("complex" if spec.is_complex else "tensor", "", spec.result)
     if spec.extent is not None:
         return ("extent", "", _reverse_polish(str(spec.extent), [symbol.name for symbol in captured.symbols]))
     return ("const", "", spec.constant)

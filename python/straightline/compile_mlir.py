@@ -79,6 +79,7 @@ def compile_mlir(
         table=table,
         live=not chosen.freeze,
         kept=frozenset(explained["kept_parameters"]),
+        complex=frozenset(),
         example=", ".join(f"{argument}: {_spelled(row)}" for argument, row in inputs),
         inputs=tuple((argument, _signature.EITHER, ("tensor", argument, i)) for i, (argument, _) in enumerate(inputs)),
         outputs=("tensor", "result", 0) if len(results) == 1 else whole,

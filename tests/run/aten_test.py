@@ -172,11 +172,11 @@ def test_allow() -> None:
 
 
 @pytest.mark.parametrize("model", [
-    lambda x: x[x > 0], lambda x: x.nonzero(), lambda x: x.t().as_strided((2, 3), (1, 2)), lambda x: torch.unique(x), lambda x: x.masked_select(x > 0), lambda x: torch.fft.rfft(x),
+    lambda x: x[x > 0], lambda x: x.nonzero(), lambda x: x.t().as_strided((2, 3), (1, 2)), lambda x: torch.unique(x), lambda x: x.masked_select(x > 0),
 ])  # fmt: skip
 def test_what_stays_refused(model: Row) -> None:
-    """Sizes that depend on data, and complex results: with the line, and what to do instead."""
-    with pytest.raises(sl.UnsupportedError, match=r"aten_test\.py|complex64, expected a real dtype"):
+    """Sizes that depend on data: with the line, and what to do instead."""
+    with pytest.raises(sl.UnsupportedError, match=r"aten_test\.py"):
         sl.compile(model, (torch.randn(6, 7),))
 
 

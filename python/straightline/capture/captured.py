@@ -58,6 +58,8 @@ class OutputSpec:
     constant: Any = None
     #: A constant that depends on named extents (an output such as `x.shape[0]`).
     extent: Dim | None = None
+    #: Real numbers whose last dimension holds both parts of complex ones.
+    is_complex: bool = False
 
 
 @dataclass(frozen=True)

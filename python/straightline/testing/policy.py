@@ -78,6 +78,9 @@ def check_close(
     assert got.dtype == eager.dtype, f"{what} has dtype {got.dtype} but eager gives {eager.dtype}"
     assert got.shape == eager.shape, f"{what} has shape {tuple(got.shape)} but eager gives {tuple(eager.shape)}"
     assert not got.requires_grad, f"{what} requires grad"
+    if eager.is_complex():
+        parts = (torch.view_as_real(x.resolve_conj()) for x in (got, eager, reference))
+        return check_close(*parts, what, error_of_torch)
     if not eager.dtype.is_floating_point:
         assert torch.equal(got, eager), f"{what} has {got} but eager gives {eager}"
         return
@@ -160,16 +163,22 @@ def clone(tree: Any) -> Any:
 
 
 def in_float64(tree: Any) -> Any:
-    """Float tensors as float64."""
-    return pytree.tree_map(
-        lambda leaf: leaf.double() if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf, clone(tree)
-    )
+    """Float tensors as float64, complex ones as complex128."""
+
+    def wide(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor):
+            return leaf
+        return leaf.double() if leaf.is_floating_point() else leaf.to(torch.complex128) if leaf.is_complex() else leaf
+
+    return pytree.tree_map(wide, clone(tree))
 
 
 def _moved(tree: Any) -> Any:
     """Copies with every floating-point number moved by up to an ulp."""
 
     def move(x: Tensor) -> None:
+        if x.is_complex():
+            x = torch.view_as_real(x)
         if x.is_floating_point():
             eps = torch.finfo(x.dtype).eps
             x.copy_(x.double() * (1 + eps * (2 * torch.rand(x.shape, dtype=torch.float64, device=x.device) - 1)))
@@ -194,6 +203,8 @@ def _run(function: Any, inputs: Any) -> list[Any]:
 
 def _off(a: Any, b: Any) -> float:
     """The largest difference of two leaves, without elements that jump."""
+    if isinstance(a, Tensor) and a.is_complex():
+        a, b = torch.view_as_real(a.resolve_conj()), torch.view_as_real(b.resolve_conj())
     if not isinstance(a, Tensor) or not a.is_floating_point() or a.shape != b.shape or not a.numel():
         return 0.0
     want, error = b.double(), (a.double() - b.double()).abs()
@@ -238,7 +249,8 @@ def moved_errors(eager: Callable[..., Any], given: Any, draws: int = _DRAWS) -> 
 
 
 def _is_float64(given: Any) -> bool:
-    return any(isinstance(leaf, Tensor) and leaf.dtype == torch.float64 for leaf in pytree.tree_leaves(given))
+    wide = (torch.float64, torch.complex128)
+    return any(isinstance(leaf, Tensor) and leaf.dtype in wide for leaf in pytree.tree_leaves(given))
 
 
 def reference_of(model: Callable[..., Any]) -> Callable[..., Any]:

@@ -158,7 +158,7 @@ class Parser {
     return true;
   }
 
-  /// true, false, none, and `kind.name`; inf and nan are numbers.
+  /// true, false, none, `kind.name` and complex[..]; inf and nan are numbers.
   bool named(Value* value) {
     const std::string first = word();
     if (first == "none") {
@@ -168,6 +168,11 @@ class Parser {
       value->kind = Value::Kind::boolean;
       value->number = first == "true";
       return true;
+    }
+    if (first == "complex" && *at_ == '[') {
+      const bool fine = list(value);
+      value->kind = Value::Kind::complex;
+      return fine && value->items.size() == 2;
     }
     static const struct {
       const char* word;

@@ -10,10 +10,10 @@
 //   @0, @1                                      what becomes of the results, in their order
 //
 // Values: %N input N, @N output N (as an argument: updated in place), $N a size known per call, 12,
-// 1.5 (always with a point, an exponent, inf or nan), true, false, none, "text", [a, b],
-// dtype.float32, layout.strided, device.cpu, format.channels_last. `?` before a value: its type in
-// the schema is optional. `%0:complex64`: the tensor's last dim holds real and imaginary part. A
-// result that nobody reads is `none`.
+// 1.5 (always with a point, an exponent, inf or nan), complex[1.5, -2.0] (through Python alone),
+// true, false, none, "text", [a, b], dtype.float32, layout.strided, device.cpu,
+// format.channels_last. `?` before a value: its type in the schema is optional. `%0:complex64`: the
+// tensor's last dim holds real and imaginary part. A result that nobody reads is `none`.
 #ifndef STRAIGHTLINE_RUNTIME_BACKENDS_ATEN_CALL_TEXT_H
 #define STRAIGHTLINE_RUNTIME_BACKENDS_ATEN_CALL_TEXT_H
 
@@ -32,6 +32,7 @@ struct Value {
     integer,
     real,
     boolean,
+    complex,
     text,
     list,
     dtype,
@@ -45,7 +46,7 @@ struct Value {
   double real = 0;
   /// text, a name after the point, or a tensor's own dtype after ':' ("" when its operand's)
   std::string text;
-  std::vector<Value> items;  ///< of a list
+  std::vector<Value> items;  ///< of a list; real and imaginary part of a complex number
 };
 
 struct CallText {

@@ -57,12 +57,25 @@ TEST(CallText, ReadsEveryKindOfValue) {
   EXPECT_EQ(call.results[2].items.size(), 2u);
 }
 
+TEST(CallText, ComplexNumbersAreTwo) {
+  CallText call;
+  std::string error;
+  ASSERT_TRUE(parseCallText(text("self=%0, other=complex[1.5, -inf]", "@0").c_str(), &call, &error))
+      << error;
+  const Value& number = call.arguments[1];
+  EXPECT_EQ(number.kind, Kind::complex);
+  ASSERT_EQ(number.items.size(), 2u);
+  EXPECT_EQ(number.items[0].real, 1.5);
+  EXPECT_EQ(number.items[1].real, -INFINITY);
+}
+
 TEST(CallText, SaysWhatItCannotRead) {
   for (const auto& [arguments, words] :
        {std::pair("self=%x", "expected a number at character 7 of 'self=%x'"),
         std::pair("1 2", "expected a comma at character 3 of '1 2'"),
         std::pair("[1, 2", "expected a comma or ] at character 6"),
         std::pair("\"open", "expected a quote"),
+        std::pair("complex[1.0]", "expected a value at character 1 of 'complex[1.0]'"),
         std::pair("frob", "expected a value at character 1 of 'frob'")}) {
     CallText call;
     std::string error;

@@ -69,6 +69,9 @@ bool resolve(Value* value, const std::string& device, std::string* error) {
         return false;
       }
       return true;
+    case Value::Kind::complex:
+      *error = "complex numbers are passed through Python";
+      return false;
     case Value::Kind::none:
     case Value::Kind::size:
     case Value::Kind::integer:
@@ -262,6 +265,7 @@ StableValue DispatcherCall::boxPresent(const Value& value, const Operands& opera
                                        Views* views) const {
   switch (value.kind) {
     case Value::Kind::none:
+    case Value::Kind::complex:
       return 0;
     case Value::Kind::input:
     case Value::Kind::output:

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from straightline.capture.builder import Attr, Dims, Extent, TensorType
-from straightline.capture.graph_builder import MAX_RANK, Reject, Tensor
-from straightline.capture.torch.importer import Complex, Importer, dtype_name
+from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.torch.importer import Complex, Importer
 from straightline.capture.torch.symbolic_sizes import DEPENDS_ON_DATA
 
 #: Dispatch keys under which a kernel of an op runs on the CPU.
@@ -24,6 +24,9 @@ _CPU_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFu
 
 #: Element types of quantised tensors, which hold scales besides; fake tensors say float32 of what an op makes of them.
 _QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
+
+#: torch's number of int64 (c10::ScalarType), which is how schemas give a default dtype (`randint`).
+_INT64 = 4
 
 #: Ops whose results depend on strides and storage, which are our own choice.
 _READS_STORAGE = frozenset(
@@ -33,9 +36,6 @@ _READS_STORAGE = frozenset(
 #: Ops with an argument that says whether some of their results are wanted (by number). torch's own svdvals and eigvalsh
 #: want no vectors, but over fake tensors they ask for them.
 _WANTED = {"aten::_linalg_svd": ("compute_uv", (0, 2)), "aten::_linalg_eigh": ("compute_v", (1,))}
-
-# Real numbers with the elements of a complex dtype.
-_PARTS = {torch.complex64: "f32", torch.complex128: "f64", torch.complex32: "f16"}
 
 
 @dataclass
@@ -72,7 +72,7 @@ class _Encoder:
             return "[" + ", ".join(self._value(type.getElementType(), item) for item in items) + "]"
         if kind == "TensorType" and isinstance(value, Tensor):
             return f"%{self.operand(value)}{_suffix(value)}"
-        if kind == "TensorType" and isinstance(value, (bool, int, float)):
+        if kind == "TensorType" and isinstance(value, (bool, int, float, complex)):
             self.python = "it has a number for a tensor"
             return _number(value)
         if kind in ("IntType", "SymIntType") and isinstance(value, Extent):
@@ -84,7 +84,7 @@ class _Encoder:
             return repr(float(value))
         if kind == "BoolType" and isinstance(value, (bool, int)):
             return _number(bool(value))
-        if kind == "NumberType" and isinstance(value, (bool, int, float)):
+        if kind == "NumberType" and isinstance(value, (bool, int, float, complex)):
             self.python = "it has an argument of type Scalar"
             return _number(value)
         return self._name(kind, value)
@@ -95,6 +95,8 @@ class _Encoder:
             return f'"{escaped}"'
         if value in _QUANTISED:
             raise Reject(f"{value} is a quantised dtype", "torch.ops.quantized_decomposed, whose results are integers")
+        if kind == "ScalarTypeType" and value == _INT64:
+            value = torch.int64
         if isinstance(value, torch.dtype):
             return f"dtype.{str(value).removeprefix('torch.')}"
         if isinstance(value, torch.layout):
@@ -106,7 +108,9 @@ class _Encoder:
         raise Reject(f"an argument of type {kind.removesuffix('Type')} is {value!r}")
 
 
-def _number(value: bool | int | float) -> str:
+def _number(value: bool | int | float | complex) -> str:
+    if isinstance(value, complex):
+        return f"complex[{value.real!r}, {value.imag!r}]"
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)
@@ -151,17 +155,9 @@ class _Results:
             raise Reject(f"its result is {fake!r}, not a tensor")
         number = len(self.types)
         self.is_negated |= fake.is_neg()
-        if fake.dtype in _PARTS:
-            if fake.dim() >= MAX_RANK:  # both parts are a dimension of their own
-                raise Reject(f"complex numbers of rank {fake.dim()} are not supported", f"at most {MAX_RANK - 1} dims")
-            extents = tuple(self._ctx.extents.dim(size) for size in fake.shape)
-            self.types.append(TensorType(_PARTS[fake.dtype], (*extents, 2)))
-            self._kinds.append(fake.dtype)
-            return f"@{number}:{str(fake.dtype).removeprefix('torch.')}", number
-        dtype_name(fake.dtype)
-        self.types.append(self._ctx.type_of(fake))
-        self._kinds.append(None)
-        return f"@{number}", number
+        self.types.append(self._ctx.parts_type(fake))
+        self._kinds.append(fake.dtype if fake.is_complex() else None)
+        return f"@{number}" + (f":{str(fake.dtype).removeprefix('torch.')}" if fake.is_complex() else ""), number
 
     def filled(self, numbers: Any, values: Sequence[Tensor]) -> Any:
         """The values in the structure that `place` gave."""

@@ -423,15 +423,18 @@ class GraphImport:
     def _tensor_input(self, name: str, leaf: Any, argument: int, shown: str) -> InputSpec:
         fake = self._nodes[name].meta["val"]
         example = leaf if isinstance(leaf, torch.Tensor) else None
+        real, of_parts = (2, (1,)) if fake.is_complex() else (1, ())
         try:
             return InputSpec(
                 name=name,
-                type=self._ctx.type_of(fake),
+                type=self._ctx.parts_type(fake),
                 argument=argument,
                 dtype=fake.dtype,
-                strides=tuple(self._ctx.extents.dim(stride) for stride in fake.stride()),
-                example_shape=_concrete(example.shape) if example is not None else (),
-                example_strides=_concrete(example.stride()) if example is not None else (),
+                strides=(*(self._ctx.extents.dim(stride) * real for stride in fake.stride()), *of_parts),
+                example_shape=(*_concrete(example.shape), *(real for _ in of_parts)) if example is not None else (),
+                example_strides=(*(s * real for s in _concrete(example.stride())), *of_parts)
+                if example is not None
+                else (),
             )
         except Reject as refusal:
             raise UnsupportedError(f"input '{shown}': {refusal}") from refusal
@@ -439,7 +442,8 @@ class GraphImport:
     def _begin(self, inputs: Sequence[InputSpec]) -> None:
         tensors = [(spec.name, _with_layout(spec)) for spec in inputs if spec.type is not None]
         values = self._builder.begin_function("forward", tensors)
-        arguments = {name: Tensor(v, t) for (name, t), v in zip(tensors, values)}
+        dtypes = {spec.name: spec.dtype for spec in inputs}
+        arguments = {name: _as_captured(Tensor(v, t), dtypes[name]) for (name, t), v in zip(tensors, values)}
         for spec in inputs:
             node = self._nodes[spec.name]
             constant = spec.constant if spec.extent is None else spec.extent
@@ -504,6 +508,13 @@ class GraphImport:
         return tensor.to(homes.pop()) if len(homes) == 1 else tensor
 
     def _bind(self, name: str, tensor: torch.Tensor, states: Container[Any], is_literal: bool) -> Tensor:
+        if tensor.is_complex():
+            real = torch.view_as_real(tensor)
+            of_parts = {storage_key(real)} if storage_key(tensor) in states else set()
+            bound = self._bind(name, real, of_parts, is_literal)
+            if name in self._parameters:
+                self._parameters[name] = tensor
+            return _as_captured(bound, tensor.dtype)
         try:
             type = self._ctx.type_of(tensor)
         except Reject as refusal:
@@ -538,11 +549,6 @@ class GraphImport:
                 continue
             if isinstance(spec.arg, ConstantArgument):
                 outputs.append(OutputSpec(constant=spec.arg.value))
-            elif isinstance(value, Complex):
-                raise UnsupportedError(
-                    f"output {spec.arg.name} is {value.complex_dtype}, expected a real dtype; "
-                    "nearest supported form: torch.view_as_real of it"
-                )
             elif isinstance(value, Tensor):
                 _check_home(home, node, spec.arg.name)
                 alias = _viewed(node) in written
@@ -550,7 +556,7 @@ class GraphImport:
                     places[id(value), alias] = len(results)
                     tie = "alias" if alias else None
                     results.append(Result(value.value, _unused(spec.arg.name, results), tie))
-                outputs.append(OutputSpec(result=places[id(value), alias]))
+                outputs.append(OutputSpec(result=places[id(value), alias], is_complex=isinstance(value, Complex)))
             elif isinstance(spec.arg, SymIntArgument) or isinstance(value, (int, float, Extent)):
                 is_extent = isinstance(value, Extent)
                 outputs.append(OutputSpec(extent=value) if is_extent else OutputSpec(constant=value))
@@ -577,6 +583,11 @@ class GraphImport:
             # A value that is also a result for the user comes twice, under two names.
             results.append(Result(value.value, _unused(spec.arg.name, results), tie))
         return tied
+
+
+def _as_captured(value: Tensor, dtype: Any) -> Tensor:
+    """A value whose dtype in the model is `dtype`."""
+    return Complex(value.value, value.type, dtype) if dtype is not None and dtype.is_complex else value
 
 
 def _unused(name: str, results: Sequence[Result]) -> str:

@@ -48,6 +48,10 @@ class Complex(Tensor):
     complex_dtype: torch.dtype
 
 
+#: The real dtype of the parts of a complex one.
+PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64, torch.complex32: torch.float16}
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """Returns the IR's name of a torch dtype; raises `Reject` for one that has none."""
     if dtype not in _DTYPE_NAMES:
@@ -177,6 +181,15 @@ class Importer(GraphBuilder):
         if fake.dim() > MAX_RANK:
             raise Reject(f"rank {fake.dim()} is not supported", f"at most {MAX_RANK} dims")
         return TensorType(dtype_name(fake.dtype), tuple(self.extents.dim(size) for size in fake.shape))
+
+    def parts_type(self, fake: torch.Tensor) -> TensorType:
+        """The type of the real numbers that stand for a complex tensor (`Complex`), or of any other one."""
+        if fake.dtype not in PARTS:
+            return self.type_of(fake)
+        if fake.dim() >= MAX_RANK:  # both parts are a dimension of their own
+            raise Reject(f"complex numbers of rank {fake.dim()} are not supported", f"at most {MAX_RANK - 1} dims")
+        extents = (*(self.extents.dim(size) for size in fake.shape), 2)
+        return TensorType(dtype_name(PARTS[fake.dtype]), extents)
 
     def result_type(self, node: torch.fx.Node, index: int | None = None) -> TensorType:
         """The type of a node's result, or of one of its results."""

@@ -65,8 +65,6 @@ def check_tensor(tensor: torch.Tensor, what: str) -> None:
         raise UnsupportedError(f"{what} has layout {tensor.layout}, expected torch.strided")
     if tensor.is_quantized:
         raise UnsupportedError(f"{what} is quantised ({tensor.dtype}), expected a plain dtype")
-    if tensor.is_complex():
-        raise UnsupportedError(f"{what} has dtype {tensor.dtype}, expected a real dtype")
     if tensor.device.type not in ("cpu", "cuda"):
         raise UnsupportedError(f"{what} is on device {tensor.device}, expected cpu or cuda")
     if tensor.is_conj() or tensor.is_neg():

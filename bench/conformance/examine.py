@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sample: it is called, compiled, called again, and compared."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import straightline as sl
+import torch
+from straightline.testing import policy
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from bench.conformance.samples import Sample, samples
+
+#: Outcomes, the best first, and whether the command fails on one.
+#: native: right, by kernels of ours alone; torch: right, some of it by ops of torch's; random: right, the numbers are eager's for
+#: one seed; refused: an UnsupportedError or a UserError; not for eager: eager refuses it too, or gives no tensor.
+OUTCOMES = {
+    "native": False, "torch": False, "random": False, "refused": False, "not for eager": False, "out of time": True,
+    "wrong": True, "bare error": True, "internal": True, "ended": True,
+}  # fmt: skip
+_DRAWS = 4  # of torch's error, where one sample of it is not enough
+_WORDS = 400  # of an error, in the record
+
+
+def examine(name: str, dtype: torch.dtype, count: int, seed: int, device: str = "cpu") -> list[dict[str, Any]]:
+    """The records of an entry's samples."""
+    records = []
+    for place, sample in enumerate(samples(name, dtype, count, seed, device)):
+        facts = {"op": name, "dtype": str(dtype).removeprefix("torch."), "sample": place, "arguments": sample.words}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            outcome, reason = _outcome(sample, seed)
+        records.append(facts | {"outcome": outcome, "reason": reason[:_WORDS]})
+    return records
+
+
+def _seeded(function: Callable[..., Any], inputs: list[Tensor], seed: int) -> Any:
+    torch.manual_seed(seed)
+    return function(*policy.clone(inputs))
+
+
+@torch.no_grad()
+def _outcome(sample: Sample, seed: int) -> tuple[str, str]:
+    try:
+        eager = _seeded(sample.function, sample.inputs, seed)
+        again = _seeded(sample.function, sample.inputs, seed + 1)
+    except Exception as error:
+        return "not for eager", f"{type(error).__name__}: {error}"
+    if not any(isinstance(leaf, Tensor) for leaf in pytree.tree_leaves(eager)):
+        return "not for eager", "its result is no tensor"
+    dense = all(leaf.layout == torch.strided for leaf in pytree.tree_leaves(eager) if isinstance(leaf, Tensor))
+    is_random = dense and not policy.same_bits(eager, again)
+    try:
+        compiled = sl.compile(sample.function, tuple(policy.clone(sample.inputs)))
+        got = _seeded(compiled, sample.inputs, seed)
+    except sl.InternalError as error:
+        return "internal", str(error)
+    except (sl.UnsupportedError, sl.UserError) as error:
+        return "refused", str(error)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
+        return "bare error", f"{type(error).__name__}: {error}"[: _WORDS - 80] + where
+    if sample.is_uninitialised:
+        got, eager = pytree.tree_map(torch.zeros_like, (got, eager))
+    try:
+        _compare(got, eager, sample)
+    except AssertionError as error:
+        return "wrong", str(error)
+    if is_random:
+        return "random", ""
+    of_torch = [row["op"] for row in policy.launches(compiled) if row["backend"] == "aten"]
+    return ("torch", ", ".join(dict.fromkeys(of_torch))) if of_torch else ("native", "")
+
+
+def _compare(got: Any, eager: Any, sample: Sample) -> None:
+    """Raises AssertionError where the answer is wrong by the policy (`straightline.testing.policy`)."""
+    given = (tuple(sample.inputs), {})
+    try:
+        reference = eager if sample.is_uninitialised else sample.function(*policy.in_float64(sample.inputs))
+        shapes = [
+            [leaf.shape for leaf in pytree.tree_leaves(tree) if isinstance(leaf, Tensor)] for tree in (reference, eager)
+        ]
+        if shapes[0] != shapes[1]:
+            raise TypeError("other shapes in float64")
+        errors = lambda: _of_results(policy.torch_errors(sample.function, given, draws=_DRAWS), eager)  # noqa: E731
+    except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError):
+        reference = eager
+        errors = lambda: _of_results(policy.moved_errors(sample.function, given, draws=_DRAWS), eager)  # noqa: E731
+    policy.check_tree(got, eager, reference, errors=errors)
+
+
+def _of_results(errors: list[float], eager: Any) -> list[float]:
+    return errors[: len(pytree.tree_leaves(eager))]

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Markdown of a run, and of several: `python -m bench.conformance.report RECORDS.json ... > docs/coverage/index.md`."""
+
+from __future__ import annotations
+
+import collections
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+_RIGHT = ("native", "torch", "random")
+_HEAD = """# Coverage
+
+`make conformance` asks the samples with which torch tests its ops (`op_db`), two of each entry ([how](../design/tests.md#torchs-samples-of-its-ops)). *native* is right
+by kernels of ours alone, *torch* right with some ops called in the torch of the process, *random* right with eager's numbers for the same seed. What is
+refused says so with a reason; none may be wrong, end in an exception that is none of ours, hang or die. Samples that eager refuses, or that give no tensor,
+do not count. Which of our ops has a kernel for which element type is on [a page of its own](../reference/ops.md).
+"""
+
+
+def _reason(record: dict[str, Any]) -> str:
+    """The beginning of a reason, without the place in the samples."""
+    text = re.sub(r"\s+", " ", record["reason"].split("; nearest supported form")[0])
+    text = re.sub(r" at (<root> \()?samples\.py:\d+\)?", "", text).replace("|", r"\|").replace("<", r"\<")
+    return text if len(text) <= 160 else text[:160] + " ..."
+
+
+def _right(counted: dict[str, int]) -> str:
+    asked = sum(count for outcome, count in counted.items() if outcome != "not for eager")
+    right = sum(counted.get(outcome, 0) for outcome in _RIGHT)
+    return f"{right} of {asked} ({100 * right / max(asked, 1):.1f} %)"
+
+
+def _facts(facts: dict[str, Any]) -> str:
+    return f"torch {facts['versions']['torch']}, commit {facts['commit']}, {facts['date'][:10]}"
+
+
+def _not_right(facts: dict[str, Any]) -> list[str]:
+    """A table of what is not right, and the entries that call torch."""
+    found = facts["records"]
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = collections.defaultdict(list)
+    for record in found:
+        if record["outcome"] not in (*_RIGHT, "not for eager"):
+            rows[record["op"], record["outcome"]].append(record)
+    lines = ["| entry | outcome | samples | reason of the first |", "|---|---|---|---|"]
+    lines += [
+        f"| `{op}` | {outcome} | {len(several)} | {_reason(several[0])} |"
+        for (op, outcome), several in sorted(rows.items())
+    ]
+    through = sorted({record["op"] for record in found if record["outcome"] == "torch"})
+    return [*lines, "", "Right with some ops of torch's: " + (", ".join(f"`{op}`" for op in through) or "none") + "."]
+
+
+def markdown(facts: dict[str, Any]) -> str:
+    """Counts of one run, what is not right, and which entries call torch."""
+    options, counted = facts["options"], facts["counts"]
+    words = ", ".join(f"{count} {outcome}" for outcome, count in counted.items())
+    head = f"{options['dtype']} on {options['device']}, {_facts(facts)}: {words}. Right: {_right(counted)}."
+    return "\n".join([head, "", *_not_right(facts)]) + "\n"
+
+
+def page(runs: list[dict[str, Any]]) -> str:
+    """A table of several runs, and the details of the first."""
+    lines = [_HEAD, "| dtype | on | right | native | torch | random | refused | others |", "|---" * 8 + "|"]
+    for facts in runs:
+        counted = facts["counts"]
+        others = [f"{n} {name}" for name, n in counted.items() if name not in (*_RIGHT, "refused", "not for eager")]
+        cells = [facts["options"]["dtype"], facts["options"]["device"], _right(counted)]
+        cells += [str(counted.get(name, 0)) for name in (*_RIGHT, "refused")]
+        lines.append("| " + " | ".join([*cells, ", ".join(others) or "none"]) + " |")
+    lines += ["", f"Measured with {_facts(runs[0])}.", "", f"## {runs[0]['options']['dtype']}", "", *_not_right(runs[0])]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page([json.loads(Path(name).read_text()) for name in sys.argv[1:]]))

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The samples that torch tests its ops with (`op_db` of `torch.testing._internal`), as functions of their tensors.
+
+A sample is a call of an op: its tensors become the inputs of a model, everything else is a constant of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+
+@functools.cache
+def entries() -> dict[str, Any]:
+    """The entries of `op_db` by their full names ("linalg.svd", "nn.functional.pad.reflect")."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal import common_methods_invocations as db
+    db.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)  # who calls an op here seeds it himself
+    return {op.formatted_name: op for op in db.op_db}
+
+
+def names(dtype: torch.dtype) -> list[str]:
+    """The entries that take the dtype on the CPU."""
+    return [name for name, op in entries().items() if dtype in op.dtypes]
+
+
+class Sample:
+    """One call of an op.
+
+    Attributes:
+        function: the op as a function of `inputs`.
+        inputs: the tensors of the call.
+        is_uninitialised: its result is memory that nobody has written; what is in it is not compared.
+        words: the shapes of the inputs and the other arguments, short.
+    """
+
+    def __init__(self, op: Any, given: Any) -> None:
+        leaves, spec = pytree.tree_flatten(((given.input, *given.args), given.kwargs))
+        places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+        self.inputs: list[Tensor] = [leaves[place].detach() for place in places]
+
+        def function(*tensors: Tensor) -> Any:
+            filled = list(leaves)
+            for place, tensor in zip(places, tensors):
+                filled[place] = tensor
+            args, kwargs = pytree.tree_unflatten(filled, spec)
+            return op(*args, **kwargs)
+
+        self.is_uninitialised = op.name.removeprefix("new_").startswith("empty")
+        self.function: Callable[..., Any] = function
+        shown = [f"{list(leaf.shape)}" if isinstance(leaf, Tensor) else repr(leaf) for leaf in leaves]
+        self.words = ", ".join(shown)[:120]
+
+
+def samples(name: str, dtype: torch.dtype, count: int, seed: int, device: str = "cpu") -> list[Sample]:
+    """Up to `count` samples of an entry, spread over all that torch has of it.
+
+    Args:
+        name: of the entry.
+        dtype: of its first argument.
+        count: how many at most; 0 is all.
+        seed: of the tensors' values.
+        device: where the tensors are.
+    """
+    op = entries()[name]
+    torch.manual_seed(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = list(op.sample_inputs(device, dtype, requires_grad=False))
+    return [Sample(op, found[place]) for place in spread(len(found), count)]
+
+
+def spread(length: int, count: int) -> Sequence[int]:
+    """`count` places of `length`, the first and the last among them; all if `count` is 0 or more than there are."""
+    if count == 0 or count >= length:
+        return range(length)
+    if count == 1:
+        return [length // 2]
+    return [place * (length - 1) // (count - 1) for place in range(count)]

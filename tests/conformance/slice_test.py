@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fixed slice of torch's samples of its ops (`python -m bench.conformance` asks all): none is wrong, none ends in a bare error."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from bench.conformance.examine import OUTCOMES, examine
+from bench.conformance.samples import names, samples, spread
+
+SEED = random.randrange(2**31)
+#: Of each dtype so many entries.
+SLICE = {torch.float32: 60, torch.complex64: 20, torch.int64: 20, torch.bfloat16: 12, torch.bool: 8}
+
+
+def _entries() -> list[tuple[str, torch.dtype]]:
+    found = []
+    for dtype, count in SLICE.items():
+        known = names(dtype)
+        found += [(known[place], dtype) for place in spread(len(known), count)]
+    return found
+
+
+@pytest.mark.parametrize(("name", "dtype"), _entries(), ids=lambda value: str(value).removeprefix("torch."))
+def test_slice(name: str, dtype: torch.dtype) -> None:
+    """Right, or refused with a reason."""
+    print("seed", SEED)
+    records = examine(name, dtype, 1, SEED)
+    assert records, "torch has samples of every entry"
+    for record in records:
+        assert not OUTCOMES[record["outcome"]], record
+        assert record["outcome"] in ("native", "torch", "random") or record["reason"], record
+
+
+def test_a_wrong_answer_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The instrument can fail: an op that gives another answer when compiled, and one that raises."""
+    import straightline as sl
+
+    whole = sl.compile
+    monkeypatch.setattr(sl, "compile", lambda function, args: whole(lambda *tensors: function(*tensors) + 1, args))
+    record = examine("cos", torch.float32, 2, SEED)[0]
+    assert record["outcome"] == "wrong" and "is off by" in record["reason"], record
+
+    def broken(*_: object) -> None:
+        raise KeyError("gone")
+
+    monkeypatch.setattr(sl, "compile", broken)
+    record = examine("cos", torch.float32, 2, SEED)[0]
+    assert record["outcome"] == "bare error" and "KeyError" in record["reason"], record
+
+
+def test_samples_are_spread() -> None:
+    """The first and the last are among them, and a seed makes them again."""
+    assert list(spread(10, 3)) == [0, 4, 9] and list(spread(2, 5)) == [0, 1] and list(spread(5, 1)) == [2]
+    a, b = (samples("add", torch.float32, 2, SEED) for _ in range(2))
+    assert all(torch.equal(x, y) for x, y in zip(a[1].inputs, b[1].inputs, strict=True))

@@ -70,7 +70,14 @@ def page(runs: list[dict[str, Any]]) -> str:
         cells = [facts["options"]["dtype"], facts["options"]["device"], _right(counted)]
         cells += [str(counted.get(name, 0)) for name in (*_RIGHT, "refused")]
         lines.append("| " + " | ".join([*cells, ", ".join(others) or "none"]) + " |")
-    lines += ["", f"Measured with {_facts(runs[0])}.", "", f"## {runs[0]['options']['dtype']}", "", *_not_right(runs[0])]
+    lines += [
+        "",
+        f"Measured with {_facts(runs[0])}.",
+        "",
+        f"## {runs[0]['options']['dtype']}",
+        "",
+        *_not_right(runs[0]),
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -23,6 +23,7 @@ OUTCOMES = {
     "native": False, "torch": False, "random": False, "refused": False, "not for eager": False, "out of time": True,
     "wrong": True, "bare error": True, "internal": True, "ended": True,
 }  # fmt: skip
+_WIDEST = (torch.float64, torch.complex128)
 _DRAWS = 4  # of torch's error, where one sample of it is not enough
 _WORDS = 400  # of an error, in the record
 
@@ -92,7 +93,13 @@ def _compare(got: Any, eager: Any, sample: Sample) -> None:
     except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError):
         reference = eager
         errors = lambda: _of_results(policy.moved_errors(sample.function, given, draws=_DRAWS), eager)  # noqa: E731
-    policy.check_tree(got, eager, reference, errors=errors)
+    try:
+        policy.check_tree(got, eager, reference, errors=errors)
+    except AssertionError:
+        if not any(leaf.dtype in _WIDEST for leaf in pytree.tree_leaves(eager) if isinstance(leaf, Tensor)):
+            raise
+        # No wider type says how far eager is off: the tolerances of torch's own tests.
+        torch.testing.assert_close(got, eager, equal_nan=True)
 
 
 def _of_results(errors: list[float], eager: Any) -> list[float]:

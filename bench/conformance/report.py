@@ -13,10 +13,12 @@ from typing import Any
 _RIGHT = ("native", "torch", "random")
 _HEAD = """# Coverage
 
-`make conformance` asks the samples with which torch tests its ops (`op_db`), two of each entry ([how](../design/tests.md#torchs-samples-of-its-ops)). *native* is right
-by kernels of ours alone, *torch* right with some ops called in the torch of the process, *random* right with eager's numbers for the same seed. What is
-refused says so with a reason; none may be wrong, end in an exception that is none of ours, hang or die. Samples that eager refuses, or that give no tensor,
-do not count. Which of our ops has a kernel for which element type is on [a page of its own](../reference/ops.md).
+`make conformance` asks the samples with which torch tests its ops (`op_db`), two of each entry
+([how](../design/tests.md#torchs-samples-of-its-ops)). *native* is right by kernels of ours alone, *torch* right with
+some ops called in the torch of the process, *random* right with eager's numbers for the same seed. What is refused says
+so with a reason; none may be wrong, end in an exception that is none of ours, hang or die. Samples that eager refuses,
+or that give no tensor, do not count. Which of our ops has a kernel for which element type is on [a page of its
+own](../reference/ops.md).
 """
 
 

@@ -16,6 +16,22 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 
+#: Ops whose indices among equal elements are not specified, and where `dim` stands among their arguments.
+_ANY_OF_EQUALS = {"sort": 1, "argsort": 1, "topk": 2}
+
+
+def _of_any_equals(name: str, result: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    """The result with the elements that such indices mean in place of the indices."""
+    place = _ANY_OF_EQUALS.get(name)
+    if place is None or kwargs.get("stable") or x.dim() == 0:
+        return result
+    dim = kwargs.get("dim", args[place - 1] if len(args) >= place else -1)
+    if isinstance(result, Tensor):
+        return x.take_along_dim(result, dim)
+    values, indices = result
+    return values, x.take_along_dim(indices, dim)
+
+
 @functools.cache
 def entries() -> dict[str, Any]:
     """The entries of `op_db` by their full names ("linalg.svd", "nn.functional.pad.reflect")."""
@@ -51,7 +67,7 @@ class Sample:
             for place, tensor in zip(places, tensors):
                 filled[place] = tensor
             args, kwargs = pytree.tree_unflatten(filled, spec)
-            return op(*args, **kwargs)
+            return _of_any_equals(op.name, op(*args, **kwargs), *args, **kwargs)
 
         self.is_uninitialised = op.name.removeprefix("new_").startswith("empty")
         self.function: Callable[..., Any] = function

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-
 #: Ops whose indices among equal elements are not specified, and where `dim` stands among their arguments.
 _ANY_OF_EQUALS = {"sort": 1, "argsort": 1, "topk": 2}
 

@@ -113,3 +113,10 @@ def test_group_norm_of_a_named_number_of_channels() -> None:
     check(model, (torch.randn(2, 6, 4),), calls=calls, dynamic_shapes=shapes)
     with pytest.raises(sl.UnsupportedError, match="which only a call knows"):
         sl.compile(model, (torch.randn(2, 6, 4),), dynamic_shapes=shapes, allow=("native",))
+
+
+@pytest.mark.parametrize("alpha", [False, True, 0, 1, 2])
+def test_sums_of_bools_with_alpha(alpha: int) -> None:
+    """A false alpha leaves the second operand out, but for its shape."""
+    x, y = torch.rand(4) > 0.5, torch.rand(3, 4) > 0.5
+    check(lambda x, y: (torch.add(x, y, alpha=alpha), torch.add(y, x, alpha=alpha), x.add(True, alpha=alpha)), (x, y))

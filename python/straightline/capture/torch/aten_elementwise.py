@@ -145,7 +145,7 @@ def _add_sub(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dtype = ctx.promoted(a.self, a.other)
     op = "add" if ".add." in str(node.target) else "sub"
     if dtype == "i1" and op == "add":  # torch adds booleans as a logical or
-        return _binary(ctx, "logical_or", node, a.self, a.other, "i1")
+        return _binary(ctx, "logical_or", node, a.self, a.other if a.alpha else False, "i1")
     if dtype in _HALF and (a.alpha != 1 or _is_kept(ctx, a.other, a.alpha)):
         # Eager rounds alpha on the CPU, and the result once.
         alpha = a.alpha if ctx.target.supports("computes_halves_wide") else _rounded(a.alpha, dtype)

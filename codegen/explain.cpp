@@ -188,12 +188,14 @@ class Explainer {
                                kernel::lookupEntry(line.op, call.getEntry()))
                          : kernel::FuncOp();
     row["family"] = function ? function.getSchedule().getFamily().getValue() : llvm::StringRef();
+    if (function && !kernel::partsOf(function).empty()) {
+      row["parts"] = partsOf(function);
+    }
     if (auto branch = line.op->getAttrOfType<mlir::IntegerAttr>(kernel::kBranchAttr)) {
       row["branch"] = branch.getInt();
     }
-    if (function && function->hasAttr(kernel::kBlocksAttr)) {
-      row["blocks"] =
-          numberOrText(function->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr));
+    if (function && kernel::runsOnDevice(function)) {
+      row["blocks"] = numberOrText(kernel::blocksOf(function));
       row["block_threads"] =
           function->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr).getInt();
     }
@@ -205,6 +207,17 @@ class Explainer {
       estimatedUs_ += kernel::costUsOf(line.op).value_or(0);
     }
     return row;
+  }
+
+  /// The kernels of a launch that has several, in the order of their blocks.
+  static json::Array partsOf(kernel::FuncOp function) {
+    json::Array parts;
+    for (kernel::FuncOp part : kernel::partsOf(function)) {
+      parts.push_back(json::Object{{"kernel", part.getSymName()},
+                                   {"family", part.getSchedule().getFamily().getValue()},
+                                   {"blocks", numberOrText(kernel::blocksOf(part))}});
+    }
+    return parts;
   }
 
   /// Names of inputs and results whose addresses a library gets. When one of these addresses is

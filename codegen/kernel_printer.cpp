@@ -89,6 +89,21 @@ bool takesFixedShape(FuncOp func) {
                             family);
 }
 
+/// What the family's template takes: inputs, outputs and workspace. A row that is found on the
+/// device (kernel.rows) is `sl::rowAt(o0, a8, 512, 128)`.
+llvm::SmallVector<std::string> templateOperands(FuncOp func, llvm::ArrayRef<std::string> pointers) {
+  llvm::SmallVector<std::string> items(pointers.take_front(kernel::takenInputsOf(func).size()));
+  llvm::SmallVector<std::string> written(pointers.drop_front(func.getInputs().size()));
+  for (kernel::RowAttr row : kernel::writtenRowsOf(func)) {
+    std::string& output = written[row.getOutput()];
+    output = "sl::rowAt" + std::string(row.getWrap() ? "<true>" : "") + "(" + output + ", " +
+             pointers[row.getIndex()] + ", " + std::to_string(row.getExtent()) + ", " +
+             std::to_string(row.getStride()) + ")";
+  }
+  items.append(written);
+  return items;
+}
+
 /// The call of the family's template with these parameters; `firstBlock`: the block of the grid
 /// from which on blocks compute this.
 mlir::FailureOr<std::string> callText(FuncOp func, const Parameters& parameters,
@@ -123,7 +138,8 @@ mlir::FailureOr<std::string> callText(FuncOp func, const Parameters& parameters,
     text += ",\n" + margin + *lambda;
   }
   if (!parameters.pointers.empty()) {
-    text += ",\n" + margin + wrapped(parameters.pointers, indent + 4, indent + 4);
+    text += ",\n" + margin +
+            wrapped(templateOperands(func, parameters.pointers), indent + 4, indent + 4);
   }
   return text + ");\n";
 }
@@ -152,7 +168,7 @@ mlir::FailureOr<std::string> partsText(FuncOp func, llvm::ArrayRef<FuncOp> parts
     if (failed(call)) {
       return mlir::failure();
     }
-    firstBlock += *part->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr).getConstant();
+    firstBlock += *kernel::blocksOf(part).getConstant();
     const std::string condition =
         number + 1 == parts.size() ? "" : "if (blockIdx.x < " + std::to_string(firstBlock) + ") ";
     text += (text.empty() ? "  " : " else ") + condition + "{\n" + *call + "  }";
@@ -182,10 +198,17 @@ std::string kernelSignature(FuncOp func) {
 }
 
 llvm::SmallVector<std::string> kernelIncludes(FuncOp func) {
-  llvm::SmallVector<std::string> includes = {"#include \"straightline/kernels/" +
-                                             func.getSchedule().getFamily().str() + ".h\""};
-  if (!func.getBodies().empty()) {
-    includes.push_back("#include \"straightline/kernels/scalar.h\"");
+  llvm::SmallVector<FuncOp> functions = kernel::partsOf(func);
+  if (functions.empty()) {
+    functions.push_back(func);
+  }
+  llvm::SmallVector<std::string> includes;
+  for (FuncOp each : functions) {
+    includes.push_back("#include \"straightline/kernels/" + each.getSchedule().getFamily().str() +
+                       ".h\"");
+    if (!each.getBodies().empty()) {
+      includes.push_back("#include \"straightline/kernels/scalar.h\"");
+    }
   }
   return includes;
 }

@@ -6,6 +6,7 @@
 #include "codegen/scalar_printer.h"
 #include "codegen/statement_walk.h"
 #include "codegen/storage_printer.h"
+#include "dialect/kernel/recorded.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -238,7 +239,7 @@ class Printer final : public StatementPrinter {
   void printStart(const EntryCall& call) {
     externals_.insert("sl_queue_start");
     printGuarded(true, [&] {
-      auto blocks = call.entry.op->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr);
+      const kernel::ExtentAttr blocks = kernel::blocksOf(call.entry.op);
       auto threads = call.entry.op->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr);
       llvm::SmallVector<std::string> places = pointersOf(call);
       places.append(scalarsOf(call));

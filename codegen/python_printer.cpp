@@ -4,6 +4,7 @@
 #include "codegen/cpp_text.h"
 #include "codegen/statement_walk.h"
 #include "codegen/storage_printer.h"
+#include "dialect/kernel/recorded.h"
 #include "llvm/ADT/StringExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -234,7 +235,7 @@ class Printer final : public StatementPrinter {
       items.push_back(expressionText(value.getExpr(), value.getNames()));
     }
     if (kernel::runsOnDevice(call.entry.op)) {
-      auto blocks = call.entry.op->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr);
+      const kernel::ExtentAttr blocks = kernel::blocksOf(call.entry.op);
       auto threads = call.entry.op->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr);
       items.push_back("grid=" + expressionText(blocks.getExpr(), blocks.getNames()));
       items.push_back("block=" + std::to_string(threads.getInt()));

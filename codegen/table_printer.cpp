@@ -361,7 +361,7 @@ class Printer {
       const std::string scalarsName = array("const char*", "names_" + entry.name, scalars);
       if (kernel::runsOnDevice(entry.op)) {
         auto kernelFunc = llvm::cast<kernel::FuncOp>(entry.op);
-        auto blocks = entry.op->getAttrOfType<ExtentAttr>(kernel::kBlocksAttr);
+        const ExtentAttr blocks = kernel::blocksOf(entry.op);
         auto threads = entry.op->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr);
         table("sl_device_code", "code_" + entry.name,
               {"{sizeof(sl_device_code), " + stringLiteral(entry.name) + ", &" + imageName(entry) +

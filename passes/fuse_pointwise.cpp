@@ -23,13 +23,19 @@ bool sameShape(Value a, Value b) {
   return x.getShape() == y.getShape() && x.getEncoding() == y.getEncoding();
 }
 
-/// A reshape of the value needs no copy whatever the layout of inputs: it is a splat or made
-/// contiguous by its op.
+/// A reshape of the value needs no copy whatever the layout of inputs: it is a splat, one number
+/// for all elements, or made contiguous by its op.
 bool reshapesFreely(Value value) {
   if (op::splatOf(value)) {
     return true;
   }
   Operation* maker = value.getDefiningOp();
+  if (auto expand = llvm::dyn_cast_if_present<op::ExpandOp>(maker)) {
+    const auto from = llvm::cast<RankedTensorType>(expand.getX().getType());
+    const std::optional<int64_t> count = op::elementCount(from);
+    return count == 1 ||
+           (count && count == op::elementCount(expand.getType()) && reshapesFreely(expand.getX()));
+  }
   if (llvm::isa_and_nonnull<op::ReshapeOp>(maker)) {
     return reshapesFreely(maker->getOperand(0));
   }

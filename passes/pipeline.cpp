@@ -85,11 +85,11 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
 void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& options) {
   // 1. Before fusion: a fusion lies wholly in prepare or wholly in run.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createSplitPrepare({options.freeze}));
-  // 2. After 1, which says what is live.
-  addTargetPasses(PipelinePlace::beforeFusion, manager, options);
-  // 3. Before fusion, which cannot put ops on both sides of a concatenation into one kernel; after
+  // 2. Before fusion, which cannot put ops on both sides of a concatenation into one kernel; after
   //    1, so that what prepare makes is left whole.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createSplitConcatenations());
+  // 3. After 1, which says what is live.
+  addTargetPasses(PipelinePlace::beforeFusion, manager, options);
   // 4. Contractions take their epilogues first, for saving a pass over the result is worth the most
   //    there; reductions take what is left around them; the rest is elementwise.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFuseContractions());

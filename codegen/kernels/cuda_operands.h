@@ -11,6 +11,31 @@ struct Run {
   T at[N];
 };
 
+/// An operand's row whose number is read on the device; it takes the place of a pointer to elements
+/// that a kernel writes. The number is looked at where the first element is, so that loads of a
+/// kernel's inputs do not wait for it. A number outside of [0, extent) ends the kernel.
+template <class E>
+struct RowPlace {
+  E* first;  ///< of row 0
+  int64_t row, extent, stride;
+  SL_INLINE_MEMBER E* operator+(int64_t offset) const {
+    failUnless(uint64_t(row) < uint64_t(extent), "an index lies outside of what is indexed");
+    return first + (row * stride + offset);
+  }
+  SL_INLINE_MEMBER E& operator[](int64_t offset) const { return *(*this + offset); }
+};
+template <class E>
+struct PointeeOf<RowPlace<E>> {
+  using type = E;
+};
+/// The row that `*index` names, of `extent` that lie `stride` elements apart. WRAP: a number below
+/// 0 counts from the end.
+template <bool WRAP = false, class E, class I>
+SL_INLINE RowPlace<E> rowAt(E* first, const I* index, int64_t extent, int64_t stride) {
+  const int64_t row = int64_t(*index);
+  return {first, WRAP && row < 0 ? row + extent : row, extent, stride};
+}
+
 /// N elements that one instruction loads or stores: at most 16 bytes, aligned to their size.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Piece {

@@ -54,6 +54,21 @@ def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
   }];
 }
 
+def Kernel_RowAttr : Kernel_Attr<"Row", "row"> {
+  let summary = "the row of an operand that a kernel writes, whose number it reads on the device";
+  let description = [{
+    Of a kernel.func (kernel.rows): output `output` of its launches is a buffer with `extent` rows, `stride` elements apart; the kernel writes
+    the one that input `index`, one i32 or i64, names. With `wrap` = 1 a number below 0 counts from the end. A number outside ends the
+    kernel.
+
+    ```mlir
+    #kernel.row<output = 0, index = 3, extent = 512, stride = 128, wrap = 0>
+    ```
+  }];
+  let parameters = (ins "int64_t":$output, "int64_t":$index, "int64_t":$extent, "int64_t":$stride, "int64_t":$wrap);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def Kernel_TargetAttr : Kernel_Attr<"Target", "target"> {
   let summary = "what the program is planned and compiled for";
   let parameters = (ins

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialect/kernel/recorded.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/Builders.h"
 
@@ -13,7 +14,8 @@ namespace {
 constexpr llvm::StringLiteral kCostUs = "kernel.cost_us", kChoice = "kernel.choice",
                               kOutsideGraph = "kernel.outside_graph",
                               kEveryBranch = "kernel.every_branch",
-                              kEarlyStart = "kernel.early_start", kParts = "kernel.parts";
+                              kEarlyStart = "kernel.early_start", kParts = "kernel.parts",
+                              kRows = "kernel.rows";
 
 constexpr llvm::StringLiteral kAtEntry = "at_entry", kInTemplate = "in_template";
 
@@ -57,6 +59,10 @@ void setEarlyStart(FuncOp function, EarlyStart start) {
                                           start == EarlyStart::atEntry ? kAtEntry : kInTemplate));
 }
 
+ExtentAttr blocksOf(Operation* function) {
+  return function->getAttrOfType<ExtentAttr>(kBlocksAttr);
+}
+
 llvm::SmallVector<FuncOp> partsOf(FuncOp function) {
   llvm::SmallVector<FuncOp> parts;
   if (auto names = function->getAttrOfType<mlir::ArrayAttr>(kParts)) {
@@ -73,6 +79,22 @@ void setParts(FuncOp function, llvm::ArrayRef<FuncOp> parts) {
                                    llvm::map_to_vector(parts, [](FuncOp part) -> mlir::Attribute {
                                      return mlir::FlatSymbolRefAttr::get(part.getSymNameAttr());
                                    })));
+}
+
+llvm::SmallVector<RowAttr> writtenRowsOf(FuncOp function) {
+  auto rows = function->getAttrOfType<mlir::ArrayAttr>(kRows);
+  return rows ? llvm::to_vector(rows.getAsRange<RowAttr>()) : llvm::SmallVector<RowAttr>();
+}
+void setWrittenRows(FuncOp function, llvm::ArrayRef<RowAttr> rows) {
+  const llvm::SmallVector<mlir::Attribute> attributes(rows.begin(), rows.end());
+  function->setAttr(kRows, mlir::ArrayAttr::get(function.getContext(), attributes));
+}
+llvm::ArrayRef<mlir::Attribute> takenInputsOf(FuncOp function) {
+  llvm::SmallDenseSet<int64_t> numbers;
+  for (RowAttr row : writtenRowsOf(function)) {
+    numbers.insert(row.getIndex());
+  }
+  return function.getInputs().getValue().drop_back(numbers.size());
 }
 
 bool placesEveryBranch(mlir::ModuleOp module) { return module->hasAttr(kEveryBranch); }
@@ -114,6 +136,11 @@ bool isParts(Attribute value) {
   return names && names.size() > 1 && llvm::all_of(names, llvm::IsaPred<mlir::FlatSymbolRefAttr>);
 }
 
+bool isRows(Attribute value) {
+  auto rows = llvm::dyn_cast<mlir::ArrayAttr>(value);
+  return rows && !rows.empty() && llvm::all_of(rows, llvm::IsaPred<RowAttr>);
+}
+
 template <typename Kind>
 bool isA(Attribute value) {
   return llvm::isa<Kind>(value);
@@ -134,6 +161,7 @@ constexpr Recorded kRecorded[] = {
     {kEveryBranch, "the module", isModule, "a unit attribute", isA<mlir::UnitAttr>},
     {kEarlyStart, "a kernel.func", isKernel, "\"at_entry\" or \"in_template\"", isEarlyStart},
     {kParts, "a kernel.func", isKernel, "an array of two or more symbols", isParts},
+    {kRows, "a kernel.func", isKernel, "an array of #kernel.row", isRows},
     {kRunsOnAttr, "a kernel.decl", isDeclaration, "a string", isA<mlir::StringAttr>},
     {kBlocksAttr, "a kernel.func", isKernel, "a #kernel.extent", isA<ExtentAttr>},
     {kThreadsAttr, "a kernel.func", isKernel, "an i64 of at least 0", isWhole},

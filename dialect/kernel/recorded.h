@@ -39,12 +39,22 @@ enum class EarlyStart {
 EarlyStart earlyStartOf(FuncOp function);
 void setEarlyStart(FuncOp function, EarlyStart start);
 
+/// kernel.blocks, of a kernel.func: how many there are; null where it runs on the host.
+ExtentAttr blocksOf(mlir::Operation* function);
+
 /// kernel.parts, of a kernel.func that runs on a device: the functions, in the order of their
 /// blocks, each of which its first blocks that are left compute; the operands are those of one
-/// after the other. Its own schedule names their family alone. Empty: the function is one kernel by
-/// itself.
+/// after the other. Its own schedule names the first one's family alone. Empty: the function is one
+/// kernel by itself.
 llvm::SmallVector<FuncOp> partsOf(FuncOp function);
 void setParts(FuncOp function, llvm::ArrayRef<FuncOp> parts);
+
+/// kernel.rows, of a kernel.func that runs on a device: the outputs of which it writes one row, and
+/// where it reads the number of that row. Empty: it writes all outputs where they are.
+llvm::SmallVector<RowAttr> writtenRowsOf(FuncOp function);
+void setWrittenRows(FuncOp function, llvm::ArrayRef<RowAttr> rows);
+/// The inputs that the family's template takes: all but the numbers of rows, which stand last.
+llvm::ArrayRef<mlir::Attribute> takenInputsOf(FuncOp function);
 
 /// kernel.every_branch, of a module: place-branches makes every independent chain a branch,
 /// whatever the estimates say.

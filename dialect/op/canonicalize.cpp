@@ -199,6 +199,20 @@ struct PermuteOfUnitDims : mlir::OpRewritePattern<PermuteOp> {
   }
 };
 
+/// iota of one element -> full of its start.
+struct IotaOfOne : mlir::OpRewritePattern<IotaOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(IotaOp op, mlir::PatternRewriter& rewriter) const override {
+    const auto type = llvm::cast<RankedTensorType>(op.getType());
+    if (!type.hasStaticShape() || type.getNumElements() != 1) {
+      return rewriter.notifyMatchFailure(op, "not one element");
+    }
+    rewriter.replaceOpWithNewOp<FullOp>(op, type, op.getStart());
+    return mlir::success();
+  }
+};
+
 /// cat of one tensor and empty ones: cat(a, empty) -> cat(a).
 struct CatOfEmpty : mlir::OpRewritePattern<CatOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -266,7 +280,8 @@ Value ifNoAlias(Operation* operation, Value replacement) {
 }
 
 void OpDialect::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns) const {
-  patterns.add<FoldLiterals, ViewOfSplat, PermuteOfUnitDims, CatOfEmpty>(patterns.getContext());
+  patterns.add<FoldLiterals, ViewOfSplat, PermuteOfUnitDims, IotaOfOne, CatOfEmpty>(
+      patterns.getContext());
 }
 
 }  // namespace straightline::op

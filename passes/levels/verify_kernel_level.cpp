@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialect/kernel/recorded.h"
+#include "llvm/ADT/DenseSet.h"
+#include "mlir/Support/DebugStringHelper.h"
 #include "passes/levels/levels.h"
 #include "passes/targets/target.h"
 
@@ -104,8 +106,8 @@ llvm::SmallVector<mlir::Attribute> joined(llvm::ArrayRef<kernel::FuncOp> parts,
   return all;
 }
 
-std::optional<int64_t> blocksOf(kernel::FuncOp function) {
-  auto blocks = function->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr);
+std::optional<int64_t> numberOfBlocks(kernel::FuncOp function) {
+  const kernel::ExtentAttr blocks = kernel::blocksOf(function);
   return blocks ? blocks.getConstant() : std::nullopt;
 }
 
@@ -115,6 +117,7 @@ LogicalResult verifyParts(kernel::FuncOp function) {
   if (parts.empty()) {
     return mlir::success();
   }
+  kernel::FuncOp first = parts.front();
   const auto refuse = [&](const llvm::Twine& what) {
     return function.emitOpError() << what << " (kernel_level_c8)";
   };
@@ -124,11 +127,7 @@ LogicalResult verifyParts(kernel::FuncOp function) {
       return refuse("has a part that is no kernel.func of this module, or that has parts itself");
     }
     const std::string name = "has the part @" + part.getSymName().str();
-    if (part.getSchedule().getFamily() != function.getSchedule().getFamily()) {
-      return refuse(name + " of family '" + part.getSchedule().getFamily().getValue() +
-                    "', expected '" + function.getSchedule().getFamily().getValue() + "'");
-    }
-    const std::optional<int64_t> own = blocksOf(part);
+    const std::optional<int64_t> own = numberOfBlocks(part);
     if (!own || !part.getScalarNames().empty() || part->hasAttr(kernel::kClusterAttr) ||
         part->getAttr(kernel::kThreadsAttr) != function->getAttr(kernel::kThreadsAttr) ||
         kernel::earlyStartOf(part) != kernel::EarlyStart::atEntry) {
@@ -137,10 +136,19 @@ LogicalResult verifyParts(kernel::FuncOp function) {
     }
     blocks += *own;
   }
-  if (blocksOf(function) != blocks ||
+  const llvm::StringRef family = function.getSchedule().getFamily().getValue();
+  if (first.getSchedule().getFamily() != function.getSchedule().getFamily()) {
+    return refuse("is of family '" + family + "', expected that of its first part, '" +
+                  first.getSchedule().getFamily().getValue() + "'");
+  }
+  if (!kernel::writtenRowsOf(function).empty()) {
+    return refuse("has kernel.rows, expected them on its parts");
+  }
+  if (numberOfBlocks(function) != blocks ||
       kernel::earlyStartOf(function) != kernel::EarlyStart::atEntry) {
-    return refuse("has " + llvm::Twine(blocksOf(function).value_or(0)) + " blocks and parts of " +
-                  llvm::Twine(blocks) + ", expected as many, and a wait at its entry");
+    return refuse("has " + llvm::Twine(numberOfBlocks(function).value_or(0)) +
+                  " blocks and parts of " + llvm::Twine(blocks) +
+                  ", expected as many, and a wait at its entry");
   }
   const bool isJoined =
       llvm::equal(function.getInputs(),
@@ -151,6 +159,80 @@ LogicalResult verifyParts(kernel::FuncOp function) {
                   joined(parts, [](kernel::FuncOp part) { return part.getOutputRoles(); }));
   return isJoined ? mlir::success()
                   : LogicalResult(refuse("has other operands than its parts one after the other"));
+}
+
+/// Rows that a kernel finds when it runs (kernel.rows): it runs on a device, waits before it reads
+/// their numbers, takes these last, and keeps what else is in its outputs.
+LogicalResult verifyRows(kernel::FuncOp function, kernel::TargetAttr target) {
+  const llvm::SmallVector<kernel::RowAttr> rows = kernel::writtenRowsOf(function);
+  const auto refuse = [&](const llvm::Twine& what) {
+    return function.emitOpError() << what << " (kernel_level_c9)";
+  };
+  if (rows.empty()) {
+    return mlir::success();
+  }
+  if (target.isHost() || kernel::earlyStartOf(function) == kernel::EarlyStart::inTemplate) {
+    return refuse("has kernel.rows, expected on a kernel of a device that waits before it begins");
+  }
+  const auto inputs = static_cast<int64_t>(function.getInputs().size());
+  const auto outputs = static_cast<int64_t>(function.getOutputs().size());
+  const auto taken = static_cast<int64_t>(kernel::takenInputsOf(function).size());
+  llvm::SmallDenseSet<int64_t> written;
+  for (kernel::RowAttr row : rows) {
+    if (row.getOutput() < 0 || row.getOutput() >= outputs || row.getIndex() < 0 ||
+        row.getIndex() >= inputs) {
+      return refuse("has the row of output " + llvm::Twine(row.getOutput()) + " at input " +
+                    llvm::Twine(row.getIndex()) + ", expected below " + llvm::Twine(outputs) +
+                    " and " + llvm::Twine(inputs));
+    }
+    if (!written.insert(row.getOutput()).second) {
+      return refuse("has two rows of output " + llvm::Twine(row.getOutput()));
+    }
+    if (row.getIndex() < taken) {
+      return refuse("has the number of a row as input " + llvm::Twine(row.getIndex()) +
+                    ", expected behind the " + llvm::Twine(taken) + " that its family takes");
+    }
+    auto number = llvm::cast<kernel::BufferType>(
+        llvm::cast<mlir::TypeAttr>(function.getInputs()[row.getIndex()]).getValue());
+    if (!number.getElementType().isSignlessInteger(32) &&
+        !number.getElementType().isSignlessInteger(64)) {
+      return refuse("has a number of a row of type " + mlir::debugString(number.getElementType()) +
+                    ", expected i32 or i64");
+    }
+    if (row.getExtent() < 1 || row.getWrap() < 0 || row.getWrap() > 1) {
+      return refuse("has one of " + llvm::Twine(row.getExtent()) + " rows with wrap = " +
+                    llvm::Twine(row.getWrap()) + ", expected of one or more, 0 or 1");
+    }
+    if (!kernel::isOutputRead(function, static_cast<unsigned>(row.getOutput()))) {
+      return refuse("writes a row of output " + llvm::Twine(row.getOutput()) +
+                    ", expected the role \"readwrite\": its other rows stay");
+    }
+  }
+  for (kernel::Tie tie : kernel::getTies(function)) {
+    if (written.contains(tie.output)) {
+      return refuse("has a tie of output " + llvm::Twine(tie.output) +
+                    ", of which it writes a row");
+    }
+  }
+  return mlir::success();
+}
+
+/// A launch hands over buffers with as many rows, so far apart, as its kernel counts on.
+LogicalResult verifyRowsOf(kernel::LaunchOp launch) {
+  auto function = llvm::dyn_cast_if_present<kernel::FuncOp>(launch.getEntryOp());
+  for (kernel::RowAttr row : kernel::writtenRowsOf(function)) {
+    auto type = llvm::cast<kernel::BufferType>(launch.getOutputs()[row.getOutput()].getType());
+    const auto isDim = [&](auto dim) {
+      return symbolic::constantValue(std::get<0>(dim)) == row.getExtent() &&
+             symbolic::constantValue(std::get<1>(dim)) == row.getStride();
+    };
+    if (llvm::none_of(llvm::zip(type.getExtents(), type.getStrides()), isDim)) {
+      return launch.emitOpError() << "has the output " << type << ", expected a dim of "
+                                  << row.getExtent() << " rows, " << row.getStride()
+                                  << " elements apart (kernel_level_c9)";
+    }
+  }
+  return mlir::success();
 }
 
 /// Prepare is never launched at once.
@@ -192,9 +274,16 @@ LogicalResult verifyKernelLevel(mlir::ModuleOp module) {
     return mlir::failure();
   }
   for (auto function : module.getOps<kernel::FuncOp>()) {
-    if (failed(verifyParts(function))) {
+    if (failed(verifyParts(function)) || failed(verifyRows(function, program.getTarget()))) {
       return mlir::failure();
     }
+  }
+  const mlir::WalkResult launched = program.walk([](kernel::LaunchOp launch) {
+    return failed(verifyRowsOf(launch)) ? mlir::WalkResult::interrupt()
+                                        : mlir::WalkResult::advance();
+  });
+  if (launched.wasInterrupted()) {
+    return mlir::failure();
   }
   const MayShare same = [](Value a, Value b) { return a == b; };
   kernel::PrepareOp prepare = program.getPrepareOp();

@@ -151,8 +151,15 @@ Value LoweringContext::tryReshape(Location loc, Value buffer, const Exprs& to) {
 Value LoweringContext::contiguous(Location loc, Value buffer, llvm::StringRef why) {
   kernel::BufferType from = typeOf(buffer);
   const Exprs extents = extentsOf(from);
-  if (!from.hasBorder() && stridesOf(from) == rowMajor(extents)) {
+  const Exprs strides = stridesOf(from), wanted = rowMajor(extents);
+  if (!from.hasBorder() && strides == wanted) {
     return buffer;
+  }
+  // The stride of a dim of one element does not matter.
+  if (!from.hasBorder() && llvm::all_of(llvm::enumerate(extents), [&](auto extent) {
+        return extent.value() == constant(1) || strides[extent.index()] == wanted[extent.index()];
+      })) {
+    return view(loc, buffer, contiguousType(extents, from.getElementType()), constant(0));
   }
   Value fresh = slot(contiguousType(extents, from.getElementType()));
   copy(loc, buffer, fresh, "copy", why);

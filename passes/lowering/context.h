@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/kernel_choice.h"
@@ -89,6 +90,14 @@ class LoweringContext : public Sizes {
   /// Where the region's yield, or the tie of the function's result, wants `tensor`.
   void setPlace(mlir::Value tensor, mlir::Value place) { places_[tensor] = place; }
   mlir::Value placeOf(mlir::Value tensor) const { return places_.lookup(tensor); }
+  /// Another place that is to hold `tensor`: a value may be that of several states.
+  void addPlace(mlir::Value tensor, mlir::Value place) { morePlaces_[tensor].push_back(place); }
+  /// Those that what makes `tensor` may write as well; whoever takes them does so.
+  llvm::SmallVector<mlir::Value> takePlaces(mlir::Value tensor);
+  /// Whether `tensor` has still to be copied to that place.
+  bool isMissing(mlir::Value tensor, mlir::Value place) const {
+    return llvm::is_contained(morePlaces_.lookup(tensor), place);
+  }
   /// The output argument of result `i` of the function.
   void setOutput(unsigned i, mlir::Value argument) { outputs_[i] = argument; }
   /// The place that `user` keeps for one of its operands; several users may keep places for the
@@ -99,6 +108,22 @@ class LoweringContext : public Sizes {
   /// `op` needs no statement of its own any more: the op that computes its operand has its effect.
   void setDone(mlir::Operation* op) { done_.insert(op); }
   bool isDone(mlir::Operation* op) const { return done_.contains(op); }
+
+  // --- rows that kernels find when they run (row_places.cpp)
+
+  /// The rows of `whole` of which the kernels of a device write the one that `index` names.
+  struct IndexedRows {
+    mlir::Value whole, index;
+    int64_t extent, stride;  ///< how many rows there are, and how far apart
+    bool wraps;              ///< a number below 0 counts from the end
+  };
+  /// A place of that type for the row: what rules of `writesRows` are given as a destination, and
+  /// may slice like any other. It stands for row 0; launch() has the kernel find the row.
+  mlir::Value rowPlace(kernel::BufferType type, const IndexedRows& rows);
+  /// The rows of which `buffer` is one, or a part of one; null where it is no place for a row.
+  const IndexedRows* rowsOf(mlir::Value buffer) const;
+  /// Removes the places. Fails where something was to read or write one in another way.
+  mlir::LogicalResult removeRowPlaces();
 
   // --- statements (statements.cpp, library_call.cpp)
 
@@ -147,6 +172,10 @@ class LoweringContext : public Sizes {
   /// Null where there is none.
   const Rule* ruleOf(mlir::Operation* op) const { return rules_.find(op); }
   mlir::LogicalResult lowerOp(mlir::Operation* op);
+  /// The op of `block` that is being lowered, or in which one is; null: there is none.
+  mlir::Operation* currentIn(mlir::Block* block) const {
+    return current_ ? block->findAncestorOpInBlock(*current_) : nullptr;
+  }
   /// The ops of a block but its terminator and what prepare has.
   mlir::LogicalResult lowerBlock(mlir::Block& block);
   /// Lowers a region whose yields go to `places`.
@@ -161,6 +190,8 @@ class LoweringContext : public Sizes {
   bool isSafeInPlace(mlir::Value tensor, mlir::Value storage);
   mlir::Value allocate(mlir::Value tensor);
   kernel::FuncOp kernelOf(const KernelSpec& spec);
+  void findRows(mlir::Location loc, KernelSpec& spec);
+  bool mayWriteRow(mlir::Value tensor, mlir::Operation* user) const;
   void tellRefusals(mlir::Operation* op, mlir::Operation* before);
   void yieldInto(mlir::Operation* terminator, llvm::ArrayRef<mlir::Value> places);
   mlir::FailureOr<mlir::Value> scalarIndex(mlir::Location loc, mlir::Value tensor);
@@ -176,8 +207,10 @@ class LoweringContext : public Sizes {
   llvm::DenseMap<mlir::Value, mlir::Value> viewsInRun_;  ///< of views that prepare made
   std::map<std::string, mlir::Value> shared_;
   llvm::DenseMap<mlir::Value, mlir::Value> places_;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>> morePlaces_;
   llvm::DenseMap<unsigned, mlir::Value> outputs_;
   llvm::DenseMap<std::pair<mlir::Operation*, mlir::Value>, mlir::Value> keptPlaces_;
+  llvm::MapVector<mlir::Value, IndexedRows> rowPlaces_;  ///< by the slot that stands for the row
   llvm::DenseSet<mlir::Operation*> done_;
   /// loop index tensors -> index values
   llvm::DenseMap<mlir::Value, mlir::Value> counters_;

@@ -33,6 +33,8 @@ struct KernelSpec {
   llvm::SmallVector<mlir::Value> workspace;
   llvm::SmallVector<kernel::Tie> ties;
   llvm::SmallVector<Body> bodies;
+  /// outputs that are rows found on the device; LoweringContext::launch sets them
+  llvm::SmallVector<kernel::RowAttr> rows;
   bool canFail = false;
   bool updates = false;  ///< the outputs hold values that the kernel reads or leaves
   bool wholeTeam = true;

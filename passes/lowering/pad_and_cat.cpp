@@ -173,7 +173,9 @@ LogicalResult lowerPad(op::ConstantPadNdOp pad, LoweringContext& context) {
 }  // namespace
 
 void registerPadAndCatRules(RuleSet& rules) {
-  rules.add(lowerCat).place = placeForPart;
+  Rule& cat = rules.add(lowerCat);
+  cat.place = placeForPart;
+  cat.writesRows = true;
   rules.addPlaceFinder(placeInLonger);
   rules.add(lowerPad);
 }

@@ -26,7 +26,7 @@ bool outlivesPrepare(Value tensor) {
 /// made of others in their places (a concatenation), the op of the part that is being lowered.
 Operation* LoweringContext::firstWriter(Value tensor) const {
   Operation* maker = tensor.getDefiningOp();
-  Operation* current = current_ ? maker->getBlock()->findAncestorOpInBlock(*current_) : nullptr;
+  Operation* current = currentIn(maker->getBlock());
   return current && current->isBeforeInBlock(maker) ? current : maker;
 }
 
@@ -75,6 +75,19 @@ bool LoweringContext::isSafeInPlace(Value tensor, Value storage) {
   return true;
 }
 
+llvm::SmallVector<Value> LoweringContext::takePlaces(Value tensor) {
+  auto found = morePlaces_.find(tensor);
+  if (inPrepare_ || found == morePlaces_.end()) {
+    return {};
+  }
+  llvm::SmallVector<Value> taken, left;
+  for (Value place : found->second) {
+    (isSafeInPlace(tensor, place) ? taken : left).push_back(place);
+  }
+  found->second = left;
+  return taken;
+}
+
 /// A place that already holds a value is used only where that value may be overwritten.
 Value LoweringContext::wantedPlace(Value tensor) {
   if (inPrepare_) {
@@ -92,13 +105,13 @@ Value LoweringContext::wantedPlace(Value tensor) {
       place = op::tieOf(function, result) ? ifSafe(placeOf(tensor)) : outputs_.lookup(result);
     } else if (llvm::isa<op::YieldOp>(user)) {
       place = ifSafe(placeOf(tensor));
-    } else if (const Rule* rule = rules_.find(user); rule && rule->place) {
+    } else if (const Rule* rule = rules_.find(user);
+               rule && rule->updatesFirstOperand && use.getOperandNumber() == 0) {
+      place = tensor.hasOneUse() ? wantedPlace(user->getResult(0)) : Value();
+    } else if (rule && rule->place) {
       place = rule->place(use, *this);
-    } else if (rule && rule->updatesFirstOperand && use.getOperandNumber() == 0 &&
-               tensor.hasOneUse()) {
-      place = wantedPlace(user->getResult(0));
     }
-    if (place) {
+    if (place && (!rowsOf(place) || mayWriteRow(tensor, user))) {
       return place;
     }
   }

@@ -16,6 +16,103 @@ using mlir::Value;
 
 namespace {
 
+constexpr size_t kMostOperands = 16;  ///< sl::kMaxOperands
+
+/// The kernel of a fusion, or several of which each writes some places.
+class Pointwise {
+ public:
+  Pointwise(op::FusionOp fusion, LoweringContext& context, llvm::ArrayRef<Access> accesses)
+      : fusion_(fusion), context_(context), accesses_(accesses) {
+    for (const Access& access : accesses) {
+      inputs_.push_back(context.bufferOf(fusion.getInputs()[access.operand]));
+    }
+  }
+
+  void write(Value value, Value place) { places_.push_back({value, place}); }
+  /// Where one kernel cannot write all places, another one computes the value again; where that
+  /// one would change what the first one reads, the place gets a copy.
+  void writeAlso(Value value, Value place) {
+    if (inputs_.size() + places_.size() < kMostOperands) {
+      write(value, place);
+    } else if (llvm::none_of(inputs_, [&](Value input) {
+                 return context_.root(input) == context_.root(place);
+               })) {
+      more_.push_back({value, place});
+    } else {
+      const auto* of =
+          llvm::find_if(places_, [&](const Written& each) { return each.first == value; });
+      copies_.push_back({of->second, place});
+    }
+  }
+
+  /// What writes more places comes first: the others may be written over inputs.
+  void launch() {
+    const size_t most = kMostOperands - std::min(inputs_.size(), kMostOperands - 1);
+    for (llvm::ArrayRef<Written> rest = more_; !rest.empty();) {
+      const llvm::ArrayRef<Written> some = rest.take_front(most);
+      launch(some);
+      rest = rest.drop_front(some.size());
+    }
+    launch(places_);
+    for (auto [from, to] : copies_) {
+      context_.copy(fusion_.getLoc(), from, to, "copy", "the value is that of several states");
+    }
+  }
+
+ private:
+  using Written = std::pair<Value, Value>;  ///< a value of the fusion's body, and where it goes
+
+  void launch(llvm::ArrayRef<Written> written);
+
+  op::FusionOp fusion_;
+  LoweringContext& context_;
+  llvm::ArrayRef<Access> accesses_;
+  llvm::SmallVector<Value> inputs_;
+  llvm::SmallVector<Written> places_, more_, copies_;
+};
+
+void Pointwise::launch(llvm::ArrayRef<Written> written) {
+  KernelSpec spec;
+  spec.op = opNames(fusion_);
+  mlir::Block& body = fusion_.getBody().front();
+  spec.name = "pointwise_" + body.front().getName().stripDialect().str();
+  llvm::SmallVector<Exprs> strides;
+  llvm::SmallVector<mlir::Type> argumentTypes;
+  for (auto [access, buffer] : llvm::zip(accesses_, inputs_)) {
+    spec.inputs.push_back(buffer);
+    strides.push_back(context_.stridesThrough(buffer, access.map));
+    argumentTypes.push_back(scalarType(typeOf(buffer).getElementType()));
+  }
+  for (auto [value, place] : written) {
+    spec.outputs.push_back(place);
+    strides.push_back(context_.stridesOf(typeOf(place)));
+  }
+  // An operand of the same strides as an output may share its storage: each element is read before
+  // it is written.
+  for (size_t input = 0; input < accesses_.size(); ++input) {
+    for (size_t output = 0; output < spec.outputs.size(); ++output) {
+      if (strides[input] == strides[accesses_.size() + output] &&
+          typeOf(spec.inputs[input]).getElementType() ==
+              typeOf(spec.outputs[output]).getElementType()) {
+        spec.ties.push_back({static_cast<int64_t>(input), static_cast<int64_t>(output)});
+      }
+    }
+  }
+  spec.why = "emitted.pointwise: one pass over " + std::to_string(spec.inputs.size()) + " operands";
+  const Exprs extents = context_.extentsOf(fusion_.getResult(0));
+  const AccessMap identity = AffineMap::getMultiDimIdentityMap(extents.size(), context_.context());
+  spec.bodies.push_back(
+      {"body", argumentTypes, [&](mlir::OpBuilder& builder, mlir::ValueRange arguments) {
+         ScalarEvaluator evaluator(fusion_, builder, [&](unsigned operand, AccessMap map) {
+           return arguments[llvm::find(accesses_, Access{operand, map}) - accesses_.begin()];
+         });
+         return llvm::map_to_vector(written, [&](const Written& each) {
+           return *evaluator.evaluate(each.first, identity);
+         });
+       }});
+  context_.launchPointwise(fusion_.getLoc(), spec, extents, strides);
+}
+
 LogicalResult lowerPointwise(op::FusionOp fusion, LoweringContext& context) {
   mlir::Block& body = fusion.getBody().front();
   Operation* yield = body.getTerminator();
@@ -39,53 +136,24 @@ LogicalResult lowerPointwise(op::FusionOp fusion, LoweringContext& context) {
       }
     }
   }
-  KernelSpec spec;
-  spec.op = opNames(fusion);
-  spec.name = "pointwise_" + body.front().getName().stripDialect().str();
-  llvm::SmallVector<Exprs> strides;
-  llvm::SmallVector<mlir::Type> argumentTypes;
-  for (const Access& access : accesses) {
-    Value buffer = context.bufferOf(fusion.getInputs()[access.operand]);
-    spec.inputs.push_back(buffer);
-    strides.push_back(context.stridesThrough(buffer, access.map));
-    argumentTypes.push_back(scalarType(typeOf(buffer).getElementType()));
-  }
-  for (Value result : fusion.getResults()) {
-    Value buffer = context.destination(result);
-    spec.outputs.push_back(buffer);
-    strides.push_back(context.stridesOf(typeOf(buffer)));
+  Pointwise kernel(fusion, context, accesses);
+  for (auto [result, value] : llvm::zip(fusion.getResults(), yield->getOperands())) {
+    kernel.write(value, context.destination(result));
   }
   // A loop may carry a result both as itself and as a row of another tensor (h and y of a
   // recurrence): the kernel then writes both.
-  llvm::SmallVector<Value> yielded(yield->getOperands());
   for (auto [result, value] : llvm::zip(fusion.getResults(), yield->getOperands())) {
     if (Value row = context.inPrepare() ? Value() : takeRow(result, context)) {
-      yielded.push_back(value);
-      spec.outputs.push_back(row);
-      strides.push_back(context.stridesOf(typeOf(row)));
+      kernel.write(value, row);
     }
   }
-  // An operand of the same strides as an output may share its storage: each element is read before
-  // it is written.
-  for (size_t input = 0; input < accesses.size(); ++input) {
-    for (size_t output = 0; output < spec.outputs.size(); ++output) {
-      if (strides[input] == strides[accesses.size() + output] &&
-          typeOf(spec.inputs[input]).getElementType() ==
-              typeOf(spec.outputs[output]).getElementType()) {
-        spec.ties.push_back({static_cast<int64_t>(input), static_cast<int64_t>(output)});
-      }
+  // And a result may be the new value of several states.
+  for (auto [result, value] : llvm::zip(fusion.getResults(), yield->getOperands())) {
+    for (Value place : context.takePlaces(result)) {
+      kernel.writeAlso(value, place);
     }
   }
-  spec.why = "emitted.pointwise: one pass over " + std::to_string(spec.inputs.size()) + " operands";
-  spec.bodies.push_back(
-      {"body", argumentTypes, [&](mlir::OpBuilder& builder, mlir::ValueRange arguments) {
-         ScalarEvaluator evaluator(fusion, builder, [&](unsigned operand, AccessMap map) {
-           return arguments[llvm::find(accesses, Access{operand, map}) - accesses.begin()];
-         });
-         return llvm::map_to_vector(
-             yielded, [&](Value value) { return *evaluator.evaluate(value, identity); });
-       }});
-  context.launchPointwise(fusion.getLoc(), spec, extents, strides);
+  kernel.launch();
   return success();
 }
 
@@ -95,6 +163,7 @@ void registerPointwiseRules(RuleSet& rules) {
   Rule& rule = rules.addFamily("pointwise", lowerPointwise);
   rule.isElementwise = true;
   rule.readsLiterals = true;
+  rule.writesRows = true;
 }
 
 }  // namespace straightline::lowering

@@ -100,6 +100,7 @@ class ProgramLowering {
   mlir::func::FuncOp function_;
   Sizes sizes_;
   llvm::DenseMap<unsigned, unsigned> outputOfResult_;  ///< -> argument of run
+  llvm::DenseMap<unsigned, Value> storageOfResult_;    ///< of tied ones
   ProgramParts parts_;
   LoweringContext context_;
 };
@@ -190,7 +191,12 @@ LogicalResult ProgramLowering::placeTies() {
       return function_.emitError() << "result " << i << " is tied to '" << tie->text
                                    << "', which the function does not have";
     }
-    context_.setPlace(value, storage);
+    if (context_.placeOf(value)) {
+      context_.addPlace(value, storage);  // of two states, say
+    } else {
+      context_.setPlace(value, storage);
+    }
+    storageOfResult_[i] = storage;
   }
   return success();
 }
@@ -205,7 +211,7 @@ LogicalResult ProgramLowering::lower() {
   });
   context_.builder().setInsertionPointToEnd(&parts_.run.getBody().front());
   if (!prepared || failed(placeTies()) || failed(context_.lowerBlock(block)) ||
-      failed(finishReturn())) {
+      failed(finishReturn()) || failed(context_.removeRowPlaces())) {
     return failure();
   }
   demotePrepared();
@@ -303,8 +309,9 @@ LogicalResult ProgramLowering::finishReturn() {
       continue;
     }
     Value buffer = context_.bufferOf(value);
-    Value storage = context_.placeOf(value);
-    if (buffer != storage) {
+    const Value storage = storageOfResult_.lookup(i);
+    const bool isOwn = storage == context_.placeOf(value);
+    if (isOwn ? buffer != storage : context_.isMissing(value, storage)) {
       context_.copy(terminator()->getLoc(), buffer, storage, "copy",
                     "the old value is still read after the new one is made");
     }

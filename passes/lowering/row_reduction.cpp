@@ -523,6 +523,7 @@ LogicalResult lowerRowReduction(op::FusionOp fusion, LoweringContext& context) {
 void registerRowReductionRules(RuleSet& rules) {
   Rule& rule = rules.addFamily("row_reduction", lowerRowReduction);
   rule.readsLiterals = true;
+  rule.writesRows = true;
   rule.order = orderBeforePermute;
 }
 

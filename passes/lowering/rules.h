@@ -38,6 +38,9 @@ struct Rule {
   /// Each element of a result is computed from the same element of the operands that have its type:
   /// it may be written over such an operand.
   bool isElementwise = false;
+  /// Its results may be written into a row that the kernel finds when it runs
+  /// (LoweringContext::rowPlace).
+  bool writesRows = false;
   /// Operands whose elements are all equal are printed as literals: they need no storage.
   bool readsLiterals = false;
   /// The dims of a result, outermost first, in the order in which it is to lie where no user has a

@@ -26,6 +26,102 @@ void bringTo(Operation* op, Value from, Value to, LoweringContext& context) {
   }
 }
 
+/// The one row that an op replaces: the extents of what is written there are those of its src.
+struct ReplacedRow {
+  Value src, index;
+  int64_t dim;    ///< of the rows
+  Exprs strides;  ///< of the whole buffer along the dims of src
+  bool wraps;
+};
+
+ReplacedRow replacedRow(op::IndexCopyOp copy, Value whole, LoweringContext& context) {
+  return {copy->getOperand(2), copy->getOperand(1), static_cast<int64_t>(copy.getDim()),
+          context.stridesOf(typeOf(whole)), false};
+}
+
+/// Without src where it is no row along one dim.
+ReplacedRow replacedRow(op::IndexPutOp put, Value whole, LoweringContext& context) {
+  if (put.getIndices().size() != 1 || put.getAccumulate()) {
+    return {};
+  }
+  const size_t rank = context.extentsOf(put.getValues()).size();
+  const IndexedLoops loops =
+      indexedLoops({whole, {}, put.getDims(), put.getFirstIndexDim()}, rank, context);
+  return {put.getValues(), put.getIndices()[0], put.getDims()[0], loops.beside, true};
+}
+
+/// The buffer of an index that is there where `place` stands; views of such a one are made there.
+/// Null: it is not.
+Value earlyIndex(Value index, Operation* place, LoweringContext& context) {
+  Operation* maker = index.getDefiningOp();
+  const Rule* rule = maker ? context.ruleOf(maker) : nullptr;
+  if (maker && maker->hasTrait<op::View>()) {
+    const bool isThere = earlyIndex(maker->getOperand(0), place, context) &&
+                         (context.boundTo(index) || succeeded(context.lowerOp(maker)));
+    return isThere ? context.bufferOf(index) : Value();
+  }
+  const bool isDeclared = rule && rule->declare;
+  const bool isBefore = !maker || (isDeclared && !rule->lower) ||
+                        (maker->getBlock() == place->getBlock() && maker->isBeforeInBlock(place));
+  return isBefore && (isDeclared || context.boundTo(index)) ? context.bufferOf(index) : Value();
+}
+
+/// The buffer of what an op updates if all that it holds has been written where `place` stands.
+/// Null: it may not have been.
+Value earlyOld(Value old, Operation* place, LoweringContext& context) {
+  Operation* maker = old.getDefiningOp();
+  const Rule* rule = maker ? context.ruleOf(maker) : nullptr;
+  const bool isDeclared = rule && rule->declare && !rule->lower;
+  const bool isWritten =
+      context.boundTo(old) &&
+      (!maker || (maker->getBlock() == place->getBlock() && maker->isBeforeInBlock(place)));
+  return isDeclared || isWritten ? context.bufferOf(old) : Value();
+}
+
+/// Where the value that replaces one row is made in that row: the storage has all else that it is
+/// to hold by then, and every reader of the old row stands before. Null where the row is copied.
+template <typename Op>
+Value placeInRow(mlir::OpOperand& operand, LoweringContext& context) {
+  auto op = llvm::cast<Op>(operand.getOwner());
+  if (Value kept = context.keptPlace(op, operand.get())) {
+    return kept;
+  }
+  Operation* current = context.currentIn(op->getBlock());
+  const Value whole = context.facts().writesRowsAtIndex && current && current->isBeforeInBlock(op)
+                          ? earlyOld(op.getX(), current, context)
+                          : Value();
+  const ReplacedRow row = whole ? replacedRow(op, whole, context) : ReplacedRow();
+  if (row.src != operand.get() || row.index == operand.get()) {
+    return {};
+  }
+  const auto isNumber = [](AffineExpr expr) { return symbolic::constantValue(expr).has_value(); };
+  const Exprs extents = context.extentsOf(op.getX());
+  const AffineExpr stride = context.stridesOf(typeOf(whole))[row.dim];
+  if (context.product(context.extentsOf(row.index)) != context.constant(1) ||
+      !llvm::all_of(extents, isNumber) || !llvm::all_of(row.strides, isNumber) ||
+      !isNumber(stride) || context.wantedPlace(op.getResult()) != whole) {
+    return {};
+  }
+  const Value index = earlyIndex(row.index, current, context);
+  if (!index) {
+    return {};
+  }
+  context.bind(op.getResult(), whole);
+  const kernel::BufferType type =
+      context.type(context.extentsOf(row.src), typeOf(whole).getElementType(), row.strides);
+  const Value place =
+      context.rowPlace(type, {whole, index, *symbolic::constantValue(extents[row.dim]),
+                              *symbolic::constantValue(stride), row.wraps});
+  context.keptPlace(op, operand.get()) = place;
+  return place;
+}
+
+/// Whether what replaces the row is in it already.
+bool isInRow(Operation* op, Value src, LoweringContext& context) {
+  const Value place = context.keptPlace(op, src);
+  return place && context.isSamePlace(context.bufferOf(src), place);
+}
+
 /// Writes the rows where the dims before and behind the indices are one loop each; false where they
 /// are not.
 bool scatterRows(Operation* op, int64_t dim, Value from, Value index, Value src, Value to,
@@ -74,6 +170,9 @@ template <typename Op>
 LogicalResult lowerRows(Op op, LoweringContext& context) {
   const mlir::Location loc = op.getLoc();
   const int64_t dim = op.getDim();
+  if (isInRow(op, op->getOperand(2), context)) {
+    return success();
+  }
   Value from = context.bufferOf(op->getOperand(0));
   Value index = context.contiguous(loc, context.bufferOf(op->getOperand(1)),
                                    "indices are read one after the other");
@@ -151,6 +250,9 @@ void launchElementWrites(Operation* op, llvm::StringRef name, const ElementWrite
 }
 
 LogicalResult lowerIndexPut(op::IndexPutOp put, LoweringContext& context) {
+  if (isInRow(put, put.getValues(), context)) {
+    return success();
+  }
   Value from = context.bufferOf(put.getX());
   ElementWrites writes;
   for (Value index : put.getIndices()) {
@@ -236,9 +338,13 @@ LogicalResult lowerDynamicUpdateSlice(op::DynamicUpdateSliceOp update, LoweringC
 }  // namespace
 
 void registerScatterRules(RuleSet& rules) {
-  rules.add(lowerRows<op::IndexCopyOp>).updatesFirstOperand = true;
+  Rule& copy = rules.add(lowerRows<op::IndexCopyOp>);
+  copy.updatesFirstOperand = true;
+  copy.place = placeInRow<op::IndexCopyOp>;
   rules.add(lowerRows<op::IndexAddOp>).updatesFirstOperand = true;
-  rules.add(lowerIndexPut).updatesFirstOperand = true;
+  Rule& put = rules.add(lowerIndexPut);
+  put.updatesFirstOperand = true;
+  put.place = placeInRow<op::IndexPutOp>;
   rules.add(lowerScatter).updatesFirstOperand = true;
   rules.add(lowerSliceScatter).updatesFirstOperand = true;
   rules.add(lowerDynamicUpdateSlice).updatesFirstOperand = true;

@@ -54,9 +54,14 @@ kernel::FuncOp LoweringContext::kernelOf(const KernelSpec& spec) {
   auto function = kernel::FuncOp::create(
       builder, builder.getUnknownLoc(), "kernel", types(spec.inputs), types(spec.outputs),
       types(spec.workspace), schedule, regionNames, spec.ties, spec.canFail);
-  if (spec.updates) {
-    const llvm::SmallVector<llvm::StringRef> roles(spec.outputs.size(), "readwrite");
-    function.setOutputRolesAttr(builder.getStrArrayAttr(roles));
+  llvm::SmallVector<llvm::StringRef> roles(spec.outputs.size(),
+                                           spec.updates ? "readwrite" : "write");
+  for (kernel::RowAttr row : spec.rows) {
+    roles[row.getOutput()] = "readwrite";  // its other rows stay
+  }
+  function.setOutputRolesAttr(builder.getStrArrayAttr(roles));
+  if (!spec.rows.empty()) {
+    kernel::setWrittenRows(function, spec.rows);
   }
   for (auto [body, region] : llvm::zip(spec.bodies, function.getBodies())) {
     mlir::Block* block = region.empty() ? &region.emplaceBlock() : &region.front();
@@ -98,6 +103,7 @@ kernel::LaunchOp LoweringContext::launch(Location loc, KernelSpec& spec) {
                 llvm::StringRef(spec.why).drop_front(kEmitted.size()))
                    .str();
   }
+  findRows(loc, spec);
   kernel::FuncOp function = kernelOf(spec);
   const auto threads = static_cast<double>(target_.getThreads());
   const double sharedUs = spec.ownCost ? spec.costUs : spec.costUs / threads;
@@ -179,7 +185,7 @@ static bool launchTranspose(LoweringContext& context, Location loc, Value from, 
 
 void LoweringContext::copy(Location loc, Value from, Value to, llvm::StringRef opName,
                            llvm::StringRef why) {
-  if (launchTranspose(*this, loc, from, to, opName)) {
+  if (!rowsOf(to) && launchTranspose(*this, loc, from, to, opName)) {
     return;
   }
   const Exprs extents = extentsOf(typeOf(to));

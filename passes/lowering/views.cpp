@@ -173,6 +173,14 @@ Value placeForReshape(mlir::OpOperand& operand, LoweringContext& context) {
                : Value();
 }
 
+/// Only dims of one element are added.
+Value placeForExpand(mlir::OpOperand& operand, LoweringContext& context) {
+  Operation* expand = operand.getOwner();
+  const bool isReshape = context.product(context.extentsOf(operand.get())) ==
+                         context.product(context.extentsOf(expand->getResult(0)));
+  return isReshape ? placeForReshape(operand, context) : Value();
+}
+
 Value placeForPermute(mlir::OpOperand& operand, LoweringContext& context) {
   auto permute = llvm::cast<op::PermuteOp>(operand.getOwner());
   Value outer = context.wantedPlace(permute.getResult());
@@ -195,7 +203,7 @@ Value placeForPermute(mlir::OpOperand& operand, LoweringContext& context) {
 void registerViewsRules(RuleSet& rules) {
   rules.add(lowerReshape).place = placeForReshape;
   rules.add(lowerPermute).place = placeForPermute;
-  rules.add(lowerExpand);
+  rules.add(lowerExpand).place = placeForExpand;
   rules.add(lowerSlice);
   rules.add(lowerSelect);
   rules.add(lowerDynamicSlice);

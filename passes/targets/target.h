@@ -36,7 +36,7 @@ struct HostMachine {
 /// Places of the pipeline (pipeline.cpp) where a target may add passes.
 enum class PipelinePlace {
   afterDecompose,  ///< op level: no op is left that decompose-ops removes; nothing is fused
-  beforeFusion,    ///< op level: what prepare does is marked
+  beforeFusion,    ///< op level: what prepare does is marked, concatenations of halves are split
   beforePlanning,  ///< kernel level: every value has a buffer, none has its place
 };
 
@@ -92,6 +92,9 @@ struct TargetFacts {
   bool estimatesStatements = false;
 
   // What kernels there are.
+  /// Elementwise kernels and reductions find the row that they write when they run, by a number in
+  /// memory.
+  bool writesRowsAtIndex = false;
   bool roundsToTf32 = false;    ///< products of float32, where the user says so
   bool multipliesBytes = true;  ///< products of 8-bit integers
   bool packsWeights = true;     ///< which therefore have to be known before the first run

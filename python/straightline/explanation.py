@@ -19,7 +19,8 @@ class Explanation:
             and `bytes`, and where a graph runs branches concurrently `branch`: statements of one number run in order.
             `captured_again` of a library's kernel on a CUDA device: inputs and results whose addresses it gets, so that a graph
             captures it again where one of them is new. Of our kernels there: `blocks` and `block_threads` of a launch, and what
-            the machine code says, `registers` and `stack_bytes` of a thread and `shared_bytes` of a block.
+            the machine code says, `registers` and `stack_bytes` of a thread and `shared_bytes` of a block; `parts` of a launch
+            that several kernels share, each with `kernel`, `family` and `blocks` (`family` of the launch is the first one's).
     """
 
     def __init__(self, facts: dict[str, Any], more: Sequence[dict[str, Any]] = ()) -> None:

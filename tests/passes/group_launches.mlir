@@ -1,24 +1,22 @@
 // RUN: straightline-opt %s -split-input-file --group-launches --verify-kernel-level --reuse-in-place --plan-memory --verify-planned-level | FileCheck %s
 // RUN: straightline-opt %s -split-input-file --group-launches -o %t && straightline-opt %t -split-input-file --group-launches | diff %t -
 
-// Norms of queries and keys, then a row into each of two caches. What a launch needs moves with it (the view); of a kernel's threads and of
-// equal parts there is one function.
+// Norms of queries and keys, with a row of values that goes into a cache; then a row of keys. What a launch needs moves with it (the view); of a kernel's
+// threads there is one function.
 // CHECK-LABEL: kernel.program @token
-// CHECK: kernel.launch @rows_16_and_rows_8_by_256(%[[Q:.*]], %[[K:.*]]) outs(%[[NQ:.*]], %[[NK:.*]]) on @stream {kernel.cost_us = 2.{{.*}}, op = "norm, norm, add", why = "2 kernels that do not need each other are one launch: rows; few rows"} :
-// CHECK-NEXT: %[[ROW:.*]] = kernel.view
-// CHECK-NEXT: kernel.launch @put_times_2(%[[AT:.*]], %[[NK]], %[[AT]], %[[ROW]]) outs(%[[KEYS:.*]], %[[VALUES:.*]]) on @stream
+// CHECK: %[[ROW:.*]] = kernel.view
+// CHECK-NEXT: kernel.launch @rows_16_and_rows_8_by_256_and_put(%[[Q:.*]], %[[K:.*]], %[[AT:.*]], %[[ROW]]) outs(%[[NQ:.*]], %[[NK:.*]], %[[VALUES:.*]]) on @stream {kernel.cost_us = 2.{{.*}}, op = "norm, norm, add, index_copy", why = "3 kernels that do not need each other are one launch: rows; few rows; rows"} :
+// CHECK-NEXT: kernel.launch @put(%[[AT]], %[[NK]]) outs(%[[KEYS:.*]]) on @stream
 // CHECK-NEXT: kernel.launch @read(%[[NQ]], %[[KEYS]], %[[VALUES]])
 // CHECK-NEXT: kernel.return
 // CHECK: kernel.func @rows_16(
 // CHECK-NOT: kernel.func @rows_8(
 // CHECK: kernel.func @rows_8_by_256(
 // CHECK-NEXT: kernel.blocks = #kernel.extent<1>, {{.*}}kernel.threads = 256
-// CHECK: kernel.func @rows_16_and_rows_8_by_256(!kernel.buffer<f32, space "cuda">, !kernel.buffer<f32, space "cuda">) outs(!kernel.buffer<f32, space "cuda">, !kernel.buffer<f32, space "cuda">)
-// CHECK-NEXT: schedule(<"row_reduction", shape = {}, tune = {}>) ties([0 -> 0, 1 -> 1]) attributes {kernel.blocks = #kernel.extent<2>, kernel.early_start = "at_entry", kernel.parts = [@rows_16, @rows_8_by_256], kernel.threads = 256 : i64}
 // CHECK: kernel.func @put(
-// CHECK: kernel.func @put_times_2(
-// CHECK-SAME: outs({{.*}} readwrite, {{.*}} readwrite)
-// CHECK-NEXT: kernel.blocks = #kernel.extent<8>, kernel.early_start = "at_entry", kernel.parts = [@put, @put], kernel.threads = 256
+// CHECK: kernel.func @rows_16_and_rows_8_by_256_and_put(
+// CHECK-SAME: outs(!kernel.buffer<f32, space "cuda">, !kernel.buffer<f32, space "cuda">, !kernel.buffer<f32, space "cuda"> readwrite)
+// CHECK-NEXT: schedule(<"row_reduction", shape = {}, tune = {}>) ties([0 -> 0, 1 -> 1]) attributes {kernel.blocks = #kernel.extent<6>, kernel.early_start = "at_entry", kernel.parts = [@rows_16, @rows_8_by_256, @put], kernel.threads = 256 : i64}
 !q = !kernel.buffer<16x128xf32, space "cuda">
 !k = !kernel.buffer<8x128xf32, space "cuda">
 !c = !kernel.buffer<8x512x128xf32, space "cuda">
@@ -49,9 +47,9 @@ kernel.func @read(!x, !x, !x) outs(!x) schedule(<"transpose", shape = {}, tune =
 
 // -----
 
-// The third of four kernels needs the first, and the last one passes it. There are four parts at most; the fifth is a launch of its own.
+// The third kernel needs the first, and the others pass it. There are eight parts at most; the ninth goes with the third.
 // CHECK-LABEL: kernel.program @passing
-// CHECK: kernel.launch @f_times_4(%[[X:.*]], %[[X]], %[[X]], %[[X]]) outs(%[[A:.*]], %{{.*}}, %{{.*}}, %{{.*}}) on @stream
+// CHECK: kernel.launch @f_times_8(%[[X:.*]], %[[X]], %[[X]], %[[X]], %[[X]], %[[X]], %[[X]], %[[X]]) outs(%[[A:.*]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) on @stream
 // CHECK-NEXT: kernel.launch @f_times_2(%[[A]], %[[X]])
 // CHECK-NEXT: kernel.return
 !v = !kernel.buffer<64xf32, space "cuda">
@@ -59,14 +57,51 @@ kernel.func @read(!x, !x, !x) outs(!x) schedule(<"transpose", shape = {}, tune =
 kernel.program @passing target(<"cuda", "sm_90">) {
   kernel.queue @team backend("cpu")
   kernel.queue @stream backend("cuda")
-  kernel.run (%x "x": !v) outs(%a "a": !v, %b "b": !v, %c "c": !v, %d "d": !v, %e "e": !v, %f "f": !v) {
+  kernel.run (%x "x": !v) outs(%a "a": !v, %b "b": !v, %c "c": !v, %d "d": !v, %e "e": !v, %f "f": !v, %g "g": !v, %h "h": !v, %i "i": !v, %j "j": !v) {
     kernel.launch @f(%x) outs(%a) on @stream : (!v) -> !v
     kernel.launch @f(%x) outs(%b) on @stream : (!v) -> !v
     kernel.launch @f(%a) outs(%c) on @stream : (!v) -> !v
     kernel.launch @f(%x) outs(%d) on @stream : (!v) -> !v
     kernel.launch @f(%x) outs(%e) on @stream : (!v) -> !v
     kernel.launch @f(%x) outs(%f) on @stream : (!v) -> !v
-    kernel.return %a, %b, %c, %d, %e, %f : !v, !v, !v, !v, !v, !v
+    kernel.launch @f(%x) outs(%g) on @stream : (!v) -> !v
+    kernel.launch @f(%x) outs(%h) on @stream : (!v) -> !v
+    kernel.launch @f(%x) outs(%i) on @stream : (!v) -> !v
+    kernel.launch @f(%x) outs(%j) on @stream : (!v) -> !v
+    kernel.return %a, %b, %c, %d, %e, %f, %g, %h, %i, %j : !v, !v, !v, !v, !v, !v, !v, !v, !v, !v
   }
 }
 kernel.func @f(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.early_start = "at_entry", kernel.threads = 64}
+
+// -----
+
+// Kernels of several families, one of which writes a row that it finds: the launch's own schedule is named like its first part.
+// CHECK-LABEL: kernel.program @families
+// CHECK: kernel.launch @rows_and_row_and_put(%[[X:.*]], %[[X]], %[[AT:.*]], %[[AT]], %[[X]]) outs(%[[Y:.*]], %[[KEYS:.*]], %[[VALUES:.*]]) on @stream
+// CHECK-NEXT: kernel.launch @read(%[[Y]], %[[KEYS]], %[[VALUES]])
+// CHECK-NEXT: kernel.return
+// CHECK: kernel.func @rows_and_row_and_put({{.*}}) outs(!kernel.buffer<f32, space "cuda">, !kernel.buffer<f32, space "cuda"> readwrite, !kernel.buffer<f32, space "cuda"> readwrite)
+// CHECK-NEXT: schedule(<"row_reduction", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<3>, kernel.early_start = "at_entry", kernel.parts = [@rows, @row, @put], kernel.threads = 128 : i64}
+!v = !kernel.buffer<8x128xf32, space "cuda">
+!c = !kernel.buffer<8x512x128xf32, space "cuda">
+!i = !kernel.buffer<1xi64, space "cuda">
+!x = !kernel.buffer<f32, space "cuda">
+!n = !kernel.buffer<i64, space "cuda">
+kernel.program @families target(<"cuda", "sm_90">) {
+  kernel.queue @team backend("cpu")
+  kernel.queue @stream backend("cuda")
+  %keys = kernel.state "keys" : !c
+  %values = kernel.state "values" : !c
+  kernel.run (%x "x": !v, %at "at": !i) outs(%z "z": !v) {
+    %y = kernel.slot : !v
+    kernel.launch @rows(%x) outs(%y) on @stream : (!v) -> !v
+    kernel.launch @row(%x, %at) outs(%keys) on @stream : (!v, !i) -> !c
+    kernel.launch @put(%at, %x) outs(%values) on @stream : (!i, !v) -> !c
+    kernel.launch @read(%y, %keys, %values) outs(%z) on @stream : (!v, !c, !c) -> !v
+    kernel.return %z : !v
+  }
+}
+kernel.func @rows(!x) outs(!x) schedule(<"row_reduction", shape = {}, tune = {threads = 16}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.early_start = "at_entry", kernel.threads = 128}
+kernel.func @row(!x, !n) outs(!x readwrite) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.early_start = "at_entry", kernel.rows = [#kernel.row<output = 0, index = 1, extent = 512, stride = 128, wrap = 0>], kernel.threads = 128}
+kernel.func @put(!n, !x) outs(!x readwrite) schedule(<"scatter_rows", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.early_start = "at_entry", kernel.threads = 128}
+kernel.func @read(!x, !x, !x) outs(!x) schedule(<"transpose", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<4>, kernel.threads = 256}

@@ -60,7 +60,7 @@ kernel.func @long(!x) outs(!x) schedule(<"transpose", shape = {}, tune = {}>) ti
 
 // -----
 
-// Other families than the first one's, and others than those that may be parts; kernels above 4 us, with a measured choice, of clusters, of bounded
+// Families of which no kernel may be a part; kernels above 4 us, with a measured choice, of clusters, of bounded
 // registers, of blocks that are counted in the call, that wait elsewhere or not at all; rows of 64 threads beside rows of 128; more blocks
 // together than the device has processors (132).
 !v = !kernel.buffer<64xf32, space "cuda">
@@ -71,7 +71,7 @@ kernel.program @alone target(<"cuda", "sm_90">) {
   kernel.queue @stream backend("cuda")
   kernel.extent @b min(1) max(64)
   kernel.run (%x "x": !v, %e "e": !d) outs(%a "a": !v, %b "b": !v, %c "c": !v, %d "d": !v, %f "f": !v, %g "g": !v, %h "h": !v, %i "i": !v, %j "j": !v, %k "k": !v, %l "l": !v, %m "m": !d) {
-    kernel.launch @f(%x) outs(%a) on @stream : (!v) -> !v
+    kernel.launch @transposes(%x) outs(%a) on @stream : (!v) -> !v
     kernel.launch @rows_64(%x) outs(%b) on @stream : (!v) -> !v
     kernel.launch @rows_128(%x) outs(%c) on @stream : (!v) -> !v
     kernel.launch @transposes(%x) outs(%d) on @stream : (!v) -> !v
@@ -92,7 +92,7 @@ kernel.func @rows_128(!x) outs(!x) schedule(<"row_reduction", shape = {}, tune =
 kernel.func @transposes(!x) outs(!x) schedule(<"transpose", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.early_start = "at_entry", kernel.threads = 64}
 kernel.func @cluster(!x) outs(!x) schedule(<"row_reduction", shape = {}, tune = {threads = 64}>) ties([]) attributes {kernel.blocks = #kernel.extent<2>, kernel.cluster = 2, kernel.early_start = "at_entry", kernel.threads = 64}
 kernel.func @resident(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.early_start = "at_entry", kernel.resident = 2, kernel.threads = 64}
-kernel.func @many(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<132>, kernel.early_start = "at_entry", kernel.threads = 64}
+kernel.func @many(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<300>, kernel.early_start = "at_entry", kernel.threads = 64}
 kernel.func @waits_not(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.threads = 64}
 kernel.func @named(!x) outs(!x) schedule(<"pointwise", shape = {n = b}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<b>, kernel.early_start = "at_entry", kernel.threads = 64}
 

@@ -32,7 +32,7 @@ kernel.program @family target(<"cuda", "sm_90">) {
   kernel.run () outs() { kernel.return }
 }
 kernel.func @f(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.early_start = "at_entry", kernel.threads = 64}
-// expected-error@+1 {{has the part @f of family 'pointwise', expected 'iota' (kernel_level_c8)}}
+// expected-error@+1 {{is of family 'iota', expected that of its first part, 'pointwise' (kernel_level_c8)}}
 kernel.func @two(!x, !x) outs(!x, !x) schedule(<"iota", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<2>, kernel.early_start = "at_entry", kernel.parts = [@f, @f], kernel.threads = 64}
 
 // -----

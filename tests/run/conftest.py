@@ -49,6 +49,7 @@ _OF_THE_CPU = {
     "cuda_on_host_test.py": "",
     "cuda_order_test.py::test_rows_in_order_stay_in_registers": "",  # of the compiler that is pinned
     "cuda_products_on_host_test.py": "",
+    "cuda_rows_test.py": "",  # emulated on the host
     "cuda_test.py::test_a_call_without_a_device_says_what_is_missing": "",
     "cuda_test.py::test_a_route_to_a_kernel_of_the_host_is_refused": "",
     "cuda_test.py::test_on_the_cpu_nothing_is_launched": "",

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 
@@ -14,10 +13,9 @@ def launches_of(function: Any) -> list[dict[str, Any]]:
 
 def kernels_of(row: dict[str, Any]) -> int:
     """How many kernels a launch holds: on a device small ones that do not need each other are one launch."""
-    found = re.match(r"(\d+) kernels that do not need each other", row["why"])
-    return int(found[1]) if found else 1
+    return len(row.get("parts", ())) or 1
 
 
 def families_of(rows: list[dict[str, Any]]) -> list[str]:
     """The family of each kernel, whichever are launched together."""
-    return [row["family"] for row in rows for _ in range(kernels_of(row))]
+    return [part["family"] for row in rows for part in row.get("parts", [row])]

@@ -298,6 +298,34 @@ def test_a_state_of_a_text_that_is_never_read() -> None:
     np.testing.assert_array_equal(n, x[:3])
 
 
+class _SeveralStates(nn.Module):
+    """One value for several buffers; the old value of one is read by what makes it, that of another later."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+        for number in range(count):
+            self.register_buffer(f"s{number}", torch.randn(3))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y, old = x + self.s0, self.s1 * 2
+        for number in range(self.count):
+            self.get_buffer(f"s{number}").copy_(y)
+        return old, x.cumsum(0)
+
+
+@pytest.mark.parametrize("count", [2, 3, 40])
+def test_a_value_of_several_states(count: int) -> None:
+    model = _SeveralStates(count).eval()
+    eager = copy.deepcopy(model)
+    compiled = sl.compile(model, (torch.randn(3),))
+    for _ in range(2):
+        x = torch.randn(3)
+        torch.testing.assert_close(compiled(x), eager(x))
+        for (name, buffer), other in zip(model.named_buffers(), eager.buffers(), strict=True):
+            torch.testing.assert_close(buffer, other, msg=name)
+
+
 class _StaticCache(nn.Module):
     """A decode step as transformers exports one: caches and what is kept beside them, some of it written and never read."""
 

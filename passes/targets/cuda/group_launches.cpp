@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small kernels of one family that do not need each other become one launch, of whose grid each
-// has a part (kernel.parts). A kernel of a few blocks takes as long as its launch: 1 to 2 us.
+// Small kernels that do not need each other become one launch, of whose grid each has a part
+// (kernel.parts). A kernel of a few blocks takes as long as its launch: 1 to 2 us.
 //
 //   launch @rows_16(%q) outs(%a);  launch @rows_8(%k) outs(%b)
 //   ->  launch @rows_16_and_rows_8(%q, %k) outs(%a, %b), blocks = those of both
 //
-// Such are the norms of queries and keys, the rows of a token that are written into a cache of keys
-// and one of values, and the tables of a rotary embedding.
+// Such are the norms of queries and keys beside the row of values that is written into a cache, and
+// the tables of a rotary embedding beside a token's mask. They may be of several families: a block
+// runs the kernel of its part alone.
 //
 //   1. The first kernel of a group keeps its place, the others move to it; only launches stand
 //      between, at most kReach. A kernel moves where it has nothing in common with those that it
@@ -46,7 +47,7 @@ constexpr double kSmallUs = 4;  ///< a kernel that may be a part
 /// Of work that one part needs and another does not; below the shortest branch of place-branches.
 constexpr double kMostApartUs = 4.2;
 constexpr unsigned kReach = 16;  ///< statements from the first part to the last
-constexpr size_t kMostParts = 4;
+constexpr size_t kMostParts = 8;
 /// Threads of a block that a kernel made for fewer is given: in larger blocks each has fewer
 /// registers than its schedule counts on.
 constexpr int64_t kMostResized = 512;
@@ -57,7 +58,7 @@ struct Unit {
   kernel::LaunchOp launch;  ///< null: another statement, which no kernel passes
   // Of a kernel that may be a part, else null:
   kernel::FuncOp function;
-  mlir::Attribute family, queue;
+  mlir::Attribute queue;
   PartGrid grid{0, 0, false};
   double us = 0;
   BitVector direct;      ///< what it needs
@@ -140,7 +141,7 @@ class Functions {
       llvm::append_range(inputs, part.getInputs().getAsValueRange<mlir::TypeAttr>());
       llvm::append_range(outputs, part.getOutputs().getAsValueRange<mlir::TypeAttr>());
       llvm::append_range(roles, part.getOutputRoles());
-      blocks += *part->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr).getConstant();
+      blocks += *kernel::blocksOf(part).getConstant();
     }
     auto group = kernel::FuncOp::create(
         builder, loc, nameOf(parts), inputs, outputs, mlir::TypeRange(),
@@ -215,7 +216,6 @@ class Grouper {
     if (grid && unit.us <= kSmallUs && kernel::choiceKeyOf(op).empty() &&
         !op->hasAttr(kernel::kStepAttr)) {
       unit.function = function;
-      unit.family = function.getSchedule().getFamily();
       unit.queue = unit.launch.getQueueAttr();
       unit.grid = *grid;
     }
@@ -239,9 +239,8 @@ class Grouper {
   bool mayJoin(llvm::ArrayRef<unsigned> parts, unsigned number) const {
     const Unit& unit = units_[number];
     const Unit& first = units_[parts.front()];
-    return unit.function && !unit.isTaken && unit.family == first.family &&
-           unit.queue == first.queue && mayMove(parts.front(), number) &&
-           needsTheSame(parts, number) && fits(parts, number);
+    return unit.function && !unit.isTaken && unit.queue == first.queue &&
+           mayMove(parts.front(), number) && needsTheSame(parts, number) && fits(parts, number);
   }
 
   /// Whether the kernel may stand where the first part does. Parts of earlier groups stand before.

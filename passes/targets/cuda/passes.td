@@ -39,6 +39,16 @@ def OrientWeights : OpLevelPass<"orient-weights", "::mlir::func::FuncOp"> {
   }];
 }
 
+def ShortenChains : OpLevelPass<"shorten-chains", "::mlir::func::FuncOp"> {
+  let summary = "ops of run on few elements are written so that fewer kernels compute them on a device";
+  let description = [{
+    A chain of small kernels takes a launch each. f(cat(x, x)) -> cat(f(x), f(x)), and a slice of a concatenation that is one of its parts is
+    that part (tables of a rotary embedding); f(expand(x)) -> expand(f(x)) for one operand, where several ops read f and an elementwise op makes
+    x; expand(f(x)) -> f(expand(x)) where x is one element; an iota is written once, by prepare. Refuses values that are returned. See
+    shorten_chains.cpp.
+  }];
+}
+
 def PlaceOnCuda : KernelPass<"place-on-cuda"> {
   let summary = "move a program whose tensors are on an NVIDIA device to the caller's stream";
   let description = [{
@@ -48,10 +58,11 @@ def PlaceOnCuda : KernelPass<"place-on-cuda"> {
 }
 
 def GroupLaunches : KernelPass<"group-launches"> {
-  let summary = "small kernels of one family that do not need each other become one launch on an NVIDIA device";
+  let summary = "small kernels that do not need each other become one launch on an NVIDIA device";
   let description = [{
-    Launches in run of the families pointwise, row_reduction, iota, gather_* and scatter_*, with at most four parts, each a part of the grid. The
-    parts touch nothing in common that one of them writes, nor does what stands between them; that is launches alone, 16 at most.
+    Launches in run of the families pointwise, row_reduction, iota, gather_* and scatter_*, of one of these or of several, with at most
+    eight parts, each a part of the grid. The parts touch nothing in common that one of them writes, nor does what stands between them; that
+    is launches alone, 16 at most.
     Refuses what is estimated above 4 us; grids of named extents, clusters, or more blocks together than processors; rows of
     different numbers of threads above a warp; and kernels of which one needs work of more than 4.2 us that the other does not. See group_launches.cpp.
   }];

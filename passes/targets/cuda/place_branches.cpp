@@ -77,8 +77,7 @@ void estimate(Operation* op, int64_t processors, Unit* unit) {
   kernel::FuncOp function = functionOf(op);
   unit->us = estimateOnCuda(op);
   double share = 0.5;  // of a library's kernel nothing is known
-  if (auto blocks = function ? function->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr)
-                             : kernel::ExtentAttr()) {
+  if (kernel::ExtentAttr blocks = function ? kernel::blocksOf(function) : kernel::ExtentAttr()) {
     const std::optional<int64_t> count = symbolic::constantValue(blocks.getExpr());
     share =
         count ? std::min(1.0, static_cast<double>(*count) / (2.0 * static_cast<double>(processors)))

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/targets/cuda/schedule.h"
 
+#include <algorithm>
+
 #include "dialect/kernel/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "passes/targets/cuda/schedule_family.h"
@@ -54,7 +56,7 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
 
 std::optional<PartGrid> partGridOf(kernel::FuncOp function) {
   const FamilySchedule* schedule = scheduleOf(function);
-  auto blocks = function->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr);
+  const kernel::ExtentAttr blocks = kernel::blocksOf(function);
   auto threads = function->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr);
   const bool isPlain = kernel::earlyStartOf(function) == kernel::EarlyStart::atEntry &&
                        !function->hasAttr(kernel::kClusterAttr) &&
@@ -67,15 +69,54 @@ std::optional<PartGrid> partGridOf(kernel::FuncOp function) {
   return PartGrid{*blocks.getConstant(), threads.getInt(), !schedule->takesAnyThreads(function)};
 }
 
+namespace {
+
+double bytesOf(mlir::Value operand) {
+  auto type = llvm::dyn_cast<kernel::BufferType>(operand.getType());
+  return type ? static_cast<double>(symbolic::constantValue(type.bytes()).value_or(0)) : 0;
+}
+
+/// Bytes that a launch touches: of what is read or written at indices as much as comes of it or
+/// goes into it, of a buffer in which it writes one row that row.
+double bytesTouched(kernel::LaunchOp launch, kernel::FuncOp function) {
+  const llvm::StringRef family = function.getSchedule().getFamily().getValue();
+  double read = 0, written = 0;
+  for (mlir::Value input : launch.getInputs()) {
+    read += bytesOf(input);
+  }
+  llvm::SmallVector<double> outputs = llvm::map_to_vector(launch.getOutputs(), bytesOf);
+  for (kernel::RowAttr row : kernel::writtenRowsOf(function)) {
+    outputs[row.getOutput()] /= static_cast<double>(std::max<int64_t>(1, row.getExtent()));
+  }
+  for (double bytes : outputs) {
+    written += bytes;
+  }
+  if (family.starts_with("gather_")) {
+    const double indexed = bytesOf(launch.getInputs().front());
+    read -= indexed - std::min(indexed, written);
+  } else if (family.starts_with("scatter_")) {
+    written = std::min(written, bytesOf(launch.getInputs().back()));
+  }
+  return read + written;
+}
+
+}  // namespace
+
 double estimateOnCuda(mlir::Operation* statement) {
   constexpr double kBytesPerUs = 4.2e6;
   if (const std::optional<double> cost = kernel::costUsOf(statement)) {
     return *cost;
   }
+  auto launch = llvm::dyn_cast<kernel::LaunchOp>(statement);
+  auto function =
+      launch ? llvm::dyn_cast_if_present<kernel::FuncOp>(launch.getEntryOp()) : kernel::FuncOp();
   double bytes = 0;
-  for (mlir::Value operand : statement->getOperands()) {
-    auto type = llvm::dyn_cast<kernel::BufferType>(operand.getType());
-    bytes += type ? static_cast<double>(symbolic::constantValue(type.bytes()).value_or(0)) : 0;
+  if (function) {
+    bytes = bytesTouched(launch, function);
+  } else {
+    for (mlir::Value operand : statement->getOperands()) {
+      bytes += bytesOf(operand);
+    }
   }
   return kKernelUs + bytes / kBytesPerUs;
 }

@@ -12,8 +12,8 @@ namespace {
 
 int64_t bytesOfWidest(kernel::FuncOp function) {
   int64_t widest = 1;
-  for (const mlir::Attribute type :
-       llvm::concat<const mlir::Attribute>(function.getInputs(), function.getOutputs())) {
+  for (const mlir::Attribute type : llvm::concat<const mlir::Attribute>(
+           kernel::takenInputsOf(function), function.getOutputs().getValue())) {
     widest = std::max(widest, elementBytes(type));
   }
   return widest;
@@ -24,7 +24,7 @@ void schedulePointwise(kernel::FuncOp function, const CudaArchitecture& device) 
   const llvm::SmallVector<Size> extents = sizesOf(function, "extent");
   const Size inner = extents.empty() ? Size(context, 1) : extents.back();
   const Size outer = product(context, llvm::ArrayRef(extents).drop_back(extents.empty() ? 0 : 1));
-  const size_t inputs = function.getInputs().size();
+  const size_t inputs = kernel::takenInputsOf(function).size();
   bool dense = !extents.empty();
   for (auto [operand, row] : llvm::enumerate(rowsOf(function, "stride"))) {
     if (dense) {

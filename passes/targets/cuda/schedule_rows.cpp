@@ -38,7 +38,7 @@ struct Rows {
 /// ones.
 std::pair<bool, bool> neighbours(kernel::FuncOp function, size_t inner, size_t outer,
                                  int64_t rowOutputs) {
-  const auto inputs = static_cast<int64_t>(function.getInputs().size());
+  const auto inputs = static_cast<int64_t>(kernel::takenInputsOf(function).size());
   bool dense = inner > 0, across = outer > 0;
   for (auto [operand, row] : llvm::enumerate(rowsOf(function, "stride"))) {
     const auto number = static_cast<int64_t>(operand);
@@ -62,13 +62,14 @@ Rows rowsToReduce(kernel::FuncOp function) {
   const llvm::SmallVector<Size> innerExtents = sizesOf(function, "inner");
   const llvm::SmallVector<Size> outerExtents = sizesOf(function, "outer");
   const Size inner = innerExtents.empty() ? Size(context, 1) : innerExtents.back();
-  const auto inputs = static_cast<int64_t>(function.getInputs().size());
+  const llvm::ArrayRef<Attribute> taken = kernel::takenInputsOf(function);
+  const auto inputs = static_cast<int64_t>(taken.size());
   const int64_t rowOutputs = tuneOf(function, "rowOutputs");
   const auto [dense, across] =
       neighbours(function, innerExtents.size(), outerExtents.size(), rowOutputs);
   int64_t words = 0, widest = 1;
-  for (auto [number, type] : llvm::enumerate(
-           llvm::concat<const Attribute>(function.getInputs(), function.getOutputs()))) {
+  for (auto [number, type] :
+       llvm::enumerate(llvm::concat<const Attribute>(taken, function.getOutputs().getValue()))) {
     const bool isInput = number < static_cast<size_t>(inputs);
     words += isInput ? std::max<int64_t>(1, elementBytes(type) / 4) : 0;
     widest = isInput || static_cast<int64_t>(number) >= inputs + rowOutputs
@@ -185,7 +186,7 @@ class RowDivider {
   int64_t narrowest() const {
     kernel::FuncOp function = function_;
     int64_t bytes = 8;
-    for (const Attribute type : function.getInputs()) {
+    for (const Attribute type : kernel::takenInputsOf(function)) {
       bytes = std::min(bytes, elementBytes(type));
     }
     return std::max<int64_t>(bytes, 2);
@@ -197,7 +198,7 @@ class RowDivider {
     const ArrayAttr strides = rowsOf(function_, "stride");
     int64_t bytes = 0;
     kernel::FuncOp function = function_;
-    for (auto [operand, type] : llvm::enumerate(function.getInputs())) {
+    for (auto [operand, type] : llvm::enumerate(kernel::takenInputsOf(function))) {
       const auto inner = llvm::cast<ArrayAttr>(llvm::cast<ArrayAttr>(strides[operand])[1]);
       const bool isOfRow = loops == 0 || Size(inner[loops - 1]).is(0);
       bytes += isOfRow ? 0 : elementBytes(type) * rows_.vector;

@@ -70,6 +70,7 @@ class CudaTarget final : public Target {
     facts.multipliesBytes = false;
     facts.packsWeights = false;
     facts.groupsProducts = true;
+    facts.writesRowsAtIndex = true;
     facts.hasEpiloguesOfAnyType = true;
     facts.tunesByImageLayout = true;
     facts.keepsRowValues = false;  // computing a value again costs less than memory does
@@ -104,6 +105,8 @@ class CudaTarget final : public Target {
         // Before fusion, so that what becomes a linear has a linear's epilogue and neighbours. A
         // weight of two products is turned once.
         manager.addNestedPass<mlir::func::FuncOp>(passes::createOrientWeights());
+        // Halves of tables are read by now, each half by itself.
+        manager.addNestedPass<mlir::func::FuncOp>(passes::createShortenChains());
         manager.addPass(mlir::createCSEPass());
         break;
       case PipelinePlace::beforePlanning:

@@ -1,5 +1,6 @@
 // CUDA C++ for sm_90.
 #include "straightline/kernels/pointwise.h"
+#include "straightline/kernels/scalar.h"
 #include "straightline/kernels/scatter_rows.h"
 
 SL_KERNEL(256) double_and_relu_by_256(const float* a0, const float* a1, float* o0, float* o1) {

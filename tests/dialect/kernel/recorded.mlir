@@ -22,6 +22,9 @@ module attributes {kernel.every_branch} {
   // CHECK: kernel.func @two
   // CHECK: attributes {kernel.early_start = "at_entry", kernel.parts = [@k, @k]}
   kernel.func @two(!x, !x) outs(!x, !x) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.early_start = "at_entry", kernel.parts = [@k, @k]}
+  // CHECK: kernel.func @row
+  // CHECK: attributes {kernel.rows = [#kernel.row<output = 0, index = 1, extent = 9, stride = 4, wrap = 1>]}
+  kernel.func @row(!x, !kernel.buffer<i64>) outs(!x readwrite) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.rows = [#kernel.row<output = 0, index = 1, extent = 9, stride = 4, wrap = 1>]}
   // CHECK: kernel.decl @d
   // CHECK: run("v_run") attributes {kernel.outside_graph, kernel.runs_on = "cuda"}
   kernel.decl @d(!x) outs(!x) problem("relu", {}) run("v_run") attributes {kernel.outside_graph, kernel.runs_on = "cuda"}

@@ -225,3 +225,15 @@ kernel.func @k(!x) outs(!x) schedule(<"pointwise", shape = {extent = [4], stride
 // expected-error @+1 {{attribute 'kernel.parts' stands on 'builtin.module', expected on a kernel.func (recorded_c2)}}
 module attributes {kernel.parts = [@k, @k]} {
 }
+
+// -----
+
+!x = !kernel.buffer<4xf32>
+// expected-error @+1 {{attribute 'kernel.rows' of 'kernel.func' is [], expected an array of #kernel.row (recorded_c3)}}
+kernel.func @k(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.rows = []}
+
+// -----
+
+// expected-error @+1 {{attribute 'kernel.rows' stands on 'builtin.module', expected on a kernel.func (recorded_c2)}}
+module attributes {kernel.rows = []} {
+}

@@ -74,3 +74,40 @@ func.func @number(%x: tensor<1x4xf32>, %keys: tensor<9x4xf32>) -> tensor<9x4xf32
   %new = op.index_copy %keys, %at, %k {dim = 0 : i64} : (tensor<9x4xf32>, tensor<1xi64>, tensor<1x4xf32>) -> tensor<9x4xf32>
   return %new : tensor<9x4xf32>
 }
+
+// -----
+
+// A number that every step reads twice: a step each, not two for each step behind it.
+// CHECK-LABEL: func.func @squares
+// CHECK-COUNT-24: op.mul {{.*}} tensor<8xf32>
+// CHECK-NOT: op.mul {{.*}} tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+// CHECK: op.add
+func.func @squares(%x0: tensor<1xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
+  %x1 = op.mul %x0, %x0 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x2 = op.mul %x1, %x1 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x3 = op.mul %x2, %x2 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x4 = op.mul %x3, %x3 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x5 = op.mul %x4, %x4 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x6 = op.mul %x5, %x5 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x7 = op.mul %x6, %x6 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x8 = op.mul %x7, %x7 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x9 = op.mul %x8, %x8 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x10 = op.mul %x9, %x9 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x11 = op.mul %x10, %x10 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x12 = op.mul %x11, %x11 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x13 = op.mul %x12, %x12 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x14 = op.mul %x13, %x13 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x15 = op.mul %x14, %x14 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x16 = op.mul %x15, %x15 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x17 = op.mul %x16, %x16 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x18 = op.mul %x17, %x17 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x19 = op.mul %x18, %x18 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x20 = op.mul %x19, %x19 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x21 = op.mul %x20, %x20 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x22 = op.mul %x21, %x21 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x23 = op.mul %x22, %x22 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %x24 = op.mul %x23, %x23 : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %e = op.expand %x24 : (tensor<1xf32>) -> tensor<8xf32>
+  %z = op.add %e, %y : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %z : tensor<8xf32>
+}

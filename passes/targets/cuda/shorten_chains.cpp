@@ -198,24 +198,28 @@ struct BeforeExpand : mlir::RewritePattern {
 };
 
 /// Whether the one number is computed from what the caller gives by elementwise ops alone.
-bool isGiven(Value value) {
+bool isGiven(Value value, llvm::SmallPtrSetImpl<Operation*>& seen) {
   Operation* op = value.getDefiningOp();
-  if (!op || llvm::isa<op::StateOp, op::ParameterOp, op::ConstantOp, op::FullOp>(op)) {
+  if (!op || llvm::isa<op::StateOp, op::ParameterOp, op::ConstantOp, op::FullOp>(op) ||
+      !seen.insert(op).second) {
     return true;
   }
   const bool isStep = op->hasTrait<op::View>() || isElementwise(op);
-  return isStep && llvm::all_of(op->getOperands(), isGiven);
+  return isStep &&
+         llvm::all_of(op->getOperands(), [&](Value operand) { return isGiven(operand, seen); });
 }
 
-/// expand(to_f32(n)) * x -> to_f32(expand(n)) * x
+/// expand(to_f32(n)) * x -> to_f32(expand(n)) * x, once for all expands of one type: a number that
+/// is read twice at each of many steps is still computed once.
 struct NumberByReaders : mlir::OpRewritePattern<op::ExpandOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(op::ExpandOp expand,
                                 mlir::PatternRewriter& rewriter) const override {
     Operation* op = expand.getX().getDefiningOp();
+    llvm::SmallPtrSet<Operation*, 16> seen;
     if (!isElementwise(op) || !isStatic(expand.getX()) ||
-        typeOf(expand.getX()).getNumElements() != 1 || !isGiven(expand.getX())) {
+        typeOf(expand.getX()).getNumElements() != 1 || !isGiven(expand.getX(), seen)) {
       return rewriter.notifyMatchFailure(expand, "nothing computed from one number of the caller");
     }
     const auto isRead = [&](Operation* user) {
@@ -228,15 +232,27 @@ struct NumberByReaders : mlir::OpRewritePattern<op::ExpandOp> {
     if (!llvm::all_of(op->getUsers(), isRead)) {
       return rewriter.notifyMatchFailure(expand, "another reader, or many elements");
     }
+    const mlir::Type type = expand.getType();
+    rewriter.setInsertionPointAfter(op);
     Operation* copy = rewriter.clone(*op);
     rewriter.setInsertionPoint(copy);
+    llvm::SmallDenseMap<Value, Value> expanded;
     for (mlir::OpOperand& operand : copy->getOpOperands()) {
-      const RankedTensorType type =
-          op::withElementType(expand.getType(), typeOf(operand.get()).getElementType());
-      operand.set(op::ExpandOp::create(rewriter, expand.getLoc(), type, operand.get()));
+      Value& whole = expanded[operand.get()];
+      if (!whole) {
+        whole = op::ExpandOp::create(
+            rewriter, expand.getLoc(),
+            op::withElementType(expand.getType(), typeOf(operand.get()).getElementType()),
+            operand.get());
+      }
+      operand.set(whole);
     }
     copy->getResult(0).setType(expand.getType());
-    rewriter.replaceOp(expand, copy->getResult(0));
+    for (Operation* user : llvm::make_early_inc_range(op->getUsers())) {
+      if (user->getResult(0).getType() == type) {
+        rewriter.replaceOp(user, copy->getResult(0));
+      }
+    }
     return mlir::success();
   }
 };
@@ -327,10 +343,13 @@ struct ShortenChainsPass : impl::ShortenChainsBase<ShortenChainsPass> {
   LogicalResult rewrite() {
     mlir::RewritePatternSet patterns(&getContext());
     patterns.add<Patterns...>(&getContext());
-    // Folding is disabled: a folded view of a value of prepare could have readers in run.
+    // Folding is disabled: a folded view of a value of prepare could have readers in run. A chain
+    // takes an iteration a step, and each rewriting moves an op for good.
     const mlir::GreedyRewriteConfig config =
-        mlir::GreedyRewriteConfig().enableFolding(false).setRegionSimplificationLevel(
-            mlir::GreedySimplifyRegionLevel::Disabled);
+        mlir::GreedyRewriteConfig()
+            .enableFolding(false)
+            .setRegionSimplificationLevel(mlir::GreedySimplifyRegionLevel::Disabled)
+            .setMaxIterations(mlir::GreedyRewriteConfig::kNoLimit);
     if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns), config))) {
       return getOperation().emitError() << "shorten-chains: the rewriting does not come to an end";
     }

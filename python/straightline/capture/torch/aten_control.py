@@ -56,6 +56,7 @@ converter(
     str(operator.mod),
     str(operator.neg),
     str(operator.pow),
+    "straightline.number",
 )(_size_expression)
 
 

@@ -104,6 +104,8 @@ class Source:
     argument_names: Sequence[str] = ()
     #: Whether an input may be a size of others.
     takes_numbers: bool = False
+    #: Placeholders of parameters.
+    kept: frozenset[str] = frozenset()
 
     def tensor(self, name: str) -> Any:
         """A parameter, buffer or constant."""
@@ -128,7 +130,11 @@ def source_of(exported: ExportedProgram, values: ValueGraph) -> Source:
     )
 
 
-def source_of_graph(module: GraphModule, inputs: Sequence[Any] | None = None) -> Source:
+def source_of_graph(
+    module: GraphModule,
+    inputs: Sequence[Any] | None = None,
+    parameters: Mapping[str, tuple[str, torch.Tensor]] = {},
+) -> Source:
     """A graph of ATen ops that make_fx, AOTAutograd or Dynamo gave.
 
     Its tensor attributes are parameters, or states where it overwrites them. An input may be a number: a fixed one, or a size
@@ -137,12 +143,19 @@ def source_of_graph(module: GraphModule, inputs: Sequence[Any] | None = None) ->
     Args:
         module: Its nodes have fake tensors in `meta["val"]`, or get them from `inputs`.
         inputs: Fake tensors and numbers, one for each placeholder.
+        parameters: By placeholder, the names and tensors of those that are parameters where the graph does not overwrite them.
     """
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     if inputs is not None and any("val" not in node.meta for node in module.graph.nodes if node.op != "output"):
         FakeTensorProp(module, detect_fake_mode(list(inputs))).propagate_dont_convert_inputs(*inputs)
     values = value_graph(module)
-    given = [ExportInput(InputKind.USER_INPUT, _argument(node, node.meta["val"]), None) for node in placeholders]
+    kept = {name: of for name, of in parameters.items() if name not in values.updates}
+    given = [
+        ExportInput(InputKind.PARAMETER, TensorArgument(node.name), kept[node.name][0])
+        if node.name in kept
+        else ExportInput(InputKind.USER_INPUT, _argument(node, node.meta["val"]), None)
+        for node in placeholders
+    ]
     output = next(node for node in module.graph.nodes if node.op == "output")
     results, out_spec = pytree.tree_flatten(_plain(output.args[0]))
     users = [
@@ -154,13 +167,15 @@ def source_of_graph(module: GraphModule, inputs: Sequence[Any] | None = None) ->
     attributes = {
         node.target: nested_attribute(module, node.target) for node in module.graph.nodes if node.op == "get_attr"
     }
+    held = {name: value for name, value in attributes.items() if isinstance(value, torch.Tensor)}
     return Source(
         values=values,
         inputs=given,
         outputs=[*_updates(values, given), *users],
-        state={name: value for name, value in attributes.items() if isinstance(value, torch.Tensor)},
+        state=held | dict(kept.values()),
         constants={},
-        in_spec=pytree.tree_structure((tuple(range(len(given))), {})),
+        in_spec=pytree.tree_structure((tuple(range(len(given) - len(kept))), {})),
+        kept=frozenset(kept),
         out_spec=out_spec,
         ranges=_ranges(node.meta["val"] for node in placeholders),
         takes_numbers=True,

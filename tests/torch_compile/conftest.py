@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dynamo begins anew in each test, and random numbers have a fresh seed, which is printed."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+_FOLDER = str(Path(__file__).resolve().parent)
+if _FOLDER not in sys.path:
+    sys.path.insert(0, _FOLDER)
+
+
+@pytest.fixture(autouse=True)
+def _anew() -> Iterator[None]:
+    seed = int(os.environ.get("STRAIGHTLINE_TEST_SEED") or random.SystemRandom().randrange(2**31))
+    print(f"seed {seed}: STRAIGHTLINE_TEST_SEED={seed}")
+    torch.manual_seed(seed)
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()

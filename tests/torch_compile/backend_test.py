@@ -95,7 +95,9 @@ def test_a_gradient_that_would_be_recorded_is_refused() -> None:
     model = nn.Linear(8, 8)
     wrong = refusal(model, randn(4, 8))
     assert isinstance(wrong, sl.UserError)
-    assert re.search(r"gradients are on and \w+ \(at .*\) would record one of .*weight.*call under torch.no_grad", str(wrong))
+    assert re.search(
+        r"gradients are on and \w+ \(at .*\) would record one of .*weight.*call under torch.no_grad", str(wrong)
+    )
     assert "of l_x_" in str(refusal(lambda x: x.sin(), randn(3, requires_grad=True)))
     total = torch.zeros(3)
     assert isinstance(refusal(lambda x: (total.add_(x), None)[1], randn(3, requires_grad=True)), sl.UserError)
@@ -244,7 +246,6 @@ def test_the_function_is_not_kept() -> None:
 
 def test_many_recompilations() -> None:
     """Beyond Dynamo's limit calls run in eager."""
-
 
     def model(x: torch.Tensor, word: str) -> torch.Tensor:
         return x + len(word)

@@ -68,7 +68,9 @@ def straightline(
         captures.append(found)
         specs = [spec for spec in found.captured.inputs if spec.is_tensor]
         structure = tuple((spec.name, _signature.POSITIONAL, ("tensor", spec.name, spec.argument)) for spec in specs)
-        examples = {f"input {i}": x for i, x in enumerate(inputs, 1) if isinstance(x, torch.Tensor)}
+        read = {spec.name for spec in specs}
+        nodes = zip(_placeholders(module), inputs, strict=True)
+        examples = {f"input {node.name}": x for node, x in nodes if node.name in read}
         return [Capture(found.captured, found.built, structure, examples, time.perf_counter() - begin)]
 
     leaves = [x for x in inputs if isinstance(x, torch.Tensor)] or _results_of(module)

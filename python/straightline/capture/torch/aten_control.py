@@ -56,8 +56,14 @@ converter(
     str(operator.mod),
     str(operator.neg),
     str(operator.pow),
-    "straightline.number",
 )(_size_expression)
+
+
+@converter("straightline.number")
+def _number(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    """A number that a graph of Dynamo's has as an argument or a result."""
+    value = node.meta["val"]
+    return value if isinstance(value, torch.SymBool) else _size_expression(ctx, a, node)
 
 
 def _comparison(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:

@@ -29,6 +29,7 @@ from straightline.capture.builder import Builder
 from straightline.capture.captured import Captured
 from straightline.capture.torch.decompose import below_autograd
 from straightline.capture.torch.export_errors import raise_export_error
+from straightline.capture.torch.float_inputs import computed, dtype_of_number, is_alike, tensor_form
 from straightline.capture.torch.graph_import import GraphImport, source_of_graph
 from straightline.capture.torch.importer import location_of, nested_attribute
 from straightline.capture.torch.model_check import check_tensor
@@ -41,6 +42,8 @@ _CALLS = {
 }  # fmt: skip
 
 
+#: Ops that make a tensor of one number, their last argument.
+_OF_ONE_NUMBER = (torch.ops.aten.scalar_tensor.default, torch.ops.aten.full.default)
 _INFERENCE_MODE = (grad_mode._enter_inference_mode, grad_mode._exit_inference_mode)
 
 
@@ -75,6 +78,8 @@ class _Tracer(TorchDispatchMode):
         self.graph = Graph()
         self.attributes: dict[str, Any] = {}
         self._mode = mode
+        #: Inputs that are floats, by the symbol that their number has.
+        self.floats: dict[Any, torch.Tensor] = {}
         self._nodes: dict[int, Node] = {}
         self._kept: list[torch.Tensor] = []  # an id is that of a tensor for as long as it lives
         self._template: Node | None = None  # the node that is being run
@@ -90,6 +95,9 @@ class _Tracer(TorchDispatchMode):
         node.meta["val"] = value
         if isinstance(value, torch.Tensor):
             self._know(value, node)
+            number = getattr(value, "item_memo", None)
+            if isinstance(number, torch.SymFloat):
+                self.floats[number.node.expr] = value
         return value
 
     def attribute(self, name: str, value: Any, fake: Any = None) -> Node:
@@ -147,9 +155,13 @@ class _Tracer(TorchDispatchMode):
             return [self.nodes_of(item) for item in tree]
         if isinstance(tree, dict):
             return {key: self.nodes_of(item) for key, item in tree.items()}
-        if isinstance(tree, torch.SymInt) and tree.node.expr.is_Integer:
+        if isinstance(tree, torch.SymFloat):
+            return float(tree)  # by a guard of Dynamo's
+        if isinstance(tree, torch.SymInt) and (
+            tree.node.expr.is_Integer or tree.node.expr.free_symbols & self.floats.keys()
+        ):
             return int(tree)
-        if isinstance(tree, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        if isinstance(tree, (torch.SymInt, torch.SymBool)):
             made = self.graph.create_node("call_function", number)
             made.meta = self._meta(tree)
             return made
@@ -169,7 +181,8 @@ class _Tracer(TorchDispatchMode):
         kwargs = kwargs or {}
         if self._paused:
             return op(*args, **kwargs)
-        args, kwargs = pytree.tree_map_only(torch.SymFloat, float, (args, kwargs))
+        if any(isinstance(leaf, torch.SymFloat) for leaf in pytree.tree_leaves((args, kwargs))):
+            return self._of_floats(op, args, kwargs)
         if torch.Tag.inplace_view in op.tags:
             self._keep(args[0])
         result = op(*args, **kwargs)
@@ -178,6 +191,45 @@ class _Tracer(TorchDispatchMode):
         if op._schema.is_mutable or not op._schema.returns or _has_tensors(result):
             self.node(op, args, kwargs, result)
         return result
+
+    def _of_floats(self, op: Any, args: Any, kwargs: Any) -> Any:
+        """A call that takes float inputs: of tensors if it can be, else with constants, by a guard of Dynamo's."""
+        call = self._of_tensors(op, args, kwargs)
+        if call is None:
+            call = (op, *pytree.tree_map_only(torch.SymFloat, float, (args, kwargs)))
+        with self:
+            return call[0](*call[1], **call[2])
+
+    def _of_tensors(self, op: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | None:
+        """The same call with a 0-d tensor for each number that a float input gives; None if there is no such."""
+        if op in _OF_ONE_NUMBER:
+            return self._filled(op, args, kwargs)
+        first = next((x for x in args if isinstance(x, torch.Tensor)), None)
+        form = tensor_form(op, args, kwargs)
+        if first is None or form is None:
+            return None
+        wanted = first if op._schema.is_mutable else op(*args)
+        dtype = dtype_of_number(op, first, wanted)
+        taken: list[Any] = []
+        for value, declared in zip(args, form._schema.arguments):
+            if str(declared.type) in ("Tensor", "Optional[Tensor]") and isinstance(value, (int, float, torch.SymFloat)):
+                with self:
+                    found = computed(value.node.expr, self.floats) if isinstance(value, torch.SymFloat) else value
+                    if found is None:
+                        return None
+                    value = found.to(dtype) if isinstance(found, torch.Tensor) else torch.full((), found, dtype=dtype)
+            taken.append(value)
+        fits = op._schema.is_mutable or is_alike(form(*taken), wanted)
+        return (form, tuple(taken), {}) if fits else None
+
+    def _filled(self, op: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | None:
+        """A tensor that has a number everywhere as copies of one element."""
+        wanted = op(*args, **kwargs)
+        with self:
+            found = computed(args[-1].node.expr, self.floats)
+            if not isinstance(found, torch.Tensor) or found.device != wanted.device:
+                return None
+            return torch.ops.aten.clone.default, (found.to(wanted.dtype).expand(wanted.shape),), {}
 
     def _keep(self, tensor: torch.Tensor) -> None:
         """Keeps the shape of a tensor before an op changes it in place, for the nodes that came before."""
@@ -543,13 +595,17 @@ def _captured(
 ) -> GraphCapture:
     names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
     _fix_strides(fakes)
+    _fix_floats(fakes)
     numbers = _numbers(names, fakes)
     extents = {name: fakes[place] for name, place in numbers.items()}
     graph, plans = _aten_graph(module, mode, fakes, extents)
+    for node in list(graph.graph.nodes):  # a size of an unread tensor may be read
+        if node.op == "placeholder" and not node.users and not _symbols_of_sizes([node.meta["val"]]):
+            graph.graph.erase_node(node)
     own = {names[place]: (entry.name, entry.tensor) for place, entry in frozen.items()}
     source = source_of_graph(graph, parameters=own)
-    examples = [fake for name, fake in zip(names, fakes, strict=True) if name not in source.kept]
-    examples += [node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder" and node.name in extents]
+    placeholders = (node for node in graph.graph.nodes if node.op == "placeholder")
+    examples = [node.meta["val"] for node in placeholders if node.name not in source.kept]
     imported = GraphImport(source, builder, examples, {}, None, inspect.Signature())
     captured = imported.run(allows_aten, target, to_aten)
     return GraphCapture(captured, finish(captured.builder), tuple(plans), numbers)
@@ -573,6 +629,15 @@ def _fix_strides(fakes: Sequence[Any]) -> None:
                 int(stride)
 
 
+def _fix_floats(fakes: Sequence[Any]) -> None:
+    """Makes constants of float inputs, which are on the host, where the others are elsewhere."""
+    tensors = [fake for fake in fakes if isinstance(fake, torch.Tensor)]
+    floats = [fake for fake in tensors if isinstance(getattr(fake, "item_memo", None), torch.SymFloat)]
+    if len({fake.device.type for fake in tensors}) > 1:
+        for fake in floats:
+            float(fake.item_memo)
+
+
 def _numbers(names: Sequence[str], fakes: Sequence[Any]) -> dict[str, int]:
     """Numbers among the inputs that are no sizes: an extra input of that size brings each; a negative one becomes a constant."""
     known = _symbols_of_sizes(fakes)
@@ -593,7 +658,7 @@ def _specialized(fakes: Sequence[Any]) -> bool:
     found = False
     for fake in fakes:
         for size in (*fake.shape, *fake.stride()) if isinstance(fake, torch.Tensor) else (fake,):
-            if _symbols_of(size):
+            if _symbols_of(size) and size.node.hint is not None:
                 found = True
                 int(size)
     return found

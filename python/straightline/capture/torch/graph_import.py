@@ -660,8 +660,13 @@ def _leaf_shapes(value: Any, shape: Any) -> Iterator[Any]:
 
 
 def _concrete(sizes: Sequence[Any]) -> tuple[int, ...]:
-    """Sizes of an example, which may be a fake tensor."""
-    return tuple(size if isinstance(size, int) else int(size.node.hint) for size in sizes)
+    """Sizes of an example, which may be a fake tensor; where nothing is known of a size, some number."""
+    return tuple(size if isinstance(size, int) else _example(size.node) for size in sizes)
+
+
+def _example(size: Any) -> int:
+    unknown = size.hint is None
+    return int(size.expr.xreplace(dict.fromkeys(size.expr.free_symbols, 7)) if unknown else size.hint)
 
 
 def _with_layout(spec: InputSpec) -> TensorType:

@@ -245,3 +245,34 @@ def test_inference_mode() -> None:
     with torch.inference_mode():
         x = randn(4)
         torch.testing.assert_close(compiled(x), model(x))
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("mask", ["none", "causal", "padding", "both"])
+def test_layers_that_torch_has_as_one_op(mask: str, norm_first: bool) -> None:
+    """The fast path of nn.TransformerEncoderLayer and nn.MultiheadAttention: its ops, none of them torch's."""
+    layer = nn.TransformerEncoderLayer(32, 4, 64, activation="gelu", batch_first=True, norm_first=norm_first).eval()
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(randn(parameter.shape) * 0.1)
+    causal = torch.ones(5, 5, dtype=torch.bool).triu(1) if mask in ("causal", "both") else None
+    padding = torch.zeros(2, 5, dtype=torch.bool) if mask in ("padding", "both") else None
+    if padding is not None:
+        padding[1, 3:] = True
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return layer(x, src_mask=causal, src_key_padding_mask=padding)
+
+    for function in (
+        model,
+        lambda x: layer.self_attn(x, x, x, attn_mask=causal, key_padding_mask=padding)[0],
+        lambda x: layer.self_attn(x, x, x, attn_mask=causal, key_padding_mask=padding, need_weights=False)[0],
+        lambda x: layer.self_attn(x, x * 2, x + 1, average_attn_weights=False),
+    ):
+        torch.compiler.reset()
+        compiled = torch.compile(function, backend="straightline")
+        with torch.no_grad():
+            x = randn(2, 5, 32)
+            torch.testing.assert_close(compiled(x), function(x), rtol=1e-4, atol=1e-5)
+        (program,) = sl.programs(compiled)
+        assert {row["backend"] for row in program.explain().statements} & {"aten"} == set()

@@ -29,6 +29,7 @@ from straightline.capture.builder import Builder
 from straightline.capture.captured import Captured
 from straightline.capture.torch.decompose import below_autograd
 from straightline.capture.torch.export_errors import raise_export_error
+from straightline.capture.torch.fast_paths import PARTS
 from straightline.capture.torch.float_inputs import computed, dtype_of_number, is_alike, tensor_form
 from straightline.capture.torch.graph_import import GraphImport, source_of_graph
 from straightline.capture.torch.importer import location_of, nested_attribute
@@ -294,6 +295,8 @@ class _Tracer(TorchDispatchMode):
             return self._higher_order(node, args, kwargs)
         if node.target in _INFERENCE_MODE:  # nothing here records gradients
             return None
+        if node.target in PARTS and not any(x.is_nested for x in args if isinstance(x, torch.Tensor)):
+            return PARTS[node.target](*args, **kwargs)
         result = node.target(*args, **kwargs)
         if node.target is autocast_mode._enter_autocast:
             self._autocasts.append(result)

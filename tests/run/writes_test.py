@@ -428,3 +428,10 @@ def test_an_exported_program_is_left_as_it_is() -> None:
     compiled = sl.compile(exported)
     assert str(exported.graph) == before
     torch.testing.assert_close(compiled(x), Model()(x))
+
+
+def test_a_result_that_is_filled_with_zeros() -> None:
+    """The tensor itself: the value of zeros is a view of another node."""
+    compiled = check(lambda x: x.zero_(), (_square(),))
+    x = _square()
+    assert compiled(x) is x and not x.any()

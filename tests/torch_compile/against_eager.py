@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+
+#: Where models and inputs are.
+DEVICE = os.environ.get("STRAIGHTLINE_TEST_DEVICE", "cpu")
 
 
 def tensors(tree: Any) -> list[torch.Tensor]:

@@ -11,7 +11,7 @@ import pytest
 import straightline as sl
 import torch
 import torch.nn.functional as F
-from against_eager import check
+from against_eager import DEVICE, check
 from torch import nn, randn
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
@@ -60,6 +60,7 @@ ALIASES: dict[str, Callable[..., Any]] = {
     "rows": lambda x: x.sin().unbind(0),
     "views of an input": lambda x: (x.t(), x[1:], x.view(-1), x.chunk(2)),
     "a view of an overwritten input": lambda x: (x.add_(1)[0], x.sum()),
+    "an input of zeros": lambda x: x.zero_(),
     "an overwritten view": lambda x: (x[0].mul_(2), x.sum()),
     "an input": lambda x: (x, x + 1),
     "changed in place behind a view": lambda x: (lambda y: (y.view(-1), y.add_(1)))(x.sin()),
@@ -166,7 +167,7 @@ def module_copy(module: nn.Module) -> nn.Module:
 
 def test_autocast() -> None:
     def inside(x: torch.Tensor, w: torch.Tensor) -> Any:
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast(DEVICE, torch.bfloat16):
             y = F.linear(x, w)
         return y, F.linear(x, w)
 
@@ -180,10 +181,10 @@ def test_autocast() -> None:
     with torch.no_grad():
         for _ in range(2):
             for enabled in (True, False):
-                with torch.autocast("cpu", torch.bfloat16, enabled):
+                with torch.autocast(DEVICE, torch.bfloat16, enabled):
                     torch.testing.assert_close(compiled(x, w), plain(x, w), rtol=1e-2, atol=1e-2)
                     assert compiled(x, w).dtype == plain(x, w).dtype
-    assert not torch.is_autocast_enabled("cpu")
+    assert not torch.is_autocast_enabled(DEVICE)
     assert len(sl.programs(plain)) == 2
 
 
@@ -226,13 +227,13 @@ def test_a_graph_that_ends_within_autocast() -> None:
     """What is refused in a region of autocast leaves it as it was."""
 
     def model(x: torch.Tensor) -> torch.Tensor:
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast(DEVICE, torch.bfloat16):
             torch._dynamo.graph_break()
             return torch.fft.fft(x)
 
     with torch.no_grad(), pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="UnsupportedError: .*complex64"):
         torch.compile(model, backend="straightline")(randn(4))
-    assert not torch.is_autocast_enabled("cpu")
+    assert not torch.is_autocast_enabled(DEVICE)
 
 
 def test_inference_mode() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import operator
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -571,16 +572,18 @@ def capture_graph(
         UserError: A tensor is none that a program can take.
         UnsupportedError: Lists every op that cannot be converted.
     """
+    mode, fakes = fake_inputs(module, inputs)
+    options = (frozen, allows_aten, target, to_aten or {})
     try:
-        mode, fakes = fake_inputs(module, inputs)
-        options = (frozen, allows_aten, target, to_aten or {})
-        try:
-            return _captured(module, mode, fakes, builder(), finish, *options)
-        except (UnsupportedError, InternalError) as refusal:
-            if not _specialized(fakes):
-                raise
-            again = _captured(module, mode, fakes, builder(), finish, *options)
-            return replace(again, specialized=str(refusal))
+        with warnings.catch_warnings():  # torch warns of sizes in the arguments of nodes
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                return _captured(module, mode, fakes, builder(), finish, *options)
+            except (UnsupportedError, InternalError) as refusal:
+                if not _specialized(fakes):
+                    raise
+                again = _captured(module, mode, fakes, builder(), finish, *options)
+                return replace(again, specialized=str(refusal))
     except Exception as error:
         raise_export_error(error)
 

@@ -566,7 +566,7 @@ class GraphImport:
                 outputs.append(OutputSpec(constant=spec.arg.value))
             elif isinstance(value, Tensor):
                 _check_home(home, node, spec.arg.name)
-                alias = _viewed(node) in written
+                alias = any(whole in written for whole in _viewed(node))
                 if (id(value), alias) not in places:
                     places[id(value), alias] = len(results)
                     tie = "alias" if alias else None
@@ -628,18 +628,17 @@ def _check_home(home: set[Any], node: Any, name: str) -> None:
         )
 
 
-def _viewed(node: Any) -> Any:
-    """The node that `node` is a view of, through ops whose schema says that they return a view; itself when it is none."""
+def _viewed(node: Any) -> Iterator[Any]:
+    """The node, what it is a view of by an op whose schema says so, what that is a view of, and so on."""
+    yield node
     while isinstance(node, torch.fx.Node) and node.op == "call_function":
-        if node.target is operator.getitem:
-            node = node.args[0]
-            continue
-        schema = getattr(node.target, "_schema", None)
-        alias = schema.returns[0].alias_info if schema and schema.returns else None
-        if alias is None or alias.is_write:
-            break
+        if node.target is not operator.getitem:
+            schema = getattr(node.target, "_schema", None)
+            alias = schema.returns[0].alias_info if schema and schema.returns else None
+            if alias is None or alias.is_write:
+                return
         node = node.args[0]
-    return node
+        yield node
 
 
 def _leaf_shapes(value: Any, shape: Any) -> Iterator[Any]:

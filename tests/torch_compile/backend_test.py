@@ -303,3 +303,40 @@ def test_module_compile() -> None:
         x = randn(3, 4)
         torch.testing.assert_close(model(x), plain(x))
     assert len(sl.programs(model)) == 1
+
+
+def test_beside_captures_of_exports() -> None:
+    """torch.compile on one thread and sl.compile on another."""
+    model = nn.LSTM(4, 8).eval()
+    wrong: list[BaseException] = []
+
+    def by_backend() -> None:
+        try:
+            for n in range(2, 7):
+                torch.testing.assert_close(compiled(lambda x, n=n: x * n)(x := randn(n)), x * n)
+        except BaseException as error:
+            wrong.append(error)
+
+    before = torch._decomp.decompositions.one_layer_rnn
+    with torch.no_grad():
+        thread = threading.Thread(target=by_backend)
+        thread.start()
+        for _ in range(3):
+            x = randn(5, 2, 4)
+            torch.testing.assert_close(sl.compile(model, (x,))(x), model(x))
+        thread.join()
+    assert not wrong and torch._decomp.decompositions.one_layer_rnn is before
+
+
+def test_random_numbers_are_eagers() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(x, 0.5, True) + torch.rand(x.shape) + torch.randn_like(x)
+
+    function = compiled(model)
+    with torch.no_grad():
+        x = randn(64)
+        for seed in (3, 4):
+            torch.manual_seed(seed)
+            want = [model(x), model(x)]
+            torch.manual_seed(seed)
+            torch.testing.assert_close([function(x), function(x)], want)

@@ -100,7 +100,7 @@ converter(
 @converter("aten.native_dropout.default")
 def _native_dropout(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     if a.train is not False:
-        raise training_error(f"dropout of {a.p}", ctx.location)
+        raise Reject(f"dropout of {a.p} that draws numbers")
     return [a.input, ctx.full(True, "i1", a.input.extents)]
 
 

@@ -32,9 +32,11 @@ from straightline.capture.torch.decompose import below_autograd
 from straightline.capture.torch.export_errors import raise_export_error
 from straightline.capture.torch.fast_paths import PARTS
 from straightline.capture.torch.float_inputs import computed, dtype_of_number, is_alike, tensor_form
+from straightline.capture.torch.functional import DROPOUTS
 from straightline.capture.torch.graph_import import GraphImport, source_of_graph
 from straightline.capture.torch.importer import location_of, nested_attribute
 from straightline.capture.torch.model_check import check_tensor
+from straightline.capture.torch.views import named_arguments
 from straightline.errors import InternalError, UnsupportedError
 
 #: Higher-order ops that call a graph as it stands: where the graph is among the arguments, and where its operands begin.
@@ -183,6 +185,9 @@ class _Tracer(TorchDispatchMode):
         kwargs = kwargs or {}
         if self._paused:
             return op(*args, **kwargs)
+        if op._schema.name in DROPOUTS and named_arguments(op, args, kwargs)["train"]:
+            with self:  # what export refuses as a model that was left in training, torch.compile is asked for
+                return op.decompose(*args, **kwargs)
         if any(isinstance(leaf, torch.SymFloat) for leaf in pytree.tree_leaves((args, kwargs))):
             return self._of_floats(op, args, kwargs)
         if torch.Tag.inplace_view in op.tags:

@@ -25,6 +25,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] =
     "an empty slice": (lambda x: x[:0], lambda: (randn(4),)),
     "a mask": (lambda x: torch.where(x > 0, x, 0.0), lambda: (randn(8),)),
     "complex inside": (lambda x: torch.view_as_real(torch.fft.rfft(x)), lambda: (randn(8),)),
+    "lists in a result": (lambda x: torch.histogramdd(x, [3, 2]), lambda: (randn(5, 2),)),
     "vmap": (lambda x: torch.vmap(lambda a: a.sin().sum())(x), lambda: (randn(4, 8),)),
     "numpy": (lambda x: x.numpy() + 1, lambda: (randn(4),)),
     "dropout of 0": (lambda x: F.dropout(x, 0.0, True), lambda: (randn(4),)),
@@ -64,6 +65,11 @@ ALIASES: dict[str, Callable[..., Any]] = {
     "an overwritten view": lambda x: (x[0].mul_(2), x.sum()),
     "an input": lambda x: (x, x + 1),
     "changed in place behind a view": lambda x: (lambda y: (y.view(-1), y.add_(1)))(x.sin()),
+    "copies of views": lambda x: (
+        torch.expand_copy(x, (2, 4, 6)),
+        torch.permute_copy(x, (1, 0)),
+        torch.slice_copy(x, 0, 0, 2),
+    ),
     "unsqueeze_": lambda x: x.clone().unsqueeze_(0) + 1,
     "channels last": lambda x: x.sin().view(1, 2, 2, 6).to(memory_format=torch.channels_last),
 }

@@ -9,6 +9,7 @@ The graph is run once over fake tensors. A mode at the end of torch's dispatcher
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import operator
 import warnings
@@ -28,8 +29,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from straightline.capture.builder import Builder
 from straightline.capture.captured import Captured
-from straightline.capture.torch.decompose import below_autograd
-from straightline.capture.torch.export_errors import raise_export_error
+from straightline.capture.torch.decompose import below_autograd, is_composite, says_views, shares_memory
+from straightline.capture.torch.export_errors import raise_export_error, without_logs_of_failures
 from straightline.capture.torch.fast_paths import PARTS
 from straightline.capture.torch.float_inputs import computed, dtype_of_number, is_alike, tensor_form
 from straightline.capture.torch.functional import DROPOUTS
@@ -140,7 +141,7 @@ class _Tracer(TorchDispatchMode):
             self._roots.setdefault(_storage(value), value)
         elif isinstance(value, (list, tuple)):
             for place, part in enumerate(value):
-                if isinstance(part, torch.Tensor):
+                if isinstance(part, (torch.Tensor, list, tuple)):
                     item = self.graph.create_node("call_function", operator.getitem, (node, place))
                     item.meta = self._meta(part)
                     self._know(part, item)
@@ -175,7 +176,8 @@ class _Tracer(TorchDispatchMode):
         """A tensor that a function made of numbers."""
         data = tensor.constant if isinstance(tensor, FakeTensor) else tensor
         if data is None:
-            raise InternalError(f"a tensor at {location_of(self._template)} comes from no op")
+            place = f" at {location_of(self._template)}" if self._template is not None else ""
+            raise InternalError(f"a tensor{place} comes from no op")
         self._nodes[id(tensor)] = self.attribute("_tensor_constant", data, tensor)
         self._kept.append(tensor)
 
@@ -185,7 +187,7 @@ class _Tracer(TorchDispatchMode):
         kwargs = kwargs or {}
         if self._paused:
             return op(*args, **kwargs)
-        if op._schema.name in DROPOUTS and named_arguments(op, args, kwargs)["train"]:
+        if op._schema.name in DROPOUTS and _draws(named_arguments(op, args, kwargs)):
             with self:  # what export refuses as a model that was left in training, torch.compile is asked for
                 return op.decompose(*args, **kwargs)
         if any(isinstance(leaf, torch.SymFloat) for leaf in pytree.tree_leaves((args, kwargs))):
@@ -193,6 +195,10 @@ class _Tracer(TorchDispatchMode):
         if torch.Tag.inplace_view in op.tags:
             self._keep(args[0])
         result = op(*args, **kwargs)
+        if not (op._schema.is_mutable or says_views(op) or is_composite(op)) and shares_memory(result, (args, kwargs)):
+            # The fake forms of `expand_copy` and the like give views.
+            copied = functools.partial(torch.clone, memory_format=torch.contiguous_format)
+            result = pytree.tree_map_only(torch.Tensor, copied, result)
         if op is torch.ops.aten.lift_fresh.default:
             op = torch.ops.aten.lift_fresh_copy.default
         if op._schema.is_mutable or not op._schema.returns or _has_tensors(result):
@@ -377,6 +383,11 @@ class _Tracer(TorchDispatchMode):
         made.meta = self._meta(values)
         self._know(values, made)
         return values
+
+
+def _draws(given: Mapping[str, Any]) -> bool:
+    """Whether a dropout draws random numbers."""
+    return given["train"] and given["p"] > 0
 
 
 def _has_tensors(result: Any) -> bool:
@@ -580,14 +591,15 @@ def capture_graph(
     mode, fakes = fake_inputs(module, inputs)
     options = (frozen, allows_aten, target, to_aten or {})
     try:
-        with warnings.catch_warnings():  # torch warns of sizes in the arguments of nodes
+        with without_logs_of_failures(), warnings.catch_warnings():  # torch warns of sizes in the arguments of nodes
             warnings.simplefilter("ignore", UserWarning)
             try:
                 return _captured(module, mode, fakes, builder(), finish, *options)
-            except (UnsupportedError, InternalError) as refusal:
-                if not _specialized(fakes):
+            except Exception as refusal:  # ours, or torch's own for sizes that have names
+                numbers = _specialized(mode, fakes)
+                if numbers is None:
                     raise
-                again = _captured(module, mode, fakes, builder(), finish, *options)
+                again = _captured(module, mode, numbers, builder(), finish, *options)
                 return replace(again, specialized=str(refusal))
     except Exception as error:
         raise_export_error(error)
@@ -664,12 +676,25 @@ def _numbers(names: Sequence[str], fakes: Sequence[Any]) -> dict[str, int]:
     return found
 
 
-def _specialized(fakes: Sequence[Any]) -> bool:
-    """Makes numbers of all named sizes, which become guards of Dynamo's; whether there were any."""
-    found = False
+def _specialized(mode: FakeTensorMode, fakes: Sequence[Any]) -> list[Any] | None:
+    """The inputs with numbers in place of all named sizes, which become guards of Dynamo's; None where there are none."""
+    made: list[Any] = []
     for fake in fakes:
-        for size in (*fake.shape, *fake.stride()) if isinstance(fake, torch.Tensor) else (fake,):
-            if _symbols_of(size) and size.node.hint is not None:
-                found = True
-                int(size)
-    return found
+        sizes = (*fake.shape, *fake.stride()) if isinstance(fake, torch.Tensor) else (fake,)
+        is_named = (
+            fake._has_symbolic_sizes_strides if isinstance(fake, torch.Tensor) else isinstance(fake, torch.SymInt)
+        )
+        if not is_named:
+            made.append(fake)
+            continue
+        if any(isinstance(size, torch.SymInt) and size.node.hint is None for size in sizes):
+            return None
+        numbers = [int(size) for size in sizes]
+        if not isinstance(fake, torch.Tensor):
+            made += numbers
+            continue
+        with mode:
+            made.append(
+                torch.empty_strided(numbers[: fake.dim()], numbers[fake.dim() :], dtype=fake.dtype, device=fake.device)
+            )
+    return made if any(new is not fake for new, fake in zip(made, fakes, strict=True)) else None

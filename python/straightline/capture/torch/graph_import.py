@@ -566,6 +566,8 @@ class GraphImport:
                 outputs.append(OutputSpec(constant=spec.arg.value))
             elif isinstance(value, Tensor):
                 _check_home(home, node, spec.arg.name)
+                if _is_of_copied_view(node):
+                    value = self._ctx.emit_one("clone", [value], value.type)
                 alias = any(whole in written for whole in _viewed(node))
                 if (id(value), alias) not in places:
                     places[id(value), alias] = len(results)
@@ -639,6 +641,13 @@ def _viewed(node: Any) -> Iterator[Any]:
                 return
         node = node.args[0]
         yield node
+
+
+def _is_of_copied_view(node: Any) -> bool:
+    """Whether a result is (a view of) what `permute_copy` or the like gives, whose op of ours is the view."""
+    *_, root = _viewed(node)
+    name = getattr(getattr(root, "target", None), "_opname", "")
+    return name.endswith("_copy") and name not in ("_to_copy", "lift_fresh_copy")
 
 
 def _leaf_shapes(value: Any, shape: Any) -> Iterator[Any]:

@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch.utils._sympy.printers import PythonPrinter
 
-from straightline import _programs, _signature
+from straightline import _complex, _programs, _signature
 from straightline.capture.torch.fx_capture import FrozenInput, GraphCapture, ResultPlan, capture_graph
 from straightline.capture.torch.importer import location_of
 from straightline.compile import Capture, CompiledElsewhere, CompiledFunction, Where, compiled
-from straightline.errors import CaptureWarning, GuardError, UnsupportedError, UserError
+from straightline.errors import CaptureWarning, GuardError, UserError
 from straightline.module_builder import ModuleBuilder
 from straightline.options import CompileOptions
 
@@ -67,7 +67,7 @@ def straightline(
         found = capture_graph(module, inputs, ModuleBuilder, ModuleBuilder.finish, frozen, **where._asdict())
         captures.append(found)
         specs = [spec for spec in found.captured.inputs if spec.is_tensor]
-        structure = tuple((spec.name, _signature.POSITIONAL, ("tensor", spec.name, spec.argument)) for spec in specs)
+        structure = tuple((spec.name, _signature.POSITIONAL, _node(spec)) for spec in specs)
         read = {spec.name for spec in specs}
         nodes = zip(_placeholders(module), inputs, strict=True)
         examples = {f"input {node.name}": x for node, x in nodes if node.name in read}
@@ -77,6 +77,11 @@ def straightline(
     (function,) = compiled(captured, leaves, chosen, "a graph of torch.compile")
     call = _callable(function, captures[0], module, inputs, frozen, without_grad)
     return _programs.noted(call, function, module, captures[0].specialized)
+
+
+def _node(spec: Any) -> _signature.Node:
+    is_complex = spec.dtype.is_complex
+    return _complex.node(spec.name, spec.argument) if is_complex else ("tensor", spec.name, spec.argument)
 
 
 def _options(mode: str | None, options: Mapping[str, Any] | None) -> CompileOptions:
@@ -194,7 +199,10 @@ def _callable(
     call = f"{'run' if own else 'program'}({', '.join(given)})"
     everything = ", ".join(f"a{place}" for place in places.values())
     lines += ["try:", f"    r = {call}", "except GuardError as error:", f"    return eager(error, {everything})"]
-    lines += _symbol_lines(capture.results, inputs)
+    lines += [
+        f"{name} = a{place}" if dim < 0 else f"{name} = a{place}.shape[{dim}]"
+        for name, (place, dim) in capture.symbols.items()
+    ]
     lines += [f"return ({''.join(_result_text(plan) + ', ' for plan in capture.results)})"]
     if without_grad:
         scope["set_grad"] = torch._C._set_grad_enabled
@@ -232,19 +240,3 @@ def _result_text(plan: ResultPlan) -> str:
 
 def _size_text(size: Any) -> str:
     return PythonPrinter().doprint(size.node.expr) if isinstance(size, torch.SymInt) else str(size)
-
-
-def _symbol_lines(plans: Sequence[ResultPlan], inputs: Sequence[Any]) -> list[str]:
-    """Assignments of the symbols in strides and sizes of results."""
-    wanted: set[Any] = set()
-    for plan in plans:
-        sizes, strides, offset = plan.strided or ((), (), 0)
-        for size in (*sizes, *strides, offset):
-            wanted |= size.node.expr.free_symbols if isinstance(size, torch.SymInt) else set()
-    found: dict[Any, str] = {}
-    for place, value in enumerate(inputs):
-        if isinstance(value, torch.SymInt) and value.node.expr.is_Symbol:
-            found.setdefault(value.node.expr, f"{value.node.expr} = a{place}")
-    if wanted - set(found):
-        raise UnsupportedError("results that share memory have sizes that no number among the graph's inputs gives")
-    return [found[symbol] for symbol in sorted(wanted, key=str)]

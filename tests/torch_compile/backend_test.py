@@ -131,12 +131,12 @@ def test_grad_mode_is_guarded() -> None:
 
 def test_suppress_errors() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
-        return torch.fft.fft(x)
+        return torch.as_strided_scatter(x, x[:2] * 2, (2,), (3,))
 
     x = randn(8)
     with torch.no_grad():
         wrong = refusal(model, x)
-        assert isinstance(wrong, sl.UnsupportedError) and "complex64" in str(wrong)
+        assert isinstance(wrong, sl.UnsupportedError) and "as_strided_scatter" in str(wrong)
         torch.compiler.reset()
         with torch._dynamo.config.patch(suppress_errors=True):
             torch.testing.assert_close(compiled(model)(x), model(x))
@@ -153,11 +153,21 @@ def test_an_error_names_the_line() -> None:
     assert isinstance(wrong, sl.UnsupportedError) and f"backend_test.py:{line}" in str(wrong)
 
 
-def test_tensors_that_no_program_takes() -> None:
+def test_complex_tensors() -> None:
     with torch.no_grad():
-        wrong = refusal(lambda x: x * 2, torch.view_as_complex(randn(3, 2)))
-        assert isinstance(wrong, sl.UnsupportedError) and "complex64" in str(wrong)
-        sparse = randn(3, 3).to_sparse()  # where Dynamo breaks the graph itself
+        x = torch.view_as_complex(randn(3, 2))
+        function = compiled(lambda x: (x * 2, x.abs()))
+        for given in (x, x.clone()):
+            torch.testing.assert_close(function(given), (given * 2, given.abs()))
+        with pytest.raises(BackendCompilerFailed, match="input l_x_ is a conj or neg view, expected resolve_conj"):
+            function(x.conj())
+        check(lambda x: torch.fft.fft(x), (randn(8),), (randn(8),))
+
+
+def test_sparse_tensors() -> None:
+    """Dynamo breaks the graph itself."""
+    with torch.no_grad():
+        sparse = randn(3, 3).to_sparse()
         torch.testing.assert_close(compiled(lambda x: x.to_dense() * 2)(sparse), sparse.to_dense() * 2)
 
 

@@ -96,6 +96,7 @@ INTS: dict[str, Callable[..., Any]] = {
     "a factor": lambda x, n: x * n,
     "a slice": lambda x, n: x[:n] + 1,
     "a size": lambda x, n: x.sum() + torch.zeros(n + 1),
+    "a part": lambda x, n: (x.sin().narrow(0, 0, n), x * 2),
     "a power": lambda x, n: x**2 + n,
     "unread": lambda x, n: x + 1,
     "a branch": lambda x, n: x + 1 if n > 5 else x - 1,
@@ -108,7 +109,7 @@ def test_ints(case: str) -> None:
     numbers = (4, 6, 7, 0, 1, 2**20 if case == "a factor" else 9)
     check(INTS[case], *((randn(10, 3), n) for n in numbers))
     torch.compiler.reset()
-    if case not in ("a size",):
+    if case not in ("a size", "a part"):
         check(INTS[case], *((randn(10, 3), n) for n in (-4, -6, 3, 5)))
 
 
@@ -137,6 +138,7 @@ FLOATS: dict[str, tuple[int, Callable[..., Any]]] = {
     "in place": (2, lambda x, s: (x.mul_(s), x.sum())[1]),
     "a tensor of it": (2, lambda x, s: x * torch.tensor(s)),
     "a constant": (4, lambda x, s: F.leaky_relu(x, s)),  # no overload takes a tensor
+    "a size of it": (4, lambda x, s: F.interpolate(x.float()[None], scale_factor=s)),
     "an int of it": (3, lambda x, s: x * int(s)),
     "a result": (4, lambda x, s: (x, s * 2)),
 }

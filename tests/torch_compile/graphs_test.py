@@ -235,9 +235,9 @@ def test_a_graph_that_ends_within_autocast() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         with torch.autocast(DEVICE, torch.bfloat16):
             torch._dynamo.graph_break()
-            return torch.fft.fft(x)
+            return torch.as_strided_scatter(x, x[:2] * 2, (2,), (2,))
 
-    with torch.no_grad(), pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="UnsupportedError: .*complex64"):
+    with torch.no_grad(), pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="UnsupportedError: "):
         torch.compile(model, backend="straightline")(randn(4))
     assert not torch.is_autocast_enabled(DEVICE)
 

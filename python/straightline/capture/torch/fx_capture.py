@@ -552,6 +552,7 @@ class GraphCapture:
         built: What `finish` gave.
         results: What the caller gets, by the program's results.
         numbers: By the name of an extra input, the place of the number that is its size.
+        symbols: By the name of a symbol in views for the caller: the place of an input, and the dim whose size it is (-1: itself).
         specialized: Why the program has the sizes of its example, where Dynamo has named sizes; "" where it has named ones.
     """
 
@@ -559,6 +560,7 @@ class GraphCapture:
     built: Any
     results: tuple[ResultPlan, ...]
     numbers: Mapping[str, int]
+    symbols: Mapping[str, tuple[int, int]]
     specialized: str = ""
 
 
@@ -622,6 +624,7 @@ def _captured(
     numbers = _numbers(names, fakes)
     extents = {name: fakes[place] for name, place in numbers.items()}
     graph, plans = _aten_graph(module, mode, fakes, extents)
+    symbols = _symbols_of_results(plans, fakes)
     for node in list(graph.graph.nodes):  # a size of an unread tensor may be read
         if node.op == "placeholder" and not node.users and not _symbols_of_sizes([node.meta["val"]]):
             graph.graph.erase_node(node)
@@ -631,7 +634,7 @@ def _captured(
     examples = [node.meta["val"] for node in placeholders if node.name not in source.kept]
     imported = GraphImport(source, builder, examples, {}, None, inspect.Signature())
     captured = imported.run(allows_aten, target, to_aten)
-    return GraphCapture(captured, finish(captured.builder), tuple(plans), numbers)
+    return GraphCapture(captured, finish(captured.builder), tuple(plans), numbers, symbols)
 
 
 def _symbols_of(size: Any) -> set[Any]:
@@ -641,6 +644,26 @@ def _symbols_of(size: Any) -> set[Any]:
 def _symbols_of_sizes(fakes: Sequence[Any]) -> set[Any]:
     tensors = [fake for fake in fakes if isinstance(fake, torch.Tensor)]
     return {symbol for fake in tensors for size in fake.shape for symbol in _symbols_of(size)}
+
+
+def _symbols_of_results(plans: Sequence[ResultPlan], fakes: Sequence[Any]) -> dict[str, tuple[int, int]]:
+    """Where the symbols come from that views for the caller have in their sizes."""
+    wanted = {
+        symbol
+        for plan in plans
+        if plan.strided is not None
+        for size in (*plan.strided[0], *plan.strided[1], plan.strided[2])
+        for symbol in _symbols_of(size)
+    }
+    found: dict[Any, tuple[int, int]] = {}
+    for place, fake in enumerate(fakes):
+        sizes = list(enumerate(fake.shape)) if isinstance(fake, torch.Tensor) else [(-1, fake)]
+        for dim, size in sizes:
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                found.setdefault(size.node.expr, (place, dim))
+    if wanted - set(found):
+        raise UnsupportedError("results that share memory have sizes that no input gives")
+    return {str(symbol): found[symbol] for symbol in sorted(wanted, key=str)}
 
 
 def _fix_strides(fakes: Sequence[Any]) -> None:
@@ -677,8 +700,12 @@ def _numbers(names: Sequence[str], fakes: Sequence[Any]) -> dict[str, int]:
 
 
 def _specialized(mode: FakeTensorMode, fakes: Sequence[Any]) -> list[Any] | None:
-    """The inputs with numbers in place of all named sizes, which become guards of Dynamo's; None where there are none."""
+    """The inputs with numbers in place of all that have names, which become guards of Dynamo's; None where there are none."""
     made: list[Any] = []
+    floats = [number for fake in fakes if isinstance(number := getattr(fake, "item_memo", None), torch.SymFloat)]
+    named = [number for number in floats if number.node.expr.free_symbols]
+    for number in named:
+        float(number)
     for fake in fakes:
         sizes = (*fake.shape, *fake.stride()) if isinstance(fake, torch.Tensor) else (fake,)
         is_named = (
@@ -697,4 +724,4 @@ def _specialized(mode: FakeTensorMode, fakes: Sequence[Any]) -> list[Any] | None
             made.append(
                 torch.empty_strided(numbers[: fake.dim()], numbers[fake.dim() :], dtype=fake.dtype, device=fake.device)
             )
-    return made if any(new is not fake for new, fake in zip(made, fakes, strict=True)) else None
+    return made if named or any(new is not fake for new, fake in zip(made, fakes, strict=True)) else None

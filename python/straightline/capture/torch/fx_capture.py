@@ -552,7 +552,7 @@ class GraphCapture:
         built: What `finish` gave.
         results: What the caller gets, by the program's results.
         numbers: By the name of an extra input, the place of the number that is its size.
-        symbols: By the name of a symbol in views for the caller: the place of an input, and the dim whose size it is (-1: itself).
+        symbols: By the name of a symbol in views for the caller: the place of an input, and the dim of that size (-1: itself).
         specialized: Why the program has the sizes of its example, where Dynamo has named sizes; "" where it has named ones.
     """
 

@@ -70,6 +70,7 @@ ALIASES: dict[str, Callable[..., Any]] = {
         torch.permute_copy(x, (1, 0)),
         torch.slice_copy(x, 0, 0, 2),
     ),
+    "dropout that draws nothing": lambda x: (F.dropout(x.t(), 0.5, False), F.dropout(x.sin(), 0.5, False)),
     "unsqueeze_": lambda x: x.clone().unsqueeze_(0) + 1,
     "channels last": lambda x: x.sin().view(1, 2, 2, 6).to(memory_format=torch.channels_last),
 }

@@ -187,7 +187,9 @@ class _Tracer(TorchDispatchMode):
         kwargs = kwargs or {}
         if self._paused:
             return op(*args, **kwargs)
-        if op._schema.name in DROPOUTS and _draws(named_arguments(op, args, kwargs)):
+        if op._schema.name in DROPOUTS:
+            if not _draws(named_arguments(op, args, kwargs)):
+                return args[0]  # as eager does; its fake form gives new memory
             with self:  # what export refuses as a model that was left in training, torch.compile is asked for
                 return op.decompose(*args, **kwargs)
         if any(isinstance(leaf, torch.SymFloat) for leaf in pytree.tree_leaves((args, kwargs))):

@@ -2,6 +2,7 @@
 """Straightline: a captured tensor graph becomes straight-line code that calls kernels directly."""
 
 from straightline._paths import fast_path
+from straightline._programs import Program, programs
 from straightline.cache import CacheInfo, cache_info, clear_cache
 from straightline.compile import CompiledFunction, compile
 from straightline.compile_mlir import compile_mlir
@@ -26,6 +27,7 @@ __all__ = [
     "GuardError",
     "InternalError",
     "OpError",
+    "Program",
     "StraightlineError",
     "UnsupportedError",
     "UserError",
@@ -34,4 +36,5 @@ __all__ = [
     "compile",
     "compile_mlir",
     "fast_path",
+    "programs",
 ]

@@ -262,23 +262,47 @@ def compile(
     """
     torch = _torch_for(model)
     chosen = CompileOptions.of(options, changes, compile)
-    _aten_calls.install()
-    path = _paths.chosen(chosen.fast_path)
     examples = _examples(args, kwargs)
     if isinstance(model, torch.export.ExportedProgram) and len(examples) > 1:
         raise UserError(f"an ExportedProgram has one example of its own but {len(examples)} are given")
-    place, number = _place(model, examples, chosen)
-    request = _request(chosen, place, number)
-    compiler = "clang" if place == "cpu" else "NVRTC and clang"
-    shown = CompileProgress(getattr(model, "__name__", type(model).__name__), compiler)
+    leaves = ([] if isinstance(model, torch.export.ExportedProgram) else torch.utils._pytree.tree_leaves(examples)) or (
+        _targets.stand_ins(model)
+    )
+
+    def captures(where: Where) -> list[Capture]:
+        return [_capture_of_model(model, *example, dynamic_shapes, where) for example in examples]
+
+    name = getattr(model, "__name__", type(model).__name__)
+    functions = compiled(captures, leaves, chosen, name)
+    if isinstance(functions[0], CompiledElsewhere):
+        functions[0]._others = tuple(functions[1:])
+        return functions[0]
+    return _grouped(functions)
+
+
+def compiled(
+    captures_in: Callable[[Where], list[Capture]], leaves: Sequence[Any], options: CompileOptions, name: str
+) -> list[CompiledFunction | CompiledElsewhere]:
+    """A function for each of some captures, over one set of parameters.
+
+    Args:
+        captures_in: Captures for the place that it gets.
+        leaves: Tensors that say where that is.
+        options: Checked here.
+        name: What is compiled, for the display of progress.
+    """
+    _aten_calls.install()
+    path = _paths.chosen(options.fast_path)
+    place, number = _place(leaves, options)
+    request = _request(options, place, number)
+    shown = CompileProgress(name, "clang" if place == "cpu" else "NVRTC and clang")
     with _ending.held_off(), kept_interrupts() as check_interrupts, shown as progress:
         tuning = None
-        if chosen.tune:
+        if options.tune:
             machine = processor() if place == "cpu" else _targets.machine(number)
-            tuning = Tuning(progress, check_interrupts, chosen.cache, machine, chosen.launch == "stream")
-        allows_aten = chosen.allow is None or "aten" in chosen.allow
-        where = _Where(place, allows_aten, _to_aten(request))
-        captures = [_Capture(model, *example, dynamic_shapes, where) for example in examples]
+            tuning = Tuning(progress, check_interrupts, options.cache, machine, options.launch == "stream")
+        allows_aten = options.allow is None or "aten" in options.allow
+        captures = captures_in(Where(place, allows_aten, _to_aten(request)))
         check_interrupts()
         _check_distinct(captures)
         first = captures[0].captured
@@ -289,13 +313,10 @@ def compile(
         for capture in captures:
             compilation = _compile(capture.module, progress, tuning, **request)
             function = capture.function(
-                model, compilation, table, chosen, path=path, copies=copies, place=place, tuning=tuning
+                compilation, table, options, path=path, copies=copies, place=place, tuning=tuning
             )
             functions.append(function)
-    if isinstance(functions[0], CompiledElsewhere):
-        functions[0]._others = tuple(functions[1:])
-        return functions[0]
-    return _grouped(functions)
+    return functions
 
 
 def _torch_for(model: object) -> Any:
@@ -317,14 +338,10 @@ def _torch_for(model: object) -> Any:
     return torch
 
 
-def _place(
-    model: Any, examples: list[tuple[Sequence[Any], Mapping[str, Any]]], options: CompileOptions
-) -> tuple[str, int]:
+def _place(leaves: Sequence[Any], options: CompileOptions) -> tuple[str, int]:
     """Returns where the program runs, "cpu" or "cuda:sm_NN", and the device's number; refuses options without a meaning there."""
     import torch
 
-    is_exported = isinstance(model, torch.export.ExportedProgram)
-    leaves = ([] if is_exported else torch.utils._pytree.tree_leaves(examples)) or _targets.stand_ins(model)
     # Tensor subclasses are refused while capturing: nothing of theirs runs.
     with torch._C.DisableTorchFunctionSubclass():
         number = _targets.number_of(leaves)
@@ -344,7 +361,7 @@ def _request(options: CompileOptions, place: str, number: int = 0) -> dict[str, 
     return {**request, "threads": 1, "device": number, "tf32": _targets.tf32()}
 
 
-class _Where(NamedTuple):
+class Where(NamedTuple):
     """Where ops run, for capture."""
 
     target: str = ""
@@ -362,28 +379,22 @@ def _to_aten(request: Mapping[str, Any]) -> dict[str, str]:
     return {op: origin for op, (kernel, origin) in routes.items() if kernel == "aten"}
 
 
-class _Capture:
-    """One example of a model, captured."""
+@dataclass(frozen=True)
+class Capture:
+    """One captured graph, and what its calls look like."""
 
-    def __init__(
-        self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any, where: _Where
-    ) -> None:
-        import torch
-
-        begin = time.perf_counter()  # torch.export is imported now, which takes seconds: they are the capture's
-        from straightline.capture.torch.torch_export import capture
-
-        self.uses_numpy, self.args, self.kwargs = _torch_examples(args, kwargs)
-        self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder(), **where._asdict())
-        if isinstance(model, torch.export.ExportedProgram):
-            own = model.example_inputs
-            self.args, self.kwargs = own if own is not None else ((), {})
-        self.module = self.captured.builder.finish()
-        self._seconds = time.perf_counter() - begin
+    captured: Any
+    #: The captured function as MLIR.
+    module: _compiler.Module
+    #: What `_signature.input_structure` gives.
+    inputs: tuple[Any, ...]
+    #: Tensors of the example, by the names that messages give them.
+    examples: Mapping[str, Any]
+    seconds: float
+    uses_numpy: bool = False
 
     def function(
         self,
-        model: Any,
         compilation: _compiler.Compilation,
         table: ParameterTable,
         options: CompileOptions,
@@ -399,7 +410,7 @@ class _Capture:
         something to look at.
         """
         way = _launch.chosen(options.launch, place, compilation.program)
-        binding = self._binding(model, compilation, table, options, path=path, launch=way, tuning=tuning)
+        binding = self._binding(compilation, table, options, path=path, launch=way, tuning=tuning)
         python = options.emit == "python"
         why = _targets.why_not_here(self._tensors(), place) if place != "cpu" else ""
         if why:
@@ -408,16 +419,11 @@ class _Capture:
 
     def _tensors(self) -> dict[str, Any]:
         """Example tensors and parameters, by the names that messages give them."""
-        import torch
-
-        flat, _ = torch.utils._pytree.tree_flatten((self.args, self.kwargs))
-        names = (f"example tensor {i}" for i in range(1, len(flat) + 1))
-        tensors = {name: leaf for name, leaf in zip(names, flat, strict=True) if isinstance(leaf, torch.Tensor)}
-        return tensors | {f"parameter {name}": tensor for name, tensor in self.captured.parameters.items()}
+        parameters = self.captured.parameters.items()
+        return {**self.examples} | {f"parameter {name}": tensor for name, tensor in parameters}
 
     def _binding(
         self,
-        model: Any,
         compilation: _compiler.Compilation,
         table: ParameterTable,
         options: CompileOptions,
@@ -426,11 +432,7 @@ class _Capture:
         launch: tuple[str | None, str],
         tuning: Tuning | None,
     ) -> _Binding:
-        import torch
-
         captured, explained = self.captured, json.loads(compilation.explain_json)
-        positions = [spec.argument if spec.is_tensor else -1 for spec in captured.inputs]
-        target = model.module() if isinstance(model, torch.export.ExportedProgram) else model
         leaves = [_output_leaf(spec, captured) for spec in captured.outputs]
         return _Binding(
             names=explained["parameters"],
@@ -439,7 +441,7 @@ class _Capture:
             kept=frozenset(explained["kept_parameters"]),
             complex=frozenset(name for name, tensor in captured.parameters.items() if _complex.is_complex(tensor)),
             example=", ".join(spec.text for spec in captured.inputs),
-            inputs=_signature.input_structure(target, self.args, self.kwargs, positions),
+            inputs=self.inputs,
             outputs=_signature.treespec_structure(captured.out_spec, leaves),
             options={
                 "kind": "numpy" if self.uses_numpy else "torch",
@@ -450,10 +452,37 @@ class _Capture:
             },
             name=explained["name"],
             path=path,
-            seconds={"capture": self._seconds},
+            seconds={"capture": self.seconds},
             launch=launch,
             tuning=tuning,
         )
+
+
+def _capture_of_model(
+    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any, where: Where
+) -> Capture:
+    """One example of a model, captured."""
+    import torch
+
+    begin = time.perf_counter()  # torch.export is imported now, which takes seconds: they are the capture's
+    from straightline.capture.torch.torch_export import capture
+
+    uses_numpy, args, kwargs = _torch_examples(args, kwargs)
+    captured = capture(model, args, kwargs, dynamic_shapes, ModuleBuilder(), **where._asdict())
+    target = model
+    if isinstance(model, torch.export.ExportedProgram):
+        args, kwargs = model.example_inputs if model.example_inputs is not None else ((), {})
+        target = model.module()
+    positions = [spec.argument if spec.is_tensor else -1 for spec in captured.inputs]
+    leaves = enumerate(torch.utils._pytree.tree_leaves((args, kwargs)), 1)
+    return Capture(
+        captured,
+        captured.builder.finish(),
+        _signature.input_structure(target, args, kwargs, positions),
+        {f"example tensor {i}": leaf for i, leaf in leaves if isinstance(leaf, torch.Tensor)},
+        time.perf_counter() - begin,
+        uses_numpy,
+    )
 
 
 def _examples(args: object, kwargs: object) -> list[tuple[Sequence[Any], Mapping[str, Any]]]:
@@ -482,7 +511,7 @@ def _examples(args: object, kwargs: object) -> list[tuple[Sequence[Any], Mapping
     return [(one, dict(named or {})) for one, named in zip(positional, given, strict=True)]
 
 
-def _check_distinct(captures: Sequence[_Capture]) -> None:
+def _check_distinct(captures: Sequence[Capture]) -> None:
     """Refuses an example that no call could ever reach."""
     seen: dict[str, int] = {}
     for i, capture in enumerate(captures, 1):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from inspect import Parameter, signature
 from types import MappingProxyType
@@ -106,15 +106,27 @@ class CompileOptions:
         """
         if options is not None and not isinstance(options, cls):
             raise UserError(f"options is a {type(options).__name__} but must be a CompileOptions")
-        names = [option.name for option in fields(cls)]
         parameters = signature(function).parameters.values()
-        for name in changes:
-            if name not in names:
-                near = difflib.get_close_matches(name, [p.name for p in parameters], 2, 0.5)
-                named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-                hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(named)}"
-                raise UserError(f"unknown option {name!r} of sl.{function.__name__}: {hint}")
+        named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        cls.check_names(changes, [p.name for p in parameters], named, f"sl.{function.__name__}")
         return replace(options if isinstance(options, cls) else cls(), **changes)
+
+    @classmethod
+    def check_names(cls, given: Iterable[str], near: Sequence[str], named: Sequence[str], of: str) -> None:
+        """Raises UserError for a name that is none of an option's.
+
+        Args:
+            given: Names.
+            near: What may have been meant.
+            named: What there is, for a name that is like none of `near`.
+            of: What the options are of, in words.
+        """
+        names = [option.name for option in fields(cls)]
+        for name in given:
+            if name not in names:
+                close = difflib.get_close_matches(name, near, 2, 0.5)
+                hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(named)}"
+                raise UserError(f"unknown option {name!r} of {of}: {hint}")
 
 
 def takes_options(function: Function) -> Function:

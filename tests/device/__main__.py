@@ -70,6 +70,7 @@ def _checks(cores: int) -> list[Check]:
             found.append(Check(tool, ["compute-sanitizer", "--error-exitcode", "9", "--tool", tool, *families]))
     on_device = {"STRAIGHTLINE_TEST_DEVICE": "cuda", "OMP_NUM_THREADS": "1"}
     found.append(Check("run", [*many, "tests/run"], on_device))
+    found.append(Check("torch_compile", [*many, "tests/torch_compile"], on_device))
     by_stream = [f"tests/run/{name}_test.py" for name in _BY_STREAM]
     found.append(Check("by_stream", [*many, *by_stream], {**on_device, "STRAIGHTLINE_TEST_LAUNCH": "stream"}))
     return found

@@ -21,7 +21,7 @@ from policy import same_bits
 import straightline as sl
 from straightline import _compiler
 from straightline.bench.case import Case, load_folder
-from straightline.compile import _Capture, _Where
+from straightline.compile import Where, _capture_of_model
 
 _FOLDER = pathlib.Path(__file__).parents[2] / "bench" / "cases"
 
@@ -71,7 +71,7 @@ CASES = _cases()
 def _explained(name: str, threads: int) -> dict[str, Any]:
     """Planned and emitted, not compiled: counting needs no code."""
     model, inputs = CASES[name].make()
-    module = _Capture(model, inputs, {}, None, _Where()).module
+    module = _capture_of_model(model, inputs, {}, None, Where()).module
     options = {"cpu": "x86-64-v3", "threads": threads, "allow": ("native", "aten")}
     compilation = _compiler.compile(module, emit_only=True, **options)
     return json.loads(compilation.explain_json)

@@ -428,3 +428,21 @@ def test_an_exported_program_is_left_as_it_is() -> None:
     compiled = sl.compile(exported)
     assert str(exported.graph) == before
     torch.testing.assert_close(compiled(x), Model()(x))
+
+
+def test_a_result_that_is_filled_with_zeros() -> None:
+    """The tensor itself: the value of zeros is a view of another node."""
+    compiled = check(lambda x: x.zero_(), (_square(),))
+    x = _square()
+    assert compiled(x) is x and not x.any()
+
+
+def test_copies_of_views_are_no_views() -> None:
+    x = _square()
+    for model in (
+        lambda x: torch.permute_copy(x, (1, 0)),
+        lambda x: torch.slice_copy(x, 0, 1, 3).t(),
+        lambda x: torch.split_with_sizes_copy(x, [2, 3])[0],
+    ):
+        y = check(model, (x,))(x)
+        assert y.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()

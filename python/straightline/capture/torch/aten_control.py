@@ -59,6 +59,13 @@ converter(
 )(_size_expression)
 
 
+@converter("straightline.number")
+def _number(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    """A number that a graph of Dynamo's has as an argument or a result."""
+    value = node.meta["val"]
+    return value if isinstance(value, torch.SymBool) else _size_expression(ctx, a, node)
+
+
 def _comparison(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     return node.meta["val"]
 
@@ -93,7 +100,7 @@ converter(
 @converter("aten.native_dropout.default")
 def _native_dropout(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     if a.train is not False:
-        raise training_error(f"dropout of {a.p}", ctx.location)
+        raise Reject(f"dropout of {a.p} that draws numbers")
     return [a.input, ctx.full(True, "i1", a.input.extents)]
 
 

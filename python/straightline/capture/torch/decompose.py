@@ -176,14 +176,15 @@ class _Recorder(TorchDispatchMode):
 
 
 @contextmanager
-def _below_autograd(mode: FakeTensorMode) -> Iterator[None]:
+def below_autograd(mode: FakeTensorMode) -> Iterator[None]:
+    """A block in which ops work on fake tensors, and arrive at modes of torch's dispatcher as they were called."""
     with torch.no_grad(), torch._C._AutoDispatchBelowAutograd(), sized_recurrent_layers(), mode:
         yield
 
 
 def run_fake(mode: FakeTensorMode, op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The results of one call of an op on fake tensors."""
-    with _below_autograd(mode):
+    with below_autograd(mode):
         return op(*args, **kwargs)
 
 
@@ -204,6 +205,6 @@ def recorded(
         around: a context such as autocast, which adds ops of its own.
     """
     recorder = _Recorder()
-    with _below_autograd(mode), recorder, around():
+    with below_autograd(mode), recorder, around():
         result = op(*args, **kwargs)
     return recorder.calls, result

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import logging
 import os
 from collections.abc import Iterator
 from types import TracebackType
@@ -26,6 +27,26 @@ _NOT_THE_USERS = (
     functools.__file__,
     "<",
 )
+
+
+_LOGS_OF_FAILURES = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes", "torch.export._trace")
+
+
+def _below_warning(record: logging.LogRecord) -> bool:
+    return record.levelno < logging.WARNING
+
+
+@contextlib.contextmanager
+def without_logs_of_failures() -> Iterator[None]:
+    """While tracing: torch does not log each op that fails, of which the exception says the same."""
+    logs = [logging.getLogger(name) for name in _LOGS_OF_FAILURES]
+    for log in logs:
+        log.addFilter(_below_warning)
+    try:
+        yield
+    finally:
+        for log in logs:
+            log.removeFilter(_below_warning)
 
 
 def raise_export_error(error: Exception) -> NoReturn:

@@ -51,7 +51,7 @@ from straightline.capture.torch.views import named_arguments, op_name, parts_of_
 from straightline.errors import InternalError, UserError
 
 _aten = torch.ops.aten
-_DROPOUTS = frozenset(
+DROPOUTS = frozenset(
     f"aten::{kind}dropout{ending}" for kind in ("", "feature_", "alpha_", "feature_alpha_") for ending in ("", "_")
 )
 #: Higher-order ops whose graph stands in place: where it is among the arguments, and where its operands begin.
@@ -179,7 +179,7 @@ def _needs_work(node: Node) -> bool:
 
 
 def _is_dropout_in_eval_mode(op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    return op._schema.name in _DROPOUTS and named_arguments(op, args, kwargs)["train"] is False
+    return op._schema.name in DROPOUTS and named_arguments(op, args, kwargs)["train"] is False
 
 
 def storage_key(tensor: torch.Tensor) -> tuple[Any, ...]:

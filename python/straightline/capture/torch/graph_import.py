@@ -104,6 +104,8 @@ class Source:
     argument_names: Sequence[str] = ()
     #: Whether an input may be a size of others.
     takes_numbers: bool = False
+    #: Placeholders of parameters.
+    kept: frozenset[str] = frozenset()
 
     def tensor(self, name: str) -> Any:
         """A parameter, buffer or constant."""
@@ -128,7 +130,11 @@ def source_of(exported: ExportedProgram, values: ValueGraph) -> Source:
     )
 
 
-def source_of_graph(module: GraphModule, inputs: Sequence[Any] | None = None) -> Source:
+def source_of_graph(
+    module: GraphModule,
+    inputs: Sequence[Any] | None = None,
+    parameters: Mapping[str, tuple[str, torch.Tensor]] = {},
+) -> Source:
     """A graph of ATen ops that make_fx, AOTAutograd or Dynamo gave.
 
     Its tensor attributes are parameters, or states where it overwrites them. An input may be a number: a fixed one, or a size
@@ -137,12 +143,19 @@ def source_of_graph(module: GraphModule, inputs: Sequence[Any] | None = None) ->
     Args:
         module: Its nodes have fake tensors in `meta["val"]`, or get them from `inputs`.
         inputs: Fake tensors and numbers, one for each placeholder.
+        parameters: By placeholder, the names and tensors of those that are parameters where the graph does not overwrite them.
     """
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     if inputs is not None and any("val" not in node.meta for node in module.graph.nodes if node.op != "output"):
         FakeTensorProp(module, detect_fake_mode(list(inputs))).propagate_dont_convert_inputs(*inputs)
     values = value_graph(module)
-    given = [ExportInput(InputKind.USER_INPUT, _argument(node, node.meta["val"]), None) for node in placeholders]
+    kept = {name: of for name, of in parameters.items() if name not in values.updates}
+    given = [
+        ExportInput(InputKind.PARAMETER, TensorArgument(node.name), kept[node.name][0])
+        if node.name in kept
+        else ExportInput(InputKind.USER_INPUT, _argument(node, node.meta["val"]), None)
+        for node in placeholders
+    ]
     output = next(node for node in module.graph.nodes if node.op == "output")
     results, out_spec = pytree.tree_flatten(_plain(output.args[0]))
     users = [
@@ -154,13 +167,15 @@ def source_of_graph(module: GraphModule, inputs: Sequence[Any] | None = None) ->
     attributes = {
         node.target: nested_attribute(module, node.target) for node in module.graph.nodes if node.op == "get_attr"
     }
+    held = {name: value for name, value in attributes.items() if isinstance(value, torch.Tensor)}
     return Source(
         values=values,
         inputs=given,
         outputs=[*_updates(values, given), *users],
-        state={name: value for name, value in attributes.items() if isinstance(value, torch.Tensor)},
+        state=held | dict(kept.values()),
         constants={},
-        in_spec=pytree.tree_structure((tuple(range(len(given))), {})),
+        in_spec=pytree.tree_structure((tuple(range(len(given) - len(kept))), {})),
+        kept=frozenset(kept),
         out_spec=out_spec,
         ranges=_ranges(node.meta["val"] for node in placeholders),
         takes_numbers=True,
@@ -551,7 +566,9 @@ class GraphImport:
                 outputs.append(OutputSpec(constant=spec.arg.value))
             elif isinstance(value, Tensor):
                 _check_home(home, node, spec.arg.name)
-                alias = _viewed(node) in written
+                if _is_of_copied_view(node):
+                    value = self._ctx.emit_one("clone", [value], value.type)
+                alias = any(whole in written for whole in _viewed(node))
                 if (id(value), alias) not in places:
                     places[id(value), alias] = len(results)
                     tie = "alias" if alias else None
@@ -613,18 +630,24 @@ def _check_home(home: set[Any], node: Any, name: str) -> None:
         )
 
 
-def _viewed(node: Any) -> Any:
-    """The node that `node` is a view of, through ops whose schema says that they return a view; itself when it is none."""
+def _viewed(node: Any) -> Iterator[Any]:
+    """The node, what it is a view of by an op whose schema says so, what that is a view of, and so on."""
+    yield node
     while isinstance(node, torch.fx.Node) and node.op == "call_function":
-        if node.target is operator.getitem:
-            node = node.args[0]
-            continue
-        schema = getattr(node.target, "_schema", None)
-        alias = schema.returns[0].alias_info if schema and schema.returns else None
-        if alias is None or alias.is_write:
-            break
+        if node.target is not operator.getitem:
+            schema = getattr(node.target, "_schema", None)
+            alias = schema.returns[0].alias_info if schema and schema.returns else None
+            if alias is None or alias.is_write:
+                return
         node = node.args[0]
-    return node
+        yield node
+
+
+def _is_of_copied_view(node: Any) -> bool:
+    """Whether a result is (a view of) what `permute_copy` or the like gives, whose op of ours is the view."""
+    *_, root = _viewed(node)
+    name = getattr(getattr(root, "target", None), "_opname", "")
+    return name.endswith("_copy") and name not in ("_to_copy", "lift_fresh_copy")
 
 
 def _leaf_shapes(value: Any, shape: Any) -> Iterator[Any]:
@@ -645,8 +668,13 @@ def _leaf_shapes(value: Any, shape: Any) -> Iterator[Any]:
 
 
 def _concrete(sizes: Sequence[Any]) -> tuple[int, ...]:
-    """Sizes of an example, which may be a fake tensor."""
-    return tuple(size if isinstance(size, int) else int(size.node.hint) for size in sizes)
+    """Sizes of an example, which may be a fake tensor; where nothing is known of a size, some number."""
+    return tuple(size if isinstance(size, int) else _example(size.node) for size in sizes)
+
+
+def _example(size: Any) -> int:
+    unknown = size.hint is None
+    return int(size.expr.xreplace(dict.fromkeys(size.expr.free_symbols, 7)) if unknown else size.hint)
 
 
 def _with_layout(spec: InputSpec) -> TensorType:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,16 +38,40 @@ def _without_steps(own: Layer) -> Layer:
     return layer
 
 
+class _Patch:
+    """Functions of torch's decompositions: the first thread that traces replaces them, the last one puts them back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._own: tuple[Any, Any] = (None, None)
+
+    def enter(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._own = select, rnn = decompositions.select_one_layer_lstm_function, decompositions.one_layer_rnn
+                decompositions.select_one_layer_lstm_function = lambda *arguments: _without_steps(select(*arguments))
+                decompositions.one_layer_rnn = _without_steps(rnn)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                decompositions.select_one_layer_lstm_function, decompositions.one_layer_rnn = self._own
+
+
+_patch = _Patch()
+
+
 @contextmanager
 def sized_recurrent_layers() -> Iterator[None]:
-    """While exporting, by one thread at a time: recurrent layers have their sizes, whatever the number of steps."""
-    select, rnn = decompositions.select_one_layer_lstm_function, decompositions.one_layer_rnn
-    decompositions.select_one_layer_lstm_function = lambda *arguments: _without_steps(select(*arguments))
-    decompositions.one_layer_rnn = _without_steps(rnn)
+    """While tracing, by any number of threads: recurrent layers have their sizes, whatever the number of steps."""
+    _patch.enter()
     try:
         yield
     finally:
-        decompositions.select_one_layer_lstm_function, decompositions.one_layer_rnn = select, rnn
+        _patch.leave()
 
 
 def is_of_packed_sequences(error: BaseException) -> bool:

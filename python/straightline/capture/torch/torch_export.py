@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-import logging
 import os
 import threading
 import traceback
@@ -23,7 +22,7 @@ from torch.utils import _pytree as pytree
 from straightline.capture.builder import Builder
 from straightline.capture.captured import Captured
 from straightline.capture.text_builder import TextBuilder
-from straightline.capture.torch.export_errors import raise_export_error
+from straightline.capture.torch.export_errors import raise_export_error, without_logs_of_failures
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.graph_import import GraphImport, source_of
 from straightline.capture.torch.importer import TORCH_FOLDER
@@ -134,13 +133,6 @@ def _user_frames(tracer: TracerBase, frames: traceback.StackSummary) -> tracebac
     )
 
 
-_LOGS_OF_FAILURES = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes", "torch.export._trace")
-
-
-def _below_warning(record: logging.LogRecord) -> bool:
-    return record.levelno < logging.WARNING
-
-
 @contextmanager
 def _plain_ops() -> Iterator[None]:
     """While exporting: no fused fast path of nn.MultiheadAttention, no gradients, no chatter, full source lines."""
@@ -148,22 +140,17 @@ def _plain_ops() -> Iterator[None]:
     torch.backends.mha.set_fastpath_enabled(False)
     own_filter = TracerBase._filter_traceback_frames  # noqa: SLF001
     TracerBase._filter_traceback_frames = _user_frames  # noqa: SLF001
-    # They log each op that fails, and export prints what it has of the graph; the exception says the same.
-    logs = [logging.getLogger(name) for name in _LOGS_OF_FAILURES]
-    for log in logs:
-        log.addFilter(_below_warning)
+    # Export prints what it has of the graph when an op fails; the exception says the same.
     before = vars(_trace).get("print", print)
     _trace.print = lambda *texts, **options: None  # type: ignore[attr-defined]
     try:
-        with torch.no_grad(), sized_recurrent_layers(), warnings.catch_warnings():
+        with torch.no_grad(), sized_recurrent_layers(), without_logs_of_failures(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
         TracerBase._filter_traceback_frames = own_filter  # noqa: SLF001
         _trace.print = before  # type: ignore[attr-defined]
-        for log in logs:
-            log.removeFilter(_below_warning)
 
 
 def _mode_of(tensors: Iterable[torch.Tensor]) -> AbstractContextManager[Any]:

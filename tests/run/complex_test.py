@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -62,7 +63,10 @@ def test_parameters_and_states() -> None:
     z = torch.randn(5, 6, dtype=torch.complex64)
     compiled = check(Filter(), (z,), calls=[(z * 1j,), (z + 1,)])
     other = Filter()
-    for state in (other.state_dict(), {name: value.numpy().copy() for name, value in other.state_dict().items()}):
+    states = [other.state_dict()]
+    if not os.environ.get("STRAIGHTLINE_TEST_DEVICE"):
+        states.append({name: value.numpy().copy() for name, value in other.state_dict().items()})
+    for state in states:
         compiled.load_parameters(state)
         assert compiled.parameters()["weight"].dtype == torch.complex64
         torch.testing.assert_close(compiled(z), z * other.weight.detach() + z.sum(0))

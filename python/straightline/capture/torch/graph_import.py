@@ -556,6 +556,7 @@ class GraphImport:
         outputs: list[OutputSpec] = []
         results: list[Result] = []
         places: dict[tuple[int, bool], int] = {}  # identity of a builder value, alias -> its result
+        copies: dict[int, Tensor] = {}  # identity of a builder value -> its copy
         nodes, values = self._output_nodes(), self._output_values()
         home = {_device_of(node) for node in self._graph.nodes if node.op == "placeholder"} - {None}
         written = {node for node, spec in zip(nodes, self._source.outputs) if spec.kind in _TIES}
@@ -567,7 +568,11 @@ class GraphImport:
             elif isinstance(value, Tensor):
                 _check_home(home, node, spec.arg.name)
                 if _is_of_copied_view(node):
-                    value = self._ctx.emit_one("clone", [value], value.type)
+                    if id(value) not in copies:
+                        copy = self._ctx.emit_one("clone", [value], value.type)
+                        dtype = value.complex_dtype if isinstance(value, Complex) else None
+                        copies[id(value)] = _as_captured(copy, dtype)
+                    value = copies[id(value)]
                 alias = any(whole in written for whole in _viewed(node))
                 if (id(value), alias) not in places:
                     places[id(value), alias] = len(results)

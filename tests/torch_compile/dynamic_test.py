@@ -10,7 +10,7 @@ import pytest
 import straightline as sl
 import torch
 import torch.nn.functional as F
-from against_eager import check
+from against_eager import DEVICE, check
 from torch import nn, randn
 
 MODELS: dict[str, Callable[..., Any]] = {
@@ -153,7 +153,8 @@ def test_floats(case: str, dtype: torch.dtype) -> None:
         pytest.skip("eager refuses it, or it is refused in words")
     inputs = [((randn(5, 3) * 3).to(dtype), s) for s in (1.5, 2.25, 3.5, 2.75)]
     compiled = check(function, *inputs)
-    assert len(sl.programs(compiled)) <= most
+    if DEVICE == "cpu":  # on a device a float is a constant
+        assert len(sl.programs(compiled)) <= most
 
 
 def test_bools_and_words() -> None:

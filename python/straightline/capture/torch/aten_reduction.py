@@ -189,8 +189,9 @@ def _softmax(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if type.dtype not in FLOATS:  # eager takes an empty tensor
         raise Reject(f"{op} of {type.dtype}", "float32")
     x = ctx.cast(a.self, type.dtype)  # a dtype argument, or half_to_float
-    if x.rank == 0:
-        return ctx.full(0.0 if op == "log_softmax" else 1.0, type.dtype)
+    if x.rank == 0:  # 1, but NaN of what is not finite
+        row = TensorType(type.dtype, (1,))
+        return ctx.reshape(ctx.emit_one(op, [ctx.reshape(x, (1,))], row, {"dim": 0}), ())
     return ctx.emit_one(op, [x], type, {"dim": wrap(a.dim, x.rank)})
 
 

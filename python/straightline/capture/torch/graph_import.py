@@ -267,7 +267,7 @@ class GraphImport:
 
     def run(self, allows_aten: bool, target: str, to_aten: Mapping[str, str]) -> Captured:
         """Makes all builder calls and returns the description of the result."""
-        source = self._source
+        source, self._target = self._source, target
         symbols = self._symbols()
         printer = ExtentPrinter({torch_name: spec.name for torch_name, spec in symbols.items()})
         self._ctx = Importer(
@@ -559,6 +559,8 @@ class GraphImport:
         copies: dict[int, Tensor] = {}  # identity of a builder value -> its copy
         nodes, values = self._output_nodes(), self._output_values()
         home = {_device_of(node) for node in self._graph.nodes if node.op == "placeholder"} - {None}
+        if not home and self._target:  # no tensors say where it runs
+            home = {torch.device(self._target.partition(":")[0])}
         written = {node for node, spec in zip(nodes, self._source.outputs) if spec.kind in _TIES}
         for node, spec, value in zip(nodes, self._source.outputs, values):
             if spec.kind != OutputKind.USER_OUTPUT:
@@ -628,9 +630,10 @@ def _device_of(node: Any) -> Any:
 def _check_home(home: set[Any], node: Any, name: str) -> None:
     """Raises for a result that is not where all inputs and parameters (`home`) are: a program gives none elsewhere."""
     device = _device_of(node)
-    if len(home) == 1 and device is not None and device not in home:
+    kinds = {one.type for one in home if one.index is None}  # of any number
+    if len(home) == 1 and device is not None and device not in home and device.type not in kinds:
         raise UnsupportedError(
-            f"output {name} is on {device} but inputs and parameters are on {next(iter(home))}: "
+            f"output {name} is on {device} but the program runs on {next(iter(home))}, as its inputs and parameters say: "
             "a program's results are where it runs; move this one behind the call"
         )
 

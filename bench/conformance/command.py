@@ -14,7 +14,6 @@ process died). The exit status is 1 where there is one of the last five.
 from __future__ import annotations
 
 import argparse
-import collections
 import json
 import os
 import sys
@@ -24,12 +23,12 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.conformance.examine import OUTCOMES
 from bench.conformance.report import markdown
 from bench.conformance.samples import names, spread
 from bench.conformance.workers import Work, records
+from bench.outcomes import counts, progress
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,12 +52,6 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def counts(found: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """How many have each outcome."""
-    counted = collections.Counter(record["outcome"] for record in found)
-    return {outcome: counted[outcome] for outcome in OUTCOMES if counted[outcome]}
-
-
 def _facts(options: argparse.Namespace, found: list[dict[str, Any]]) -> dict[str, Any]:
     from straightline.bench import machine
 
@@ -69,7 +62,7 @@ def _facts(options: argparse.Namespace, found: list[dict[str, Any]]) -> dict[str
         "date": machine.date(),
         "commit": machine.commit(_ROOT) or "unknown",
         "options": {name: getattr(options, name) for name in ("dtype", "device", "samples", "ops", "seed")},
-        "counts": counts(found),
+        "counts": counts(found, OUTCOMES),
         "records": sorted(found, key=lambda record: (record["op"], record["sample"])),
     }
 
@@ -84,9 +77,8 @@ def main() -> int:
     work = Work(options.dtype, options.samples, options.seed, options.device, options.threads, options.seconds)
     console = Console(width=200 if not sys.stdout.isatty() else None)
     found: list[dict[str, Any]] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("", total=len(chosen))
+    with progress(console) as bar:
+        task = bar.add_task("", total=len(chosen))
         for several in records(chosen, work, options.jobs):
             found += several
             for record in several:
@@ -94,10 +86,8 @@ def main() -> int:
                     words = record["reason"].replace("\n", " ")[:140].replace("[", r"\[")
                     colour = "red" if OUTCOMES[record["outcome"]] else "yellow"
                     arguments = record["arguments"][:50].replace("[", r"\[")
-                    progress.console.print(
-                        f"{record['op']:36} [{colour}]{record['outcome']:10}[/] ({arguments}) {words}"
-                    )
-            progress.update(task, advance=1, description=several[0]["op"] if several else "")
+                    bar.console.print(f"{record['op']:36} [{colour}]{record['outcome']:10}[/] ({arguments}) {words}")
+            bar.update(task, advance=1, description=several[0]["op"] if several else "")
     facts = _facts(options, found)
     if options.json:
         options.json.write_text(json.dumps(facts, indent=1) + "\n")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import traceback
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +14,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from bench.conformance.samples import Sample, samples
+from bench.outcomes import described
 
 #: Outcomes, the best first, and whether the command fails on one.
 #: native: right, by kernels of ours alone; torch: right, some of it by ops of torch's; random: right, the numbers are eager's for
@@ -64,9 +64,7 @@ def _outcome(sample: Sample, seed: int) -> tuple[str, str]:
     except (sl.UnsupportedError, sl.UserError) as error:
         return "refused", str(error)
     except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        where = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
-        return "bare error", f"{type(error).__name__}: {error}"[: _WORDS - 80] + where
+        return "bare error", described(error, _WORDS - 80)
     if sample.is_uninitialised:
         got, eager = pytree.tree_map(torch.zeros_like, (got, eager))
     try:

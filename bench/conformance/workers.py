@@ -32,8 +32,8 @@ def _serve(work: Work, pipe: Connection) -> None:
     from bench.conformance.examine import examine
 
     torch.set_num_threads(work.threads)
-    while (name := pipe.recv()) is not None:
-        pipe.send(examine(name, getattr(torch, work.dtype), work.count, work.seed, work.device))
+    while True:  # until it is killed
+        pipe.send(examine(pipe.recv(), getattr(torch, work.dtype), work.count, work.seed, work.device))
 
 
 class _Worker:

@@ -14,20 +14,18 @@ internal, ended or no model.
 from __future__ import annotations
 
 import argparse
-import collections
 import json
 import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from bench.outcomes import counts, progress
 from bench.tour.models import Stop, all_stops
 
 #: Outcomes, the best first, and whether the command fails on one.
@@ -89,12 +87,6 @@ def visit(stop: Stop, options: argparse.Namespace) -> dict[str, Any]:
     return facts | found | {"seconds": round(time.monotonic() - begin, 1)}
 
 
-def counts(records: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """How many have each outcome."""
-    found = collections.Counter(record["outcome"] for record in records)
-    return {outcome: found[outcome] for outcome in OUTCOMES if found[outcome]}
-
-
 def _versions() -> dict[str, str]:
     from importlib import metadata
 
@@ -102,21 +94,20 @@ def _versions() -> dict[str, str]:
 
 
 def _tour(stops: list[Stop], options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     records: list[dict[str, Any]] = []
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("", total=len(stops))
+    with progress(console) as bar:
+        task = bar.add_task("", total=len(stops))
         for stop in stops:
-            progress.update(task, description=stop.name)
+            bar.update(task, description=stop.name)
             record = visit(stop, options)
             records.append(record)
             colour = "red" if OUTCOMES[record["outcome"]] else "green" if record["outcome"] == "right" else "yellow"
             ratio = f"{record['ratio']:.2f} of eager" if "ratio" in record else ""
             words = record.get("reason", "").split("\n")[0][:160].replace("[", r"\[")
-            progress.console.print(
+            bar.console.print(
                 f"{stop.name:28} [{colour}]{record['outcome']:10}[/] {record['seconds']:6.1f} s  {ratio} {words}"
             )
-            progress.advance(task)
+            bar.advance(task)
             _save(options, records)
     return records
 
@@ -134,7 +125,7 @@ def _save(options: argparse.Namespace, records: list[dict[str, Any]]) -> None:
         "date": machine.date(),
         "commit": machine.commit(_ROOT) or "unknown",
         "options": {"seed": options.seed, "threads": options.threads, "seconds": options.seconds},
-        "counts": counts(records),
+        "counts": counts(records, OUTCOMES),
         "records": records,
     }
     if options.json:
@@ -184,5 +175,5 @@ def main() -> int:
     os.environ["HF_HUB_OFFLINE"] = "1"
     multiprocessing.set_forkserver_preload(_PRELOADED)
     records = _tour(stops, options, console)
-    console.print(", ".join(f"{count} {outcome}" for outcome, count in counts(records).items()))
+    console.print(", ".join(f"{count} {outcome}" for outcome, count in counts(records, OUTCOMES).items()))
     return int(any(OUTCOMES[record["outcome"]] for record in records))

@@ -12,7 +12,6 @@ import collections
 import copy
 import statistics
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,6 +21,7 @@ from straightline.testing import policy
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from bench.outcomes import described
 from bench.tour.models import Stop
 from bench.tour.signals import rescale, vary_constants
 
@@ -143,9 +143,7 @@ def _failed(error: BaseException) -> tuple[str, str]:
     words = f"{type(error).__name__}: {error}"
     if isinstance(error, sl.UnsupportedError | sl.UserError) and not isinstance(error, sl.InternalError):
         return "refused", words[:_WORDS]
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
-    return "internal", words[:_WORDS] + where
+    return "internal", described(error, _WORDS)
 
 
 @torch.no_grad()

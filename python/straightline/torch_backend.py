@@ -111,7 +111,7 @@ def _records_gradients(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> b
     if not torch.is_grad_enabled():
         return False
     wanting = [x for x in inputs if isinstance(x, torch.Tensor) and x.requires_grad]
-    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    placeholders = _placeholders(module)
     output = next(node for node in module.graph.nodes if node.op == "output")
     results = [node for node in output.all_input_nodes if node.op != "placeholder"]
     updated = [n for n, x in zip(placeholders, inputs, strict=True) if not getattr(x, "requires_grad", True)]
@@ -147,7 +147,7 @@ def _is_of_module(source: Any) -> bool:
 
 
 def _placeholders(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
-    return [node for node in module.graph.nodes if node.op == "placeholder"]
+    return module.graph.find_nodes(op="placeholder")
 
 
 class _FrozenSets:

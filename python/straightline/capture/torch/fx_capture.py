@@ -350,7 +350,7 @@ class _Tracer(TorchDispatchMode):
         inner = _Tracer(self._mode)
         inner._template = self._template
         with self.paused(), inner:
-            names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+            names = [node.name for node in module.graph.find_nodes(op="placeholder")]
             for shown, value in zip(names, operands, strict=True):
                 inner.placeholder(shown, value)
             results = inner.run(module, operands)
@@ -401,7 +401,7 @@ def fake_inputs(module: GraphModule, inputs: Sequence[Any]) -> tuple[FakeTensorM
     context = TracingContext.try_get()
     mode = context.fake_mode if context is not None else None
     mode = mode or FakeTensorMode(shape_env=ShapeEnv())
-    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    placeholders = module.graph.find_nodes(op="placeholder")
     fakes: list[Any] = []
     for node, value in zip(placeholders, inputs, strict=True):
         if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
@@ -422,7 +422,7 @@ def _aten_graph(
 ) -> tuple[GraphModule, list[ResultPlan]]:
     """The ATen ops that a graph of Dynamo calls on these fake values, and what its results are."""
     tracer = _Tracer(mode)
-    names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+    names = [node.name for node in module.graph.find_nodes(op="placeholder")]
     with tracer.autocast_as_before(), torch._C.DisableTorchFunction(), below_autograd(mode), tracer:
         for name, fake in zip(names, fakes, strict=True):
             tracer.placeholder(name, fake)
@@ -620,7 +620,7 @@ def _captured(
     target: str,
     to_aten: Mapping[str, str],
 ) -> GraphCapture:
-    names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+    names = [node.name for node in module.graph.find_nodes(op="placeholder")]
     _fix_strides(fakes)
     _fix_floats(fakes)
     numbers = _numbers(names, fakes)
@@ -632,7 +632,7 @@ def _captured(
             graph.graph.erase_node(node)
     own = {names[place]: (entry.name, entry.tensor) for place, entry in frozen.items()}
     source = source_of_graph(graph, parameters=own)
-    placeholders = (node for node in graph.graph.nodes if node.op == "placeholder")
+    placeholders = graph.graph.find_nodes(op="placeholder")
     examples = [node.meta["val"] for node in placeholders if node.name not in source.kept]
     imported = GraphImport(source, builder, examples, {}, None, inspect.Signature())
     captured = imported.run(allows_aten, target, to_aten)

@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from bench.outcomes import counts
 from bench.tour import command, report, signals
 from bench.tour.examine import examine
 from bench.tour.models import Stop, all_stops
@@ -173,7 +174,7 @@ def test_the_report_has_what_went_wrong_first() -> None:
     ]
     facts = {
         "records": records, "machine": {"cpu": "a CPU"}, "versions": {"torch": "2"}, "options": {"threads": 2}, "commit": "abc",
-        "date": "2026-11-24T00", "counts": command.counts(records),
+        "date": "2026-11-24T00", "counts": counts(records, command.OUTCOMES),
     }  # fmt: skip
     text = report.markdown(facts)
     assert text.index("`bad`") < text.index("`good`")

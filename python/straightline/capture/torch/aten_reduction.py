@@ -250,13 +250,6 @@ def _group_norm_default(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Ten
     return _group_norm(ctx, a.input, a, a.num_groups)
 
 
-@converter("aten.native_group_norm.default")
-def _native_group_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor | None]:
-    if read_results(node) & {1, 2}:
-        raise Reject("the statistics of native_group_norm are used", "group_norm")
-    return [_group_norm(ctx, a.input, a, a.group), None, None]
-
-
 def _batch_norm(ctx: Importer, a: Arguments, mean: Tensor, var: Tensor) -> Tensor:
     operands = [a.input, a.weight, a.bias, mean, var]
     return ctx.emit_one("batch_norm", operands, a.input.type, {"eps": float(a.eps)})

@@ -20,18 +20,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from straightline.capture.torch.decompositions import OWN
 from straightline.capture.torch.importer import CONVERTERS
 from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
 
 Op = torch._ops.OpOverload
 
 #: Ops without a converter that torch would take apart and does better itself (`op.aten`).
-_WHOLE = frozenset(
-    f"aten.{name}"
-    for name in (
-        "trace.default", "item.default",
-    )
-)  # fmt: skip
+_WHOLE = frozenset(("aten.item.default",))
 
 #: Composite ops need not say that they may give what they take (dropout in eval mode does). These give new memory.
 _FRESH = frozenset(
@@ -65,7 +61,7 @@ def is_composite(op: Op) -> bool:
 def is_whole(op: Op) -> bool:
     """Whether a call of the op is imported as it is: by its converter, or through torch where nothing takes it apart."""
     name = str(op)
-    return name in CONVERTERS or name in _WHOLE or _parts(op) is None
+    return op not in OWN and (name in CONVERTERS or name in _WHOLE or _parts(op) is None)
 
 
 def says_views(op: Op) -> bool:
@@ -100,41 +96,10 @@ def _table() -> Mapping[Op, Callable[..., Any]]:
     return core_aten_decompositions()
 
 
-def _fill_diagonal_(x: torch.Tensor, fill_value: Any, wrap: bool = False) -> torch.Tensor:
-    """Fills elements whose indices are equal; with `wrap`, a matrix gets a diagonal anew a row below the end of each.
-
-    torch's own function writes through as_strided.
-    """
-    places = []
-    for dim, size in enumerate(x.shape):
-        numbers = torch.arange(size, device=x.device)
-        if wrap and dim == 0 and x.dim() == 2:
-            numbers = numbers % (x.shape[1] + 1)
-        places.append(numbers.reshape([size if d == dim else 1 for d in range(x.dim())]))
-    chosen = places[0] == places[1]
-    for place in places[2:]:
-        chosen = chosen & (places[0] == place)
-    if not x.is_floating_point() and not x.is_complex():
-        fill_value = bool(fill_value) if x.dtype == torch.bool else int(fill_value)
-    return x.masked_fill_(chosen, fill_value)
-
-
-def _cudnn_grid_sampler(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
-    """The op that torch's grid_sample becomes on a device where cuDNN has a kernel; torch has no fake form of it."""
-    return torch.ops.aten.grid_sampler_2d.default(x, grid, 0, 0, True)
-
-
-#: Functions of our own for ops that torch takes apart in a way that is not imported, or not at all.
-_OWN: Mapping[Op, Callable[..., Any]] = {
-    torch.ops.aten.fill_diagonal_.default: _fill_diagonal_,
-    torch.ops.aten.cudnn_grid_sampler.default: _cudnn_grid_sampler,
-}
-
-
 def _parts(op: Op) -> Callable[..., Any] | None:
     """The function that decomposes a call of the op; None if there is none."""
-    if op in _OWN:
-        return _OWN[op]
+    if op in OWN:
+        return OWN[op]
     table = _table()
     if op in table:
         return table[op]

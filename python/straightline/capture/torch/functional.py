@@ -34,6 +34,7 @@ from straightline.capture.torch.decompose import (
     says_views,
     shares_memory,
 )
+from straightline.capture.torch.decompositions import OWN, updates_statistics
 from straightline.capture.torch.importer import (
     UnsupportedNode,
     described,
@@ -337,7 +338,7 @@ class _Rewriter:
         """One call of the source; composite ops among what it consists of have been taken apart already if not `exact`."""
         if _is_dropout_in_eval_mode(op, args, kwargs):
             return args[0]
-        if self._around is not None or not (op._schema.is_mutable or is_whole(op)):
+        if self._around is not None or op in OWN or not (op._schema.is_mutable or is_whole(op)):
             return self._parts(op, args, kwargs)
         if exact and may_hide_views(op):
             shared = run_fake(self._mode, op, self._fakes(args), self._fakes(kwargs))
@@ -703,7 +704,7 @@ def _may_be_written(graph: Graph, same: Mapping[str, str]) -> set[Node] | None:
                 return None
             if op is not operator.getitem:
                 continue
-        elif op._schema.is_mutable:
+        elif op._schema.is_mutable or updates_statistics(op, node.args, node.kwargs):
             written.append(node)
         elif not (says_views(op) or may_hide_views(op)):
             continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Complex tensors: as inputs, results, parameters and states. Ops of them are torch's, but for views of their parts."""
+"""Complex tensors: as inputs, results, parameters and states; ops of them by their parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from policy import check
+from policy import check, launches
 from torch import Tensor, nn
 from torch.export import Dim
 
@@ -115,3 +115,97 @@ def test_of_the_highest_rank() -> None:
     """Both parts are a dim of their own."""
     with pytest.raises(sl.UnsupportedError, match="complex numbers of rank 8 are not supported"):
         sl.compile(lambda z: z * 2, (torch.randn([1] * 8, dtype=torch.complex64),))
+
+
+# Ops by the parts of complex numbers ----------------------------------------------------------------------------------
+
+UNARY = (
+    "abs angle exp log log2 log10 sqrt rsqrt reciprocal sin cos sinh cosh sigmoid neg isnan isinf logical_not square conj_physical sgn"
+).split()
+
+
+def _is_native(function: Callable[..., Any], *inputs: Tensor) -> bool:
+    return all(row["backend"] != "aten" for row in launches(sl.compile(function, inputs)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", UNARY)
+def test_functions(name: str, dtype: torch.dtype) -> None:
+    z = torch.cat([torch.randn(20, dtype=dtype) * 3, torch.tensor([0, 1, -1, 1j, -1j], dtype=dtype)])
+    if name in ("rsqrt", "reciprocal", "log", "log2", "log10"):
+        z = z[z != 0]
+    check(lambda z: getattr(torch, name)(z), (z,))
+    assert _is_native(lambda z: getattr(torch, name)(z), z)
+
+
+ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "tensors": lambda z, w, x: (z + w, z - w, z * w, z / w, torch.add(z, w, alpha=2j), torch.rsub(z, w)),
+    "real ones": lambda z, w, x: (z + x, x - z, x * z, z / (x.abs() + 1), x / z, torch.complex(x, -x), torch.polar(x.abs(), x)),
+    "numbers": lambda z, w, x: (z + 1j, 2 - z, z * (1 - 2j), z / 3, (1 + 1j) / z, x * 1j, z**2),
+    "conjugates": lambda z, w, x: (z * w.conj(), (z.conj() @ w.mT), torch.vdot(z[0], w[0]), z.mH.abs(), z.conj().imag * 1),
+    "comparisons": lambda z, w, x: (z == w, z != z[:1], z == 0, (z != 0) & (x > 0), torch.where(x > 0, z, w), z.masked_fill(x > 0, 2j)),
+    "reductions": lambda z, w, x: (z.sum(), z.sum(0), z.mean(-1, keepdim=True), z.norm(), z.var(0), (z * 0).any(), z.all(1), z.cumsum(0)),
+    "products": lambda z, w, x: (z @ w.mT, torch.mv(z, w[0]), torch.bmm(z[None], w.mT[None]), torch.addmm(z[:, :4], z, w.mT, beta=2j), torch.einsum("ab,cb->ac", z, w)),
+    "views": lambda z, w, x: (z[1:, ::2], z.T, z[..., None].squeeze(-1), z.reshape(-1, 2), z.unflatten(1, (2, 3)), z.expand(2, 4, 6) * 1),
+    "choices": lambda z, w, x: (z[:, [0, 2]], z.index_select(0, torch.tensor([1, 1])), torch.cat([z, x]), torch.stack([z, w], 1), z.flip(1)),
+    "more views": lambda z, w, x: (z.unfold(1, 3, 2) * 1, z.diagonal() + 0, z.tril(), z.roll(1), torch.nn.functional.pad(z, (1, 2)), z.repeat(2, 1)),
+    "made": lambda z, w, x: (torch.zeros_like(z) + w, torch.full_like(z, 1 + 2j), x.to(z.dtype), z.to(torch.complex128), z.new_ones(3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_ops_of_parts(name: str, dtype: torch.dtype) -> None:
+    z, w, x = torch.randn(4, 6, dtype=dtype), torch.randn(4, 6, dtype=dtype), torch.randn(4, 6, dtype=dtype.to_real())
+    check(ARITHMETIC[name], (z, w, x))
+    assert _is_native(ARITHMETIC[name], z, w, x)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_chains_of_ops(seed: int) -> None:
+    """Random chains: each step takes what an earlier one gave."""
+    generator = torch.Generator().manual_seed(seed)
+    steps: list[Callable[[Tensor, Tensor], Tensor]] = [
+        lambda a, b: a * b, lambda a, b: a + b.conj(), lambda a, b: (a @ b.mH) @ a / 8, lambda a, b: a / (b.abs() + 1),
+        lambda a, b: torch.exp(a * 0.1), lambda a, b: a - b.mean(0), lambda a, b: torch.cat([a[1:], b[:1]]), lambda a, b: a.flip(0).conj(),
+        lambda a, b: torch.where(a.real > 0, a, b), lambda a, b: torch.polar(a.abs(), b.angle()), lambda a, b: a.T.reshape(a.shape),
+    ]  # fmt: skip
+    order = torch.randint(len(steps), (6,), generator=generator).tolist()
+
+    def chain(a: Tensor, b: Tensor) -> Tensor:
+        for step in order:
+            a, b = steps[step](a, b), a
+        return a
+
+    check(chain, (torch.randn(4, 4, dtype=torch.complex128), torch.randn(4, 4, dtype=torch.complex128)))
+
+
+def test_writes_to_parts() -> None:
+    """What is written to a view of complex numbers, or to one of their parts, is in the whole."""
+
+    def write(z: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        z = z.clone()
+        z[1:, 0] = w[0, 0]
+        z.real.mul_(2)
+        z[0].imag[1:] = 7
+        z.T.add_(w.T)
+        y = z.conj()
+        z.mul_(1j)
+        return z, y * 1
+
+    check(write, (torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 4, dtype=torch.complex64)))
+
+
+def test_layers_with_complex_weights() -> None:
+    conv, linear = nn.Conv1d(3, 4, 3, dtype=torch.complex64), nn.Linear(5, 2, dtype=torch.complex64)
+    check(conv, (torch.randn(2, 3, 9, dtype=torch.complex64),))
+    check(linear, (torch.randn(2, 3, 5, dtype=torch.complex64),))
+    assert _is_native(conv, torch.randn(2, 3, 9, dtype=torch.complex64))
+
+
+def test_a_named_size_of_complex_rows() -> None:
+    rows = Dim("rows", min=1, max=16)
+    check(
+        lambda z: (z * z.conj()).sum(-1).real, (torch.randn(3, 5, dtype=torch.complex64),), dynamic_shapes=({0: rows},),
+        calls=[(torch.randn(7, 5, dtype=torch.complex64),)],
+    )  # fmt: skip

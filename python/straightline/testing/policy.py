@@ -62,7 +62,8 @@ class ExactVariance(TorchDispatchMode):
             count *= x.shape[d]
         mean = x.mean(dims, keepdim=True)
         divisor = max(0.0, count - (1 if correction is None else correction))
-        variance = (x - mean).square().sum(dims, keepdim=keepdim) / divisor
+        difference = (x - mean).abs() if x.is_complex() else x - mean
+        variance = difference.square().sum(dims, keepdim=keepdim) / divisor
         value = variance.sqrt() if of_square_root else variance
         return (value, mean if keepdim else x.mean(dims)) if with_mean else value
 
@@ -254,8 +255,8 @@ def _is_float64(given: Any) -> bool:
 
 
 def reference_of(model: Callable[..., Any]) -> Callable[..., Any]:
-    """The model with parameters and buffers in float64; a function is taken as it is."""
-    return copy.deepcopy(model).double() if isinstance(model, nn.Module) else model
+    """The model with parameters and buffers in float64, complex ones in complex128; a function is taken as it is."""
+    return copy.deepcopy(model)._apply(in_float64) if isinstance(model, nn.Module) else model
 
 
 def check(

@@ -20,8 +20,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from straightline.capture.torch.complex_decompositions import COMPLEX, is_of_complex, parts_of_complex
 from straightline.capture.torch.decompositions import OWN
-from straightline.capture.torch.importer import CONVERTERS
+from straightline.capture.torch.importer import CONVERTERS, TAKES_COMPLEX
 from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
 
 Op = torch._ops.OpOverload
@@ -62,6 +63,14 @@ def is_whole(op: Op) -> bool:
     """Whether a call of the op is imported as it is: by its converter, or through torch where nothing takes it apart."""
     name = str(op)
     return op not in OWN and (name in CONVERTERS or name in _WHOLE or _parts(op) is None)
+
+
+def is_whole_call(op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """As `is_whole`, of a call with these arguments: on complex tensors an op is taken apart where real ones have a converter."""
+    if not is_of_complex(op, args, kwargs):
+        return is_whole(op)
+    has_parts = op in COMPLEX or op in OWN or op in _table() or is_composite(op)
+    return str(op) in TAKES_COMPLEX or not has_parts
 
 
 def says_views(op: Op) -> bool:
@@ -113,7 +122,7 @@ class _Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, op: Op, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if not is_whole(op):
+        if not is_whole_call(op, args, kwargs):
             result = self._taken_apart(op, args, kwargs)
             if result is not NotImplemented:
                 return result
@@ -133,11 +142,28 @@ class _Recorder(TorchDispatchMode):
             call.seen = pytree.tree_map(lambda x: before if x is tensor else x, call.seen)
 
     def _taken_apart(self, op: Op, args: Any, kwargs: Any) -> Any:
+        if is_of_complex(op, args, kwargs):
+            return self._complex_taken_apart(op, args, kwargs)
         parts = _parts(op)
         if parts is None:
             return NotImplemented
         with self:
             return parts(*args, **kwargs)
+
+    def _complex_taken_apart(self, op: Op, args: Any, kwargs: Any) -> Any:
+        """As for real tensors; what no function takes is left to torch, whole."""
+        before = len(self.calls)
+        with self:
+            result = parts_of_complex(op, args, kwargs)
+            if result is NotImplemented and op not in COMPLEX:
+                parts = op.decompose if is_composite(op) else _parts(op)
+                try:
+                    result = NotImplemented if parts is None else parts(*args, **kwargs)
+                except (RuntimeError, NotImplementedError):  # torch takes no complex numbers apart by this function
+                    result = NotImplemented
+        if result is NotImplemented:
+            del self.calls[before:]
+        return result
 
 
 @contextmanager

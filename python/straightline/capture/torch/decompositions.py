@@ -89,7 +89,7 @@ def _asinh(x: Tensor) -> Tensor:
 @_of_floats(_aten.acosh.default)
 def _acosh(x: Tensor) -> Tensor:
     """Source: fdlibm, e_acosh.c."""
-    t = x - 1
+    t = torch.where(x < 1, math.nan, x) - 1
     near = torch.log1p(t + torch.sqrt(2 * t + t * t))
     return torch.where(x > 1e9, torch.log(x) + math.log(2), near)
 
@@ -119,7 +119,8 @@ def _cosh(x: Tensor) -> Tensor:
 
 @_of_floats(_aten.angle.default)
 def _angle(x: Tensor) -> Tensor:
-    return torch.where(x != x, x, torch.where(x < 0, math.pi, 0.0))
+    half_turn = torch.full((), math.pi, dtype=x.dtype, device=x.device)
+    return torch.where(x != x, x, torch.where(x < 0, half_turn, 0.0))
 
 
 @_own(_aten.hypot.default)
@@ -157,20 +158,21 @@ def _ldexp(x: Tensor, other: Tensor) -> Any:
 
 @_own(_aten.round.decimals)
 def _round_decimals(x: Tensor, *, decimals: int = 0) -> Any:
-    """Each step is rounded to the tensor's own type, as in ATen's kernel (`round_decimals_kernel`)."""
+    """The steps of ATen's kernel (`round_decimals_kernel`), so that bits agree; of halves in float32."""
     if not x.is_floating_point():
         return NotImplemented
     if decimals == 0:
         return torch.round(x)
-    power = torch.full((), 10.0 ** abs(decimals), dtype=x.dtype, device=x.device)
-    return torch.round(x * power) / power if decimals > 0 else torch.round(x / power) * power
+    wide = _to(x, torch.float32 if x.dtype in _HALVES else x.dtype)
+    power = torch.full((), 10.0 ** abs(decimals), dtype=x.dtype, device=x.device).to(wide.dtype)
+    return _to(torch.round(wide * power) / power if decimals > 0 else torch.round(wide / power) * power, x.dtype)
 
 
 # Products, norms, distances -------------------------------------------------------------------------------------------
 
 
 def _scaled_sum(x: Tensor, beta: Any, product: Tensor, alpha: Any) -> Tensor:
-    """beta * x + alpha * product; with a beta of 0 x counts for nothing, not even its NaN."""
+    """Beta * x + alpha * product; with a beta of 0 x counts for nothing, not even its NaN."""
     product = product if alpha == 1 else product * alpha
     if beta == 0:
         return product + torch.zeros_like(x) if x.dim() > product.dim() else product
@@ -179,7 +181,7 @@ def _scaled_sum(x: Tensor, beta: Any, product: Tensor, alpha: Any) -> Tensor:
 
 @_own(_aten.addbmm.default)
 def _addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    if not x.is_floating_point():
+    if not x.is_floating_point() and not x.is_complex():
         return NotImplemented
     rows, columns, count = batch1.shape[1], batch2.shape[2], batch1.shape[0] * batch1.shape[2]
     # One product: the batch is a part of what is summed.
@@ -189,19 +191,19 @@ def _addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: 
 
 @_own(_aten.addmv.default)
 def _addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    if not x.is_floating_point():
+    if not x.is_floating_point() and not x.is_complex():
         return NotImplemented
     return _scaled_sum(x, beta, mat @ vec, alpha)
 
 
 @_own(_aten.trace.default)
-def _trace(x: Tensor) -> Any:
-    return NotImplemented if x.is_complex() else x.diagonal().sum()
+def _trace(x: Tensor) -> Tensor:
+    return x.diagonal().sum()
 
 
 @_own(_aten.dist.default)
-def _dist(x: Tensor, y: Tensor, p: float = 2) -> Any:
-    return NotImplemented if x.is_complex() or y.is_complex() else torch.linalg.vector_norm(x - y, p)
+def _dist(x: Tensor, y: Tensor, p: float = 2) -> Tensor:
+    return torch.linalg.vector_norm(x - y, p)
 
 
 @_own(_aten.bilinear.default)
@@ -323,13 +325,13 @@ def _nanmedian(x: Tensor) -> Any:
 
 
 @_own(_aten.unbind_copy.int)
-def _unbind_copy(x: Tensor, dim: int = 0) -> Any:
-    return NotImplemented if x.is_complex() else [part.clone() for part in x.unbind(dim)]
+def _unbind_copy(x: Tensor, dim: int = 0) -> list[Tensor]:
+    return [part.clone() for part in x.unbind(dim)]
 
 
 @_own(_aten.narrow_copy.default)
-def _narrow_copy(x: Tensor, dim: int, start: int, length: int) -> Any:
-    return NotImplemented if x.is_complex() else x.narrow(dim, start, length).clone()
+def _narrow_copy(x: Tensor, dim: int, start: int, length: int) -> Tensor:
+    return x.narrow(dim, start, length).clone()
 
 
 @_own(_aten.fill_diagonal_.default)

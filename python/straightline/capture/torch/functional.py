@@ -24,10 +24,12 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils import _pytree as pytree
 
 from straightline.capture.graph_builder import Reject
+from straightline.capture.torch.complex_decompositions import is_of_complex
 from straightline.capture.torch.decompose import (
     Op,
     is_composite,
     is_whole,
+    is_whole_call,
     may_hide_views,
     recorded,
     run_fake,
@@ -176,7 +178,10 @@ def _needs_work(node: Node) -> bool:
         return False
     if not isinstance(node.target, torch._ops.OpOverload):
         return getattr(node.target, "__module__", "") != "_operator"
-    return is_write(node) or not is_whole(node.target) or not (node.users or has_effect(node))
+    if is_write(node) or not is_whole(node.target) or not (node.users or has_effect(node)):
+        return True
+    fakes = [argument.meta.get("val") for argument in (node, *node.all_input_nodes)]
+    return is_of_complex(node.target, fakes)
 
 
 def _is_dropout_in_eval_mode(op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -338,13 +343,18 @@ class _Rewriter:
         """One call of the source; composite ops among what it consists of have been taken apart already if not `exact`."""
         if _is_dropout_in_eval_mode(op, args, kwargs):
             return args[0]
-        if self._around is not None or op in OWN or not (op._schema.is_mutable or is_whole(op)):
+        if self._is_taken_apart(op, args, kwargs):
             return self._parts(op, args, kwargs)
         if exact and may_hide_views(op):
             shared = run_fake(self._mode, op, self._fakes(args), self._fakes(kwargs))
             if shares_memory(shared, (self._fakes(args), self._fakes(kwargs))):
                 return self._parts(op, args, kwargs)
         return self._recorded_call(op, args, kwargs, fake)
+
+    def _is_taken_apart(self, op: Op, args: Any, kwargs: Any) -> bool:
+        if self._around is not None or op in OWN:
+            return True
+        return not op._schema.is_mutable and not is_whole_call(op, self._fakes(args), self._fakes(kwargs))
 
     def _recorded_call(self, op: Op, args: Any, kwargs: Any, fake: Any) -> Any:
         """A call of an op that is imported whole, or that writes."""
@@ -511,7 +521,7 @@ class _Rewriter:
 
     def _valued(self, op: Op, args: Any, kwargs: Any) -> Any:
         """The results of the op's functional form."""
-        if not is_whole(op):
+        if not is_whole_call(op, self._fakes(args), self._fakes(kwargs)):
             return self._parts(op, args, kwargs)
         fake = run_fake(self._mode, op, self._fakes(args), self._fakes(kwargs))
         return self._recorded_call(op, args, kwargs, fake)

@@ -42,6 +42,7 @@ from straightline.capture.torch import (  # noqa: F401  (the families register t
     aten_diagonals,
     aten_elementwise,
     aten_factories,
+    aten_fft,
     aten_indexing,
     aten_linear,
     aten_order,

@@ -249,6 +249,7 @@ def _c2c(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 @converter("aten._fft_r2c.default")
 def _r2c(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     x = a.self
+    ctx.parts_type(node.meta["val"])  # of a rank that complex numbers have
     dims = [wrap(dim, x.rank) for dim in a.dim]
     sizes = _sizes(x, dims, False)
     rows, order = _last(ctx, x, dims[-1], False)

@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from straightline.capture.torch.complex_decompositions import COMPLEX, is_of_complex, parts_of_complex
-from straightline.capture.torch.decompositions import OWN
+from straightline.capture.torch.decompositions import OWN, updates_statistics
 from straightline.capture.torch.importer import CONVERTERS, TAKES_COMPLEX
 from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
 
@@ -62,13 +62,16 @@ def is_composite(op: Op) -> bool:
 def is_whole(op: Op) -> bool:
     """Whether a call of the op is imported as it is: by its converter, or through torch where nothing takes it apart."""
     name = str(op)
-    return op not in OWN and (name in CONVERTERS or name in _WHOLE or _parts(op) is None)
+    return name in CONVERTERS or name in _WHOLE or _parts(op) is None
 
 
 def is_whole_call(op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """As `is_whole`, of a call with these arguments: on complex tensors an op is taken apart where real ones have a converter."""
+    """As `is_whole`, of a call with these arguments.
+
+    What has a converter is taken apart on complex tensors, and where it updates statistics.
+    """
     if not is_of_complex(op, args, kwargs):
-        return is_whole(op)
+        return is_whole(op) and not updates_statistics(op, args, kwargs)
     has_parts = op in COMPLEX or op in OWN or op in _table() or is_composite(op)
     return str(op) in TAKES_COMPLEX or not has_parts
 

@@ -373,9 +373,12 @@ def _of_torch(op: Op, is_taken: Callable[..., bool], pick: Callable[[Any], Any] 
     OWN[op] = parts
 
 
+_BATCH_NORMS = (_aten.batch_norm.default, _aten.native_batch_norm.default, _aten._native_batch_norm_legit.default)
+
+
 def updates_statistics(op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call is a batch norm that updates running statistics, which its schema does not say."""
-    if op not in (_aten.batch_norm.default, _aten.native_batch_norm.default):
+    """Whether a call is a batch norm that updates running statistics, which its schema does not always say."""
+    if op not in _BATCH_NORMS:
         return False
     names = [argument.name for argument in op._schema.arguments]
     given = {**dict(zip(names, args)), **kwargs}

@@ -181,7 +181,7 @@ def _needs_work(node: Node) -> bool:
     if is_write(node) or not is_whole(node.target) or not (node.users or has_effect(node)):
         return True
     fakes = [argument.meta.get("val") for argument in (node, *node.all_input_nodes)]
-    return is_of_complex(node.target, fakes)
+    return is_of_complex(node.target, fakes) or updates_statistics(node.target, node.args, node.kwargs)
 
 
 def _is_dropout_in_eval_mode(op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -352,9 +352,10 @@ class _Rewriter:
         return self._recorded_call(op, args, kwargs, fake)
 
     def _is_taken_apart(self, op: Op, args: Any, kwargs: Any) -> bool:
-        if self._around is not None or op in OWN:
+        if self._around is not None:
             return True
-        return not op._schema.is_mutable and not is_whole_call(op, self._fakes(args), self._fakes(kwargs))
+        is_candidate = op in OWN or not op._schema.is_mutable
+        return is_candidate and not is_whole_call(op, self._fakes(args), self._fakes(kwargs))
 
     def _recorded_call(self, op: Op, args: Any, kwargs: Any, fake: Any) -> Any:
         """A call of an op that is imported whole, or that writes."""

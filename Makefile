@@ -10,7 +10,7 @@ STAMPS := .cache/setup
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup build demo test sanitize lint tidy bench docs tour conformance every-float wheel clean
+.PHONY: setup build demo test sanitize lint tidy bench docs tour conformance coverage every-float wheel clean
 
 SYSTEM := $(STAMPS)/system
 VENV_BUILD := $(STAMPS)/venv-build
@@ -102,6 +102,16 @@ tour: $(VENV_TOUR) build
 conformance: $(VENV_TEST) build
 	@mkdir -p build/conformance
 	PYTHONPATH=build/$(PRESET)/python $(PY) -m bench.conformance --json build/conformance/records.json --markdown build/conformance/table.md $(CONFORMANCE)
+
+# The pages of docs/coverage: samples of six dtypes, and calls made from the schemas of ops that these do not reach (10 minutes).
+coverage: $(VENV_TEST) build
+	@mkdir -p build/conformance
+	cd build/conformance && rm -f *.json
+	for dtype in float32 float64 bfloat16 complex64 int64 bool; do \
+	  PYTHONPATH=build/$(PRESET)/python $(PY) -m bench.conformance --dtype $$dtype --json build/conformance/$$dtype.json || exit 1; done
+	PYTHONPATH=build/$(PRESET)/python $(PY) -m bench.conformance --beyond build/conformance/*.json --json build/conformance/made.json
+	cd build/conformance && PYTHONPATH=../$(PRESET)/python:../.. ../../$(PY) -m bench.conformance.report float32.json float64.json bfloat16.json complex64.json int64.json bool.json > ../../docs/coverage/index.md
+	cd build/conformance && PYTHONPATH=../$(PRESET)/python:../.. ../../$(PY) -m bench.conformance.report --ops float32.json float64.json bfloat16.json complex64.json int64.json bool.json made.json > ../../docs/coverage/torch.md
 
 # The one-argument functions over all 2^32 float32 inputs, in C++ and as compiled: half an hour. Tests take every 61st.
 every-float: $(VENV_TEST) build

@@ -4,6 +4,7 @@
     python -m bench.conformance --json build/conformance.json --markdown build/conformance.md
     python -m bench.conformance --dtype int64 --samples 0 --only linalg fft      # all samples of some ops
     python -m bench.conformance --device cuda --jobs 8
+    python -m bench.conformance --beyond build/conformance.json      # ops without such samples, by their schemas
 
 Needs expecttest (requirements/test.txt), which torch's tests import. Outcomes: native (right, by our kernels alone), torch
 (right, some of it by ops of torch's), random (right: eager's numbers for the same seed), refused (with the reason), not for eager
@@ -24,6 +25,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from bench.conformance import made
 from bench.conformance.examine import OUTCOMES
 from bench.conformance.report import markdown
 from bench.conformance.samples import names, spread
@@ -36,6 +38,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="TEXT", help="entries whose names contain one of these")
+    about = "ops by their schemas, those that these records do not reach"
+    parser.add_argument("--beyond", nargs="+", type=Path, metavar="RECORDS", help=about)
     parser.add_argument("--ops", type=int, default=0, help="so many entries, spread over all; 0: all")
     parser.add_argument("--samples", type=int, default=2, help="of each entry, spread over torch's; 0: all")
     parser.add_argument("--dtype", default="float32")
@@ -70,7 +74,7 @@ def _facts(options: argparse.Namespace, found: list[dict[str, Any]]) -> dict[str
 def main() -> int:
     """Runs the command."""
     options = _options()
-    chosen = [name for name in names(getattr(torch, options.dtype)) if _is_asked(name, options.only)]
+    chosen = [name for name in _names(options) if _is_asked(name, options.only)]
     chosen = [chosen[place] for place in spread(len(chosen), options.ops)]
     if not chosen:
         raise SystemExit(f"no op that takes {options.dtype} has one of {options.only} in its name")
@@ -95,6 +99,14 @@ def main() -> int:
         options.markdown.write_text(markdown(facts))
     console.print(", ".join(f"{count} {outcome}" for outcome, count in facts["counts"].items()))
     return int(any(OUTCOMES[record["outcome"]] for record in found))
+
+
+def _names(options: argparse.Namespace) -> Sequence[str]:
+    if not options.beyond:
+        return names(getattr(torch, options.dtype))
+    runs = [json.loads(path.read_text()) for path in options.beyond]
+    seen = {name for run in runs for record in run["records"] for name in record["reached"]}
+    return made.entries(frozenset(seen))
 
 
 def _is_asked(name: str, only: Sequence[str] | None) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from straightline.testing import policy
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from bench.conformance.reached import reached
 from bench.conformance.samples import Sample, samples
 from bench.outcomes import described
 
@@ -36,6 +38,7 @@ def examine(name: str, dtype: torch.dtype, count: int, seed: int, device: str = 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             outcome, reason = _outcome(sample, seed)
+            facts["reached"] = reached(functools.partial(_seeded, sample.function, sample.inputs, seed))
         records.append(facts | {"outcome": outcome, "reason": reason[:_WORDS]})
     return records
 

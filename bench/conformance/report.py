@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Markdown of a run, and of several: `python -m bench.conformance.report RECORDS.json ... > docs/coverage/index.md`."""
+"""The Markdown of a run, and of several.
+
+python -m bench.conformance.report RECORDS.json ... > docs/coverage/index.md
+python -m bench.conformance.report --ops RECORDS.json ... > docs/coverage/torch.md
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from straightline.capture.torch.schemas import KINDS, BaseOp, base_ops
+
+from bench.conformance import made
+from bench.conformance.examine import OUTCOMES
+
 _RIGHT = ("native", "torch", "random")
+_FAILED = {name for name, fails in OUTCOMES.items() if fails}
 _HEAD = """# Coverage
 
 `make conformance` asks the samples with which torch tests its ops (`op_db`), two of each entry
@@ -83,5 +93,66 @@ def page(runs: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+_OPS_HEAD = """# Ops of PyTorch
+
+Every op in the schemas of the torch that is installed (`straightline coverage torch`), by what becomes of it: *native* ops
+have a converter, *parts* are taken apart into other ops, *torch* ops are called in the torch of the process, and what is
+*refused* has a reason. An op is *passed* where a sample that reaches it in eager is right, whichever ops of ours compute it;
+*failed* where one is wrong. The samples are torch's own, and for ops without one calls made from their schemas
+(`make coverage`).
+"""
+
+
+def _outcomes(runs: list[dict[str, Any]]) -> dict[str, set[str]]:
+    """For each op the outcomes of the samples that reach it."""
+    found: dict[str, set[str]] = collections.defaultdict(set)
+    for facts in runs:
+        for record in facts["records"]:
+            for name in record.get("reached", ()):
+                found[name].add(record["outcome"])
+    return found
+
+
+def _state(op: BaseOp, outcomes: set[str]) -> tuple[str, str]:
+    """passed, failed or skipped, with the reason of the last."""
+    if outcomes & _FAILED:
+        return "failed", ", ".join(sorted(outcomes & _FAILED))
+    if outcomes & set(_RIGHT):
+        return "passed", ""
+    reason = op.reason or made.not_asked(op.name)
+    if not reason and "refused" in outcomes:
+        reason = "the samples that reach it are refused for another op"
+    return "skipped", reason or "no call of it was found that eager takes"
+
+
+def ops_page(runs: list[dict[str, Any]]) -> str:
+    """Every op of torch: passed, failed or skipped."""
+    found = _outcomes(runs)
+    states = [(op, *_state(op, found[op.name])) for op in base_ops()]
+    lines = [_OPS_HEAD, "| kind | ops | passed | failed | skipped |", "|---|---|---|---|---|"]
+    for kind in (*KINDS, None):
+        chosen = [state for op, state, _ in states if kind in (op.kind, None)]
+        cells = [
+            kind or "all",
+            str(len(chosen)),
+            *(str(chosen.count(name)) for name in ("passed", "failed", "skipped")),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", f"Measured with {_facts(runs[0])}: {sum(len(facts['records']) for facts in runs):,} samples."]
+    for kind in KINDS[:-1]:
+        passed = [f"`{op.name}`" for op, state, _ in states if op.kind == kind and state == "passed"]
+        lines += ["", f"## Passed, {kind}", "", ", ".join(passed) + "."]
+    lines += ["", "## Failed and skipped", "", "| op | kind | state | reason |", "|---|---|---|---|"]
+    lines += [f"| `{op.name}` | {op.kind} | {state} | {reason} |" for op, state, reason in states if state != "passed"]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Writes the page of samples, or with `--ops` that of torch's ops."""
+    names = [name for name in sys.argv[1:] if name != "--ops"]
+    runs = [json.loads(Path(name).read_text()) for name in names]
+    sys.stdout.write(ops_page(runs) if "--ops" in sys.argv else page(runs))
+
+
 if __name__ == "__main__":
-    sys.stdout.write(page([json.loads(Path(name).read_text()) for name in sys.argv[1:]]))
+    main()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples that torch tests its ops with (`op_db` of `torch.testing._internal`), as functions of their tensors.
+"""The samples that torch tests its ops with (`op_db` of `torch.testing._internal`), as functions of their tensors; and made ones.
 
 A sample is a call of an op: its tensors become the inputs of a model, everything else is a constant of it.
 """
@@ -9,11 +9,13 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
+
+from bench.conformance import made
 
 #: Ops whose indices among equal elements are not specified, and where `dim` stands among their arguments.
 _ANY_OF_EQUALS = {"sort": 1, "argsort": 1, "topk": 2}
@@ -74,6 +76,24 @@ class Sample:
         self.words = ", ".join(shown)[:120]
 
 
+class _Given(NamedTuple):
+    """A call as `op_db` has it."""
+
+    input: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class _Named(NamedTuple):
+    """An op under a name, as an entry of `op_db`."""
+
+    op: Callable[..., Any]
+    name: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.op(*args, **kwargs)
+
+
 def samples(name: str, dtype: torch.dtype, count: int, seed: int, device: str = "cpu") -> list[Sample]:
     """Up to `count` samples of an entry, spread over all that torch has of it.
 
@@ -84,8 +104,11 @@ def samples(name: str, dtype: torch.dtype, count: int, seed: int, device: str = 
         seed: of the tensors' values.
         device: where the tensors are.
     """
-    op = entries()[name]
     torch.manual_seed(seed)
+    if name.startswith(made.PREFIX):
+        calls = made.calls(name, dtype, count, seed)
+        return [Sample(_Named(op, name), _Given(args[0], args[1:], kwargs)) for op, args, kwargs in calls]
+    op = entries()[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = list(op.sample_inputs(device, dtype, requires_grad=False))

@@ -46,6 +46,23 @@ def _compile(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _coverage(parsed: argparse.Namespace) -> int:
+    if parsed.what == "ops":
+        print(coverage.markdown(parsed.target), end="")
+        return 0
+    try:
+        from straightline.capture.torch import schemas  # torch is no dependency of the command line
+
+        print(schemas.markdown(), end="")
+    except ImportError as error:
+        print(f"UserError: the ops of torch need torch: {error}", file=sys.stderr)
+        return 1
+    except StraightlineError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
 def _route(text: str) -> tuple[str, str]:
     op, _, kernel = text.partition("=")
     return op, kernel
@@ -86,7 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module.add_argument("--parameters", type=Path, help="a safetensors file with what the module declares")
     module.add_argument("--show", choices=("explain", "code", "op", "kernel"), default="explain", help="what to print")
     _add_options(module)
-    ops = commands.add_parser("coverage", help="which ops have a kernel for which element types and targets")
+    ops = commands.add_parser("coverage", help="which ops are taken, and which have a kernel for which element types")
+    about = "our ops with their element types and targets (the default), or those of the torch that is installed"
+    ops.add_argument("what", nargs="?", choices=("ops", "torch"), default="ops", help=about)
     ops.add_argument("--target", nargs="+", default=list(coverage.TARGETS), help="cpu, or cuda:sm_NN")
     bench = commands.add_parser("bench", help="what a call costs here, with PyTorch, ONNX Runtime and OpenVINO")
     bench_command.add_arguments(bench)
@@ -96,8 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.command == "compile":
         return _compile(parsed)
     if parsed.command == "coverage":
-        print(coverage.markdown(parsed.target), end="")
-        return 0
+        return _coverage(parsed)
     _cache(parsed.action)
     return 0
 

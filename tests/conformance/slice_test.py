@@ -8,6 +8,7 @@ import random
 import pytest
 import torch
 
+from bench.conformance import made, report
 from bench.conformance.examine import OUTCOMES, examine
 from bench.conformance.samples import names, samples, spread
 
@@ -57,3 +58,42 @@ def test_samples_are_spread() -> None:
     assert list(spread(10, 3)) == [0, 4, 9] and list(spread(2, 5)) == [0, 1] and list(spread(5, 1)) == [2]
     a, b = (samples("add", torch.float32, 2, SEED) for _ in range(2))
     assert all(torch.equal(x, y) for x, y in zip(a[1].inputs, b[1].inputs, strict=True))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["aten.erfinv.default", "aten.glu.default", "aten.rot90.default", "aten.lerp.Tensor", "aten.renorm.default"],
+)
+def test_calls_made_from_schemas(name: str) -> None:
+    """Eager takes them, and they reach the op itself."""
+    records = examine(name, torch.float32, 2, SEED)
+    assert records
+    for record in records:
+        assert record["outcome"] in ("native", "torch") and name.split(".")[1] in record["reached"], record
+
+
+def test_which_ops_are_asked_by_their_schemas() -> None:
+    """Those that nothing has reached and that are not refused or left out with a reason."""
+    entries = made.entries(frozenset(("add",)))
+    assert len(entries) > 500 and "aten.sub.Tensor" in entries
+    assert not any(entry.startswith(("aten.add.", "aten._nnz", "aten._cudnn")) for entry in entries)
+    assert made.not_asked("_cudnn_rnn") == "is of a library" and not made.not_asked("exp")
+
+
+def test_states_of_ops() -> None:
+    """An op is passed by one right sample, failed by one wrong; what nothing reaches is skipped with a reason."""
+    run = {
+        "records": [
+            {"outcome": "native", "reached": ["exp", "linear", "t"]}, {"outcome": "wrong", "reached": ["t"]},
+            {"outcome": "refused", "reached": ["nonzero", "sub"]},
+        ],
+        "versions": {"torch": "2"}, "commit": "abc", "date": "2026-11-27T00",
+    }  # fmt: skip
+    page = report.ops_page([run])
+    row = next(line for line in page.splitlines() if line.startswith("| all |"))
+    count = int(row.split("|")[2])
+    assert row == f"| all | {count} | 2 | 1 | {count - 3} |"
+    assert (
+        "| `t` | native | failed | wrong |" in page and "| `sub` | native | skipped | the samples that reach it" in page
+    )
+    assert "`exp`" in page.split("## Passed, native")[1].split("## Passed, parts")[0]

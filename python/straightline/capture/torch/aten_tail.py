@@ -38,6 +38,11 @@ _READS_STORAGE = frozenset(
 _WANTED = {"aten::_linalg_svd": ("compute_uv", (0, 2)), "aten::_linalg_eigh": ("compute_v", (1,))}
 
 
+def reads_storage(op: torch._ops.OpOverload) -> bool:
+    """Whether results of the op depend on strides and storage of its arguments."""
+    return op.name().partition(".")[0].removesuffix("_") in _READS_STORAGE
+
+
 @dataclass
 class _Encoder:
     """The text of one call: collects its tensors as operands and its named extents."""
@@ -198,7 +203,7 @@ def call_op(
         Reject: an argument or a result is of a kind that cannot be passed.
     """
     schema = op._schema
-    if op.name().partition(".")[0] in _READS_STORAGE:
+    if reads_storage(op):
         raise Reject("its result depends on how memory is laid out")
     for declared in schema.arguments:
         if declared.alias_info is not None and declared.alias_info.is_write and declared.name not in updated:

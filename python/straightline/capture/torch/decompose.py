@@ -62,7 +62,7 @@ def is_composite(op: Op) -> bool:
 def is_whole(op: Op) -> bool:
     """Whether a call of the op is imported as it is: by its converter, or through torch where nothing takes it apart."""
     name = str(op)
-    return name in CONVERTERS or name in _WHOLE or _parts(op) is None
+    return name in CONVERTERS or name in _WHOLE or parts_of(op) is None
 
 
 def is_whole_call(op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -108,7 +108,7 @@ def _table() -> Mapping[Op, Callable[..., Any]]:
     return core_aten_decompositions()
 
 
-def _parts(op: Op) -> Callable[..., Any] | None:
+def parts_of(op: Op) -> Callable[..., Any] | None:
     """The function that decomposes a call of the op; None if there is none."""
     if op in OWN:
         return OWN[op]
@@ -147,7 +147,7 @@ class _Recorder(TorchDispatchMode):
     def _taken_apart(self, op: Op, args: Any, kwargs: Any) -> Any:
         if is_of_complex(op, args, kwargs):
             return self._complex_taken_apart(op, args, kwargs)
-        parts = _parts(op)
+        parts = parts_of(op)
         if parts is None:
             return NotImplemented
         with self:
@@ -159,7 +159,7 @@ class _Recorder(TorchDispatchMode):
         with self:
             result = parts_of_complex(op, args, kwargs)
             if result is NotImplemented and op not in COMPLEX:
-                parts = op.decompose if is_composite(op) else _parts(op)
+                parts = op.decompose if is_composite(op) else parts_of(op)
                 try:
                     result = NotImplemented if parts is None else parts(*args, **kwargs)
                 except (RuntimeError, NotImplementedError):  # torch takes no complex numbers apart by this function

@@ -365,9 +365,13 @@ def _masked_fill(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 def _to_copy(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     x = a.get("self", a.get("a"))
     type = ctx.result_type(node)
+    if not isinstance(x, Tensor):  # a number, as vmap leaves it
+        return ctx.operand(x, type)
     return ctx.cast(x, type.dtype) if x.dtype != type.dtype else ctx.emit_one("clone", [x], type)
 
 
 @converter("aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.type_as.default")
 def _to(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    if not isinstance(a.self, Tensor):  # a number, as vmap leaves it
+        return ctx.operand(a.self, ctx.result_type(node))
     return ctx.cast(a.self, dtype_name(node.meta["val"].dtype))

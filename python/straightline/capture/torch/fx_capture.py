@@ -343,6 +343,12 @@ class _Tracer(TorchDispatchMode):
             return self._conditional(node.target, *args)
         if name == "while_loop":
             return self._loop(node.target, *args, **kwargs)
+        if name == "scan":
+            return self._over_rows(node.target, *args, **kwargs)
+        if name == "map_impl":
+            return self._over_rows(node.target, args[0], None, *args[1:])
+        if name == "associative_scan":
+            return self._accumulated(*args, **kwargs)
         raise UnsupportedError(f"higher-order op {name} at {location_of(node)}; nearest supported form: torch.cond")
 
     def _nested(self, name: str, module: GraphModule, operands: Sequence[Any]) -> tuple[Node, list[Any]]:
@@ -385,6 +391,42 @@ class _Tracer(TorchDispatchMode):
         made.meta = self._meta(values)
         self._know(values, made)
         return values
+
+    def _over_rows(self, op: Any, step: Any, carried: Any, xs: Any, others: Any = ()) -> Any:
+        """scan, and map, which carries nothing: results are the carried values and a row of each other one a step."""
+        with self.paused():
+            rows = [x.select(0, 0) for x in xs]
+        first = list(carried or ())
+        step_node, results = self._nested("step_graph", step, (*first, *rows, *others))
+        with self.paused():
+            count = xs[0].shape[0]
+            whole = [x.new_empty((count, *x.shape)) for x in results[len(first) :]]
+        values = (*self._fresh(results[: len(first)]), *whole)
+        given = [] if carried is None else [self.nodes_of(first)]
+        made = self.graph.create_node(
+            "call_function", op, (step_node, *given, self.nodes_of(list(xs)), self.nodes_of(list(others)))
+        )
+        made.meta = self._meta(values)
+        self._know(values, made)
+        return values
+
+    def _accumulated(self, combine: Any, xs: Any, others: Any = ()) -> Any:
+        """associative_scan by doubling distances: log2(n) steps over all rows at once (Hillis and Steele, 1986)."""
+        values, count = list(xs), xs[0].shape[0]
+        if not isinstance(count, int):
+            raise UnsupportedError(f"associative_scan over {count} rows; nearest supported form: a constant size")
+        distance = 1
+        while distance < count:
+            left, right = [x[:-distance] for x in values], [x[distance:] for x in values]
+            joined = self._for_all_rows(combine, left, right, others)
+            values = [torch.cat([x[:distance], y]) for x, y in zip(values, joined, strict=True)]
+            distance *= 2
+        return tuple(x.clone() for x in values) if count <= 1 else tuple(values)
+
+    def _for_all_rows(self, combine: Any, left: Sequence[Any], right: Sequence[Any], others: Sequence[Any]) -> Any:
+        """The graph of one row's step for all rows."""
+        dims = (0,) * (len(left) + len(right)) + (None,) * len(others)
+        return torch.vmap(lambda *rows: tuple(combine(*rows)), in_dims=dims)(*left, *right, *others)
 
 
 def _draws(given: Mapping[str, Any]) -> bool:

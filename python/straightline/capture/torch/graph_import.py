@@ -45,6 +45,7 @@ from straightline.capture.torch import (  # noqa: F401  (the families register t
     aten_fft,
     aten_indexing,
     aten_linear,
+    aten_loops,
     aten_order,
     aten_patches,
     aten_pools,

@@ -35,7 +35,7 @@ _TORCH_DTYPES = {name: dtype for dtype, name in _DTYPE_NAMES.items()}
 MAX_LITERAL_ELEMENTS = 64
 
 #: Where the functions are that export puts at the begin and the end of a torch.vmap.
-_FUNCTIONS_OF_VMAP = "torch._functorch.predispatch"
+FUNCTIONS_OF_VMAP = "torch._functorch.predispatch"
 
 TORCH_FOLDER = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -247,7 +247,7 @@ class Importer(GraphBuilder):
     def run_node(self, node: torch.fx.Node) -> None:
         """Converts one call; a refusal is recorded and its results replaced, so that the walk goes on."""
         self.location, self.node = location_of(node, self.outer), node
-        in_vmap = getattr(node.target, "__module__", "") == _FUNCTIONS_OF_VMAP
+        in_vmap = getattr(node.target, "__module__", "") == FUNCTIONS_OF_VMAP
         name = "torch.vmap" if in_vmap else str(node.target)
         function = CONVERTERS.get(name)
         try:

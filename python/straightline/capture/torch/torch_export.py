@@ -25,7 +25,7 @@ from straightline.capture.text_builder import TextBuilder
 from straightline.capture.torch.export_errors import raise_export_error, without_logs_of_failures
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.graph_import import GraphImport, source_of
-from straightline.capture.torch.importer import TORCH_FOLDER
+from straightline.capture.torch.importer import FUNCTIONS_OF_VMAP, TORCH_FOLDER
 from straightline.capture.torch.model_check import check_dynamic_shapes, check_module, check_tensor
 from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
 from straightline.capture.torch.side_effects import warned_of_constants, without_seeds
@@ -78,6 +78,7 @@ def capture(
             forward = inspect.signature(module.forward)
             exported = _export(module, tuple(args), kwargs, dynamic_shapes)
         _refuse_hidden_guards(exported, dynamic_shapes)
+        exported = _without_vmap(exported)
         source = source_of(exported, _values(exported))
     return GraphImport(source, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten, target, to_aten or {})
 
@@ -219,6 +220,21 @@ def _refuse_hidden_guards(exported: ExportedProgram, dynamic_shapes: Any) -> Non
             f"calls would have to check that {' and '.join(guards)}; "
             "nearest supported form: a named Dim whose every size is right (2 * Dim), given with the module"
         )
+
+
+def _without_vmap(exported: ExportedProgram) -> ExportedProgram:
+    """The program with torch.vmap done, which export leaves in the graph: torch traces it once more."""
+    nodes = (node for module in _graphs_of(exported.graph_module) for node in module.graph.nodes)
+    if not any(getattr(node.target, "__module__", "") == FUNCTIONS_OF_VMAP for node in nodes):
+        return exported
+    try:
+        return exported.run_decompositions({})
+    except Exception as error:
+        raise_export_error(error)
+
+
+def _graphs_of(module: torch.fx.GraphModule) -> Iterator[torch.fx.GraphModule]:
+    return (inner for inner in module.modules() if isinstance(inner, torch.fx.GraphModule))
 
 
 def _values(exported: ExportedProgram) -> ValueGraph:

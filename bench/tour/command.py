@@ -3,6 +3,7 @@
 
     python -m bench.tour --json tour.json --markdown tour.md        # all, on the CPU; half an hour on two cores
     python -m bench.tour --only bert swin --device cuda
+    python -m bench.tour --way torch.compile --json compiled.json
     python -m bench.tour --list
 
 Needs requirements/tour.txt (`make tour`). Every model has a process of its own, a time limit and a memory limit. Outcomes: right,
@@ -37,13 +38,13 @@ _PRELOADED = ["bench.tour.packages"]
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-def _worker(name: str, device: str, seed: int, threads: int, pipe: Connection) -> None:
+def _worker(name: str, device: str, seed: int, threads: int, way: str, pipe: Connection) -> None:
     import torch
 
     from bench.tour.examine import examine
 
     torch.set_num_threads(threads)
-    pipe.send(examine(all_stops()[name], device, seed))
+    pipe.send(examine(all_stops()[name], device, seed, way))
 
 
 def _resident(pid: int) -> int:
@@ -77,7 +78,8 @@ def visit(stop: Stop, options: argparse.Namespace) -> dict[str, Any]:
     """The record of a stop."""
     context = multiprocessing.get_context("forkserver")
     receive, send = context.Pipe(duplex=False)
-    process = context.Process(target=_worker, args=(stop.name, options.device, options.seed, options.threads, send))
+    given = (stop.name, options.device, options.seed, options.threads, options.way, send)
+    process = context.Process(target=_worker, args=given)
     begin = time.monotonic()
     process.start()
     send.close()
@@ -124,7 +126,7 @@ def _save(options: argparse.Namespace, records: list[dict[str, Any]]) -> None:
         "versions": _versions(),
         "date": machine.date(),
         "commit": machine.commit(_ROOT) or "unknown",
-        "options": {"seed": options.seed, "threads": options.threads, "seconds": options.seconds},
+        "options": {"way": options.way, "seed": options.seed, "threads": options.threads, "seconds": options.seconds},
         "counts": counts(records, OUTCOMES),
         "records": records,
     }
@@ -151,6 +153,7 @@ def main() -> int:
     parser.add_argument("--exact", nargs="+", metavar="NAME", help="these models")
     parser.add_argument("--list", action="store_true", help="name the models and do nothing")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--way", choices=("export", "torch.compile"), default="export", help="how models are captured")
     parser.add_argument(
         "--threads", type=int, default=len(os.sched_getaffinity(0)), help="of torch and of the programs"
     )

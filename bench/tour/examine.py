@@ -12,13 +12,14 @@ import collections
 import copy
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import straightline as sl
 import torch
 from straightline.testing import policy
 from torch import Tensor, nn
+from torch._dynamo.exc import BackendCompilerFailed
 from torch.utils import _pytree as pytree
 
 from bench.outcomes import described
@@ -131,15 +132,34 @@ def _times(compiled: Callable[..., Any], model: nn.Module, inputs: Inputs, devic
     }
 
 
-def _torch_ops(compiled: Any) -> dict[str, int]:
-    """How often the program calls which op of torch's."""
-    rows = policy.launches(compiled)
+def _torch_ops(programs: Sequence[Any]) -> dict[str, Any]:
+    """How many kernels the programs call, and how often which op of torch's."""
+    rows = [row for program in programs for row in policy.launches(program)]
     of_torch = collections.Counter(row["op"] for row in rows if row["backend"] == "aten")
     return {"kernels": len(rows), "of_torch": dict(of_torch)}
 
 
+def _exported(model: nn.Module, given: Inputs) -> tuple[Any, list[Any]]:
+    compiled = sl.compile(model, given.args, given.kwargs or None)
+    return compiled, [compiled]
+
+
+def _by_dynamo(model: nn.Module, given: Inputs) -> tuple[Any, list[Any]]:
+    """The model by torch.compile, which a call makes compile, and the programs of its graphs."""
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="straightline", options={"freeze": True})
+    given(compiled)
+    return compiled, sl.programs(model)
+
+
+#: How a model reaches the compiler.
+WAYS = {"export": _exported, "torch.compile": _by_dynamo}
+
+
 def _failed(error: BaseException) -> tuple[str, str]:
     """The outcome that an exception of compiling is, and its words."""
+    if isinstance(error, BackendCompilerFailed):
+        error = error.inner_exception
     words = f"{type(error).__name__}: {error}"
     if isinstance(error, sl.UnsupportedError | sl.UserError) and not isinstance(error, sl.InternalError):
         return "refused", words[:_WORDS]
@@ -147,8 +167,8 @@ def _failed(error: BaseException) -> tuple[str, str]:
 
 
 @torch.no_grad()
-def examine(stop: Stop, device: str = "cpu", seed: int = 0) -> dict[str, Any]:
-    """The record of a stop: `outcome` is right, slower, wrong, refused, internal, or (ours to mend) no model."""
+def examine(stop: Stop, device: str = "cpu", seed: int = 0, way: str = "export") -> dict[str, Any]:
+    """The record of a stop, compiled by one of `WAYS`: `outcome` is right, slower, wrong, refused, internal, or (ours to mend) no model."""
     record: dict[str, Any] = {"model": stop.name, "package": stop.package, "device": device, "seed": seed}
     torch.manual_seed(seed)
     if device == "cuda":
@@ -167,10 +187,12 @@ def examine(stop: Stop, device: str = "cpu", seed: int = 0) -> dict[str, Any]:
         return record | {"outcome": "no model", "reason": f"{type(error).__name__}: {error}"[:_WORDS]}
     begin = time.perf_counter()
     try:
-        compiled = sl.compile(model, given.args, given.kwargs or None)
+        compiled, programs = WAYS[way](model, given)
         record["compile_s"] = time.perf_counter() - begin
-        phases = compiled.explain()["compile_seconds"]
-        record |= {"phases_s": phases, "compile_own_s": record["compile_s"] - phases["capture"]} | _torch_ops(compiled)
+        record |= {"graphs": len(programs)} | _torch_ops(programs)
+        if way == "export":
+            phases = compiled.explain()["compile_seconds"]
+            record |= {"phases_s": phases, "compile_own_s": record["compile_s"] - phases["capture"]}
         given(compiled)
     except Exception as error:
         outcome, reason = _failed(error)

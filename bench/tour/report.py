@@ -49,7 +49,7 @@ def markdown(facts: dict[str, Any]) -> str:
     name = machine.get("gpu") or machine["cpu"]
     versions = ", ".join(f"{key} {value}" for key, value in facts["versions"].items())
     lines = [
-        f"{name}, {facts['options']['threads']} threads, commit {facts['commit']}, {facts['date'][:10]}; {versions}. "
+        f"By {facts['options'].get('way', 'export')}; {name}, {facts['options']['threads']} threads, commit {facts['commit']}, {facts['date'][:10]}; {versions}. "
         + ", ".join(f"{count} {outcome}" for outcome, count in facts["counts"].items())
         + f" of {len(records)}."
     ]

@@ -168,7 +168,10 @@ def _failed(error: BaseException) -> tuple[str, str]:
 
 @torch.no_grad()
 def examine(stop: Stop, device: str = "cpu", seed: int = 0, way: str = "export") -> dict[str, Any]:
-    """The record of a stop, compiled by one of `WAYS`: `outcome` is right, slower, wrong, refused, internal, or (ours to mend) no model."""
+    """The record of a stop, compiled by one of `WAYS`.
+
+    `outcome` is right, slower, wrong, refused, internal, or (ours to mend) no model.
+    """
     record: dict[str, Any] = {"model": stop.name, "package": stop.package, "device": device, "seed": seed}
     torch.manual_seed(seed)
     if device == "cuda":

@@ -48,8 +48,9 @@ def markdown(facts: dict[str, Any]) -> str:
     machine = facts["machine"]
     name = machine.get("gpu") or machine["cpu"]
     versions = ", ".join(f"{key} {value}" for key, value in facts["versions"].items())
+    way = facts["options"].get("way", "export")
     lines = [
-        f"By {facts['options'].get('way', 'export')}; {name}, {facts['options']['threads']} threads, commit {facts['commit']}, {facts['date'][:10]}; {versions}. "
+        f"By {way}; {name}, {facts['options']['threads']} threads, commit {facts['commit']}, {facts['date'][:10]}; {versions}. "
         + ", ".join(f"{count} {outcome}" for outcome, count in facts["counts"].items())
         + f" of {len(records)}."
     ]

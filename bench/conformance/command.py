@@ -28,7 +28,7 @@ from rich.console import Console
 from bench.conformance import made
 from bench.conformance.examine import OUTCOMES
 from bench.conformance.report import markdown
-from bench.conformance.samples import names, spread
+from bench.conformance.samples import modules, names, spread
 from bench.conformance.workers import Work, records
 from bench.outcomes import counts, progress
 
@@ -40,6 +40,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="TEXT", help="entries whose names contain one of these")
     about = "ops by their schemas, those that these records do not reach"
     parser.add_argument("--beyond", nargs="+", type=Path, metavar="RECORDS", help=about)
+    parser.add_argument("--modules", action="store_true", help="the layers that torch tests (module_db), in inference")
     parser.add_argument("--ops", type=int, default=0, help="so many entries, spread over all; 0: all")
     parser.add_argument("--samples", type=int, default=2, help="of each entry, spread over torch's; 0: all")
     parser.add_argument("--dtype", default="float32")
@@ -60,7 +61,7 @@ def _facts(options: argparse.Namespace, found: list[dict[str, Any]]) -> dict[str
     from straightline.bench import machine
 
     return {
-        "measurement": f"conformance_{options.device}_{options.dtype}",
+        "measurement": f"conformance_{'modules_' if options.modules else ''}{options.device}_{options.dtype}",
         "machine": machine.description(options.device),
         "versions": {"torch": torch.__version__},
         "date": machine.date(),
@@ -102,6 +103,8 @@ def main() -> int:
 
 
 def _names(options: argparse.Namespace) -> Sequence[str]:
+    if options.modules:
+        return sorted(modules())
     if not options.beyond:
         return names(getattr(torch, options.dtype))
     runs = [json.loads(path.read_text()) for path in options.beyond]

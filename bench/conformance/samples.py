@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples that torch tests its ops with (`op_db` of `torch.testing._internal`), as functions of their tensors; and made ones.
+"""The samples that torch tests its ops and layers with (`op_db` and `module_db`), as functions of their tensors; and made ones.
 
 A sample is a call of an op: its tensors become the inputs of a model, everything else is a constant of it.
 """
@@ -7,6 +7,7 @@ A sample is a call of an op: its tensors become the inputs of a model, everythin
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +17,9 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from bench.conformance import made
+
+#: Begins the name of an entry that is a layer.
+MODULE = "module."
 
 #: Ops whose indices among equal elements are not specified, and where `dim` stands among their arguments.
 _ANY_OF_EQUALS = {"sort": 1, "argsort": 1, "topk": 2}
@@ -48,8 +52,17 @@ def names(dtype: torch.dtype) -> list[str]:
     return [name for name, op in entries().items() if dtype in op.dtypes]
 
 
+@functools.cache
+def modules() -> dict[str, Any]:
+    """The layers that torch tests (`module_db`), by their names behind "module."."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal import common_modules
+    return {MODULE + info.formatted_name: info for info in common_modules.module_db}
+
+
 class Sample:
-    """One call of an op.
+    """One call of an op or of a layer.
 
     Attributes:
         function: the op as a function of `inputs`.
@@ -108,11 +121,32 @@ def samples(name: str, dtype: torch.dtype, count: int, seed: int, device: str = 
     if name.startswith(made.PREFIX):
         calls = made.calls(name, dtype, count, seed)
         return [Sample(_Named(op, name), _Given(args[0], args[1:], kwargs)) for op, args, kwargs in calls]
+    if name.startswith(MODULE):
+        return _of_module(modules()[name], dtype, count, device)
     op = entries()[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = list(op.sample_inputs(device, dtype, requires_grad=False))
     return [Sample(op, found[place]) for place in spread(len(found), count)]
+
+
+def _of_module(info: Any, dtype: torch.dtype, count: int, device: str) -> list[Sample]:
+    """A layer in inference, made and called as torch's tests do."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = list(info.module_inputs_func(info, device=device, dtype=dtype, requires_grad=False, training=False))
+    samples = []
+    for place in spread(len(found), count):
+        made, call = found[place].constructor_input, found[place].forward_input
+        factory = {"device": device, "dtype": dtype} if _takes_dtype(info.module_cls) else {}
+        layer = info.module_cls(*made.args, **{**factory, **made.kwargs}).eval()
+        given = inspect.signature(layer.forward).bind(*call.args, **call.kwargs)
+        samples.append(Sample(_Named(layer, info.formatted_name), _Given(given.args[0], given.args[1:], given.kwargs)))
+    return samples
+
+
+def _takes_dtype(layer: type) -> bool:
+    return "dtype" in inspect.signature(layer.__init__).parameters or issubclass(layer, torch.nn.RNNBase)
 
 
 def spread(length: int, count: int) -> Sequence[int]:

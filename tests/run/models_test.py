@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from straightline.testing.models.bert_layer import EncoderLayer
 from straightline.testing.models.cases import NAMED, settled
 from straightline.testing.models.small import SingleAdd
@@ -55,3 +56,19 @@ def test_encoder_layers_are_few_kernels() -> None:
     rows: list[Any] = launches(compiled)
     assert sum("linear" in row["op"] for row in rows) == 4, [row["op"] for row in rows]
     assert len(rows) <= 16, [(row["op"], row["why"]) for row in rows]
+
+
+@pytest.mark.parametrize("masks", ["mask", "both", "causal"])
+def test_layers_of_torch_transformers(masks: str) -> None:
+    """A mask whose values nn.Transformer looks at, to find out whether it is the causal one."""
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2).eval()
+    causal = nn.Transformer.generate_square_subsequent_mask(5)
+    padding = torch.zeros(2, 5, dtype=torch.bool)
+    padding[0, 3:] = True
+    given: dict[str, dict[str, Any]] = {
+        "mask": {"mask": causal.flip(0).flip(1)}, "both": {"mask": causal, "src_key_padding_mask": padding},
+        "causal": {"mask": causal, "is_causal": True},
+    }  # fmt: skip
+    check(encoder, (torch.randn(2, 5, 16),), given[masks])
+    whole = nn.Transformer(16, 2, 1, 1, 32, batch_first=True).eval()
+    check(whole, (torch.randn(2, 4, 16), torch.randn(2, 5, 16)), {"tgt_mask": causal})

@@ -227,9 +227,24 @@ def test_batch_norm_in_training_updates_inputs() -> None:
         compiled(x, ours[0], ours[0])
 
 
+@pytest.mark.parametrize("mask", [None, "bool", "float"])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_attention_with_the_logarithm_of_its_sums(mask: str | None, is_causal: bool) -> None:
+    """The second result is not the weights, which torch's own decomposition gives."""
+    if mask and is_causal:
+        pytest.skip("eager takes one of both")
+    op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    given = {None: None, "bool": torch.rand(3, 6) > 0.2, "float": torch.randn(3, 6)}[mask]
+    given = given if mask != "bool" else given | (torch.arange(6) == 0)
+    q, k, v = (torch.randn(2, 4, n, 8) for n in (3, 6, 6))
+    float_mask = given if mask != "bool" else torch.zeros(3, 6).masked_fill(~given, -math.inf)
+    check(lambda q, k, v: op(q, k, v, 0.0, is_causal, attn_mask=float_mask, scale=0.3), (q, k, v))
+
+
 def test_statistics_of_norms() -> None:
     x = torch.randn(2, 6, 4)
     ops = torch.ops.aten
+    check(lambda x: ops.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5), (x,))
     check(lambda x: ops.native_group_norm(x, None, None, 2, 6, 4, 3, 1e-5), (x,))
     check(lambda x: ops._native_batch_norm_legit.no_stats(x, None, None, True, 0.1, 1e-5), (x,))
 

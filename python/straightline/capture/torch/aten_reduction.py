@@ -261,22 +261,17 @@ def _batch_norm_inference(ctx: Importer, a: Arguments, node: torch.fx.Node) -> l
 
 
 @converter("aten._native_batch_norm_legit.no_stats")
-def _batch_norm_of_batch(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor | None]:
-    if read_results(node) & {1, 2}:
-        raise Reject("the statistics of batch norm are used", "mean and var")
+def _batch_norm_of_batch(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     return _of_batch(ctx, a)
 
 
-def _of_batch(ctx: Importer, a: Arguments) -> list[Tensor | None]:
-    """Normalizes by the statistics of this batch: instance norm, and batch norm without running statistics."""
+def _of_batch(ctx: Importer, a: Arguments) -> list[Tensor]:
+    """Normalizes by the statistics of this batch, and gives these: instance norm, and batch norm without running statistics."""
     x = a.input
     dims = [d for d in range(x.rank) if d != 1]
-    mean = reduce(ctx, "mean", x, dims, False)
-    return [
-        _batch_norm(ctx, a, mean, reduce(ctx, "var", x, dims, False, correction=0.0)),
-        None,
-        None,
-    ]
+    mean, var = reduce(ctx, "mean", x, dims, False), reduce(ctx, "var", x, dims, False, correction=0.0)
+    shifted = ctx.emit_one("add", [var, ctx.operand(float(a.eps), var.type)], var.type)
+    return [_batch_norm(ctx, a, mean, var), mean, ctx.emit_one("rsqrt", [shifted], var.type)]
 
 
 @converter(

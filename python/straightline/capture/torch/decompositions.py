@@ -404,6 +404,26 @@ def _batch_norm(
     return OWN[_aten.native_batch_norm.default](x, weight, bias, mean, var, training, momentum, eps)[0]
 
 
+@_own(_aten._scaled_dot_product_flash_attention_for_cpu.default)
+def _attention_for_cpu(
+    query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *,
+    attn_mask: Tensor | None = None, scale: float | None = None,
+) -> Any:  # fmt: skip
+    """Attention, and the logarithm of each row's sum; torch's own function gives the weights in place of that."""
+    if dropout_p != 0 or query.shape[1] != key.shape[1]:
+        return NotImplemented
+    result = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, scale=scale)
+    wide = torch.float32 if query.dtype in _HALVES else query.dtype
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = _to(query, wide) @ _to(key, wide).transpose(-2, -1) * factor
+    if is_causal:
+        rows, columns = (torch.arange(size, device=query.device) for size in scores.shape[-2:])
+        scores = scores.masked_fill(columns > rows.unsqueeze(-1), -math.inf)
+    if attn_mask is not None:
+        scores = scores + attn_mask if attn_mask.dtype != torch.bool else scores.masked_fill(~attn_mask, -math.inf)
+    return result, torch.logsumexp(scores, -1)
+
+
 @_own(_aten.native_group_norm.default)
 def _native_group_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, N: Any, C: Any, HxW: Any, group: int, eps: float

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram, _trace
 from torch.fx.proxy import TracerBase
+from torch.nn.modules import transformer
 from torch.utils import _pytree as pytree
 
 from straightline.capture.builder import Builder
@@ -136,7 +137,13 @@ def _user_frames(tracer: TracerBase, frames: traceback.StackSummary) -> tracebac
 
 @contextmanager
 def _plain_ops() -> Iterator[None]:
-    """While exporting: no fused fast path of nn.MultiheadAttention, no gradients, no chatter, full source lines."""
+    """While exporting: no fused fast path of nn.MultiheadAttention, no gradients, no chatter, full source lines.
+
+    nn.Transformer looks at the values of a mask to find out whether it is the causal one; what the mask says is done
+    either way.
+    """
+    detect = transformer._detect_is_causal_mask  # noqa: SLF001
+    transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)  # noqa: SLF001
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     own_filter = TracerBase._filter_traceback_frames  # noqa: SLF001
@@ -149,6 +156,7 @@ def _plain_ops() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
+        transformer._detect_is_causal_mask = detect  # noqa: SLF001
         torch.backends.mha.set_fastpath_enabled(fast)
         TracerBase._filter_traceback_frames = own_filter  # noqa: SLF001
         _trace.print = before  # type: ignore[attr-defined]

@@ -75,6 +75,24 @@ bool LoweringContext::isSafeInPlace(Value tensor, Value storage) {
   return true;
 }
 
+bool LoweringContext::isKnown(llvm::ArrayRef<mlir::StringAttr> names) const {
+  return llvm::none_of(names,
+                       [&](mlir::StringAttr name) { return unknownExtents_.contains(name); });
+}
+
+/// Whether what is written next may be written there: a place behind, or with strides of, an extent
+/// that is computed later is not known yet.
+bool LoweringContext::isKnownPlace(Value place) const {
+  if (unknownExtents_.empty()) {
+    return true;
+  }
+  if (!isKnown(typeOf(place).getNames())) {
+    return false;
+  }
+  auto view = place.getDefiningOp<kernel::ViewOp>();
+  return !view || (isKnown(view.getOffset().getNames()) && isKnownPlace(view.getBase()));
+}
+
 llvm::SmallVector<Value> LoweringContext::takePlaces(Value tensor) {
   auto found = morePlaces_.find(tensor);
   if (inPrepare_ || found == morePlaces_.end()) {
@@ -111,7 +129,7 @@ Value LoweringContext::wantedPlace(Value tensor) {
     } else if (rule && rule->place) {
       place = rule->place(use, *this);
     }
-    if (place && (!rowsOf(place) || mayWriteRow(tensor, user))) {
+    if (place && isKnownPlace(place) && (!rowsOf(place) || mayWriteRow(tensor, user))) {
       return place;
     }
   }

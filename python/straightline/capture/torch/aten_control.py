@@ -79,6 +79,8 @@ converter(*(str(compare) for compare in (
 def _assert_scalar(ctx: Importer, a: Arguments, node: torch.fx.Node) -> None:
     """A condition on sizes, which must hold for every call that matches the signature."""
     if isinstance(a.self, torch.SymBool) and not statically_known_true(a.self):
+        if ctx.data_sizes.condition(ctx, a.self, a.assert_msg):
+            return
         raise Reject(
             f"calls would have to check the sizes: {a.assert_msg}",
             "a dynamic dimension that can only have such sizes (2 * Dim)",

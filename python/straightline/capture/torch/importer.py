@@ -17,6 +17,7 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dty
 from straightline.capture.builder import Attr, Dense, Dim, Extent, Location, TensorType
 from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor, not_of_floats
 from straightline.capture.target_facts import TargetFacts
+from straightline.capture.torch.data_sizes import DataSizes, scalar_of
 from straightline.capture.torch.eager_refusals import holds, is_beyond_all, refusal_of_eager
 from straightline.capture.torch.symbolic_sizes import DEPENDS_ON_DATA, ExtentPrinter
 from straightline.errors import InternalError, UnsupportedError, UserError
@@ -130,6 +131,8 @@ class Importer(GraphBuilder):
     """Converts the nodes of a graph, and of the graphs nested in it."""
 
     extents: ExtentPrinter = field(kw_only=True)
+    #: Sizes that the graph computes.
+    data_sizes: DataSizes = field(kw_only=True)
     #: Makes a call of torch for an op that no converter takes, and why; raises `Reject` for one that has no such form.
     convert_tail: Callable[[Importer, torch.fx.Node, str], Any] = field(kw_only=True)
     #: Location of the control-flow op whose branch is being converted.
@@ -172,6 +175,12 @@ class Importer(GraphBuilder):
             raise Reject(f"route {name} = aten ({self.to_aten[name]})")
         return super().emit(name, operands, types, attributes, regions)
 
+    def scalar(self, value: Any, dtype: str) -> Tensor:
+        """As `GraphBuilder.scalar`; a number that depends on data is the tensor that has it."""
+        if isinstance(value, Extent) and value.symbols & set(self.data_sizes.numbers):
+            return self.cast(scalar_of(self, value), dtype)
+        return super().scalar(value, dtype)
+
     # Types ------------------------------------------------------------------------------------------------------------
 
     def type_of(self, fake: torch.Tensor) -> TensorType:
@@ -180,7 +189,9 @@ class Importer(GraphBuilder):
             raise Reject(f"layout {fake.layout} is not supported", "a dense tensor")
         if fake.dim() > MAX_RANK:
             raise Reject(f"rank {fake.dim()} is not supported", f"at most {MAX_RANK} dims")
-        return TensorType(dtype_name(fake.dtype), tuple(self.extents.dim(size) for size in fake.shape))
+        extents = tuple(self.extents.dim(size) for size in fake.shape)
+        self.data_sizes.refuse_unbounded(extents)
+        return TensorType(dtype_name(fake.dtype), extents)
 
     def parts_type(self, fake: torch.Tensor) -> TensorType:
         """The type of the real numbers that stand for a complex tensor (`Complex`), or of any other one."""

@@ -57,9 +57,8 @@ bool isDynamicView(Operation* op) {
     return view != nullptr;
   }
   auto program = view->getParentOfType<kernel::ProgramOp>();
-  return program && llvm::any_of(view.getOffset().getNames(), [&](mlir::StringAttr name) {
-           return program.isComputed(name);
-         });
+  return program && llvm::any_of(view.getOffset().getNames(),
+                                 [&](mlir::StringAttr name) { return program.isComputed(name); });
 }
 
 ProgramIndex::ProgramIndex(kernel::ProgramOp program) {

@@ -417,8 +417,8 @@ class Printer final : public StatementPrinter {
         intLiteral(extent.getMin()) + ", " +
         expression(bound.getExpr(), bound.getNames(), extentSpelling(index_));
     writer_.line("if (sl::isOutside(" + value + ", " + limits + ")) {");
-    writer_.line("  return sl::extentFailed(ctx, team, " + std::to_string(statement) + ", " + value +
-                 ", " + limits + ");");
+    writer_.line("  return sl::extentFailed(ctx, team, " + std::to_string(statement) + ", " +
+                 value + ", " + limits + ");");
     writer_.line("}");
     writer_.line("sl::setExtent(team, io, " + std::to_string(number) + ", " + value + ");");
     if (readsExtent_.contains(number)) {

@@ -8,8 +8,8 @@ using mlir::AffineExprKind;
 
 namespace {
 
-/// Interval arithmetic over the computed extents alone; the others stay as they are. Sizes, and what
-/// is multiplied or divided, are not negative.
+/// Interval arithmetic over the computed extents alone; the others stay as they are. What is
+/// multiplied or divided is not negative.
 class Ends {
  public:
   Ends(ProgramOp program, llvm::SmallVectorImpl<mlir::StringAttr>& names) {

@@ -338,7 +338,8 @@ LogicalResult SetExtentOp::verify() {
 
 LogicalResult SetExtentOp::verifySymbolUses(SymbolTableCollection& tables) {
   ProgramOp program = programOf(*this);
-  auto extent = program ? tables.lookupSymbolIn<ExtentOp>(program, getExtentAttr().getAttr()) : ExtentOp();
+  auto extent =
+      program ? tables.lookupSymbolIn<ExtentOp>(program, getExtentAttr().getAttr()) : ExtentOp();
   if (!extent || !extent.getBoundAttr()) {
     return emitOpError() << "sets " << getExtentAttr()
                          << ", which the program does not declare with a bound (set_extent_c2)";

@@ -44,9 +44,8 @@ RunOp ProgramOp::getRunOp() {
 
 bool ProgramOp::isComputed(mlir::StringAttr extent) {
   auto extents = getBodyBlock()->getOps<ExtentOp>();
-  return llvm::any_of(extents, [&](ExtentOp op) {
-    return op.getSymNameAttr() == extent && op.getBoundAttr();
-  });
+  return llvm::any_of(
+      extents, [&](ExtentOp op) { return op.getSymNameAttr() == extent && op.getBoundAttr(); });
 }
 
 symbolic::BoundsMap ProgramOp::getExtentBounds() {
@@ -100,7 +99,8 @@ LogicalResult ExtentOp::verify() {
                          << ", expected 0 <= min <= max (extent_c1)";
   }
   auto program = llvm::cast<ProgramOp>((*this)->getParentOp());
-  for (mlir::StringAttr name : getBoundAttr() ? getBoundAttr().getNames() : ArrayRef<mlir::StringAttr>()) {
+  for (mlir::StringAttr name :
+       getBoundAttr() ? getBoundAttr().getNames() : ArrayRef<mlir::StringAttr>()) {
     auto extents = program.getBodyBlock()->getOps<ExtentOp>();
     const bool known = llvm::any_of(extents, [&](ExtentOp other) {
       return other.getSymNameAttr() == name && !other.getBoundAttr();

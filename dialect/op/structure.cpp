@@ -11,7 +11,8 @@ llvm::LogicalResult SetExtentOp::verify() {
     return opError(*this) << "has " << getBound().getExprs().size()
                           << " bounds but one is needed (set_extent_c1)";
   }
-  if (mlir::Operation* around = (*this)->getParentOp(); llvm::isa<OpDialect>(around->getDialect())) {
+  if (mlir::Operation* around = (*this)->getParentOp();
+      llvm::isa<OpDialect>(around->getDialect())) {
     return opError(*this) << "stands in " << around->getName()
                           << " but the body of a function is needed (set_extent_c2)";
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extents that a statement of run computes: the number is read, checked and told to all that follows.
+// Extents that a statement of run computes: the number is read, checked and told to what follows.
 #include "passes/lowering/computed_extents.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -20,8 +20,8 @@ bool mentions(llvm::ArrayRef<StringAttr> names, StringAttr extent) {
 
 bool mentions(mlir::Type type, StringAttr extent) {
   auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(type);
-  auto dims = tensor ? llvm::dyn_cast_if_present<op::DimsAttr>(tensor.getEncoding())
-                     : op::DimsAttr();
+  auto dims =
+      tensor ? llvm::dyn_cast_if_present<op::DimsAttr>(tensor.getEncoding()) : op::DimsAttr();
   return dims && mentions(dims.getNames(), extent);
 }
 

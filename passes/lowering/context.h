@@ -201,8 +201,7 @@ class LoweringContext : public Sizes {
   bool mayWriteRow(mlir::Value tensor, mlir::Operation* user) const;
   void tellRefusals(mlir::Operation* op, mlir::Operation* before);
   void yieldInto(mlir::Operation* terminator, llvm::ArrayRef<mlir::Value> places);
-  bool isKnown(llvm::ArrayRef<mlir::StringAttr> names) const;
-  bool isKnownPlace(mlir::Value place) const;
+  bool makesUnknown(mlir::Operation* op) const;
 
   const RuleSet& rules_;
   ProgramParts parts_;

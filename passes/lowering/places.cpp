@@ -75,22 +75,16 @@ bool LoweringContext::isSafeInPlace(Value tensor, Value storage) {
   return true;
 }
 
-bool LoweringContext::isKnown(llvm::ArrayRef<mlir::StringAttr> names) const {
-  return llvm::none_of(names,
-                       [&](mlir::StringAttr name) { return unknownExtents_.contains(name); });
-}
-
-/// Whether what is written next may be written there: a place behind, or with strides of, an extent
-/// that is computed later is not known yet.
-bool LoweringContext::isKnownPlace(Value place) const {
-  if (unknownExtents_.empty()) {
-    return true;
-  }
-  if (!isKnown(typeOf(place).getNames())) {
-    return false;
-  }
-  auto view = place.getDefiningOp<kernel::ViewOp>();
-  return !view || (isKnown(view.getOffset().getNames()) && isKnownPlace(view.getBase()));
+/// Whether a result of the op has an extent that is computed later: where parts of it lie, and with
+/// what strides, is not known to what is computed next.
+bool LoweringContext::makesUnknown(Operation* op) const {
+  return !unknownExtents_.empty() && llvm::any_of(op->getResultTypes(), [&](mlir::Type type) {
+    auto tensor = llvm::cast<mlir::RankedTensorType>(type);
+    auto dims = llvm::dyn_cast_if_present<op::DimsAttr>(tensor.getEncoding());
+    return dims && llvm::any_of(dims.getNames(), [&](mlir::StringAttr name) {
+             return unknownExtents_.contains(name);
+           });
+  });
 }
 
 llvm::SmallVector<Value> LoweringContext::takePlaces(Value tensor) {
@@ -116,6 +110,9 @@ Value LoweringContext::wantedPlace(Value tensor) {
   };
   for (mlir::OpOperand& use : tensor.getUses()) {
     Operation* user = use.getOwner();
+    if (makesUnknown(user)) {
+      continue;
+    }
     Value place;
     if (llvm::isa<mlir::func::ReturnOp>(user)) {
       const unsigned result = use.getOperandNumber();
@@ -129,7 +126,7 @@ Value LoweringContext::wantedPlace(Value tensor) {
     } else if (rule && rule->place) {
       place = rule->place(use, *this);
     }
-    if (place && isKnownPlace(place) && (!rowsOf(place) || mayWriteRow(tensor, user))) {
+    if (place && (!rowsOf(place) || mayWriteRow(tensor, user))) {
       return place;
     }
   }

@@ -135,9 +135,10 @@ static int takeOut(Callable* self, Scratch* scratch, int32_t r, sl_kind kind, sl
     return -1;
   }
   if (self->outputs[result->output].computed) {
-    PyErr_Format(slGuardError,
-                 "out '%U' cannot be given: the size of this result depends on data (give None there)",
-                 name);
+    PyErr_Format(
+        slGuardError,
+        "out '%U' cannot be given: the size of this result depends on data (give None there)",
+        name);
     return -1;
   }
   sl_fresh* fresh = &scratch->fresh[result->output];

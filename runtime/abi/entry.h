@@ -94,10 +94,10 @@ typedef struct sl_bindings {
   const void* const* parameters;
   /// prepared data of the Weights, one base pointer per memory space
   void* const* prepared;
-  void* const* handles;    ///< library handles made by prepare, by `sl_buffer.index`
-  void* const* arenas;     ///< the Frame's arenas, one base pointer per memory space
-  void* const* inputs;     ///< data pointers
-  void* const* outputs;    ///< data pointers (fresh outputs only; aliases have none)
+  void* const* handles;  ///< library handles made by prepare, by `sl_buffer.index`
+  void* const* arenas;   ///< the Frame's arenas, one base pointer per memory space
+  void* const* inputs;   ///< data pointers
+  void* const* outputs;  ///< data pointers (fresh outputs only; aliases have none)
   /// values of the named extents, by index; a run writes those that it computes (sl_extent.bound).
   /// Version 8 is the first in which it does.
   int64_t* extents;
@@ -304,7 +304,7 @@ typedef struct sl_extent {
   const char* name;
   int64_t min;
   int64_t max;
-  /// without steps: inputs have the extent among their sizes. Else a statement computes it, and it is
+  /// without steps: inputs have it among their sizes. Else a statement computes it, and it is
   /// at most this, an expression over extents that inputs have.
   sl_expr bound;
 } sl_extent;

@@ -127,8 +127,8 @@ SL_API size_t sl_frame_bytes(const sl_frame* frame);
 
 typedef struct sl_args {
   uint64_t size;
-  void* const* inputs;          ///< data pointers, checked before by sl_program_guard
-  void* const* outputs;         ///< data pointers of fresh outputs
+  void* const* inputs;   ///< data pointers, checked before by sl_program_guard
+  void* const* outputs;  ///< data pointers of fresh outputs
   /// values of the named extents; in: as sl_program_guard gives them, out: also the computed ones
   int64_t* extents;
   const sl_executor* executor;  ///< NULL: the program's own code

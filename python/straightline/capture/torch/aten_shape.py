@@ -90,7 +90,10 @@ def _view_as_complex(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor
 @converter("aten.slice.Tensor", "aten.slice_copy.Tensor")
 def _slice(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dim = wrap(a.dim, a.self.rank)
-    if any(isinstance(bound, Extent) and bound.symbols & set(ctx.data_sizes.numbers) for bound in (a.start, a.end)) and a.step == 1:
+    if (
+        any(isinstance(bound, Extent) and bound.symbols & set(ctx.data_sizes.numbers) for bound in (a.start, a.end))
+        and a.step == 1
+    ):
         return sliced(ctx, a.self, dim, a.start, a.end, node.meta["val"].shape[dim])
     start, end = slice_bounds(a.self.extents[dim], a.start, a.end)
     extent = ctx.result_type(node).extents[dim]

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes and numbers that depend on data: torch's unbacked symbols (`u0`) as extents that the graph computes.
 
-An op of the graph computes the number (how many elements of a mask are true, the element that `item` reads); `op.set_extent` gives it to
-an extent, with a bound over the sizes of inputs at which memory is planned.
+An op of the graph computes the number (how many elements of a mask are true, the element that `item` reads); `op.set_extent`
+gives it to an extent, with a bound over the sizes of inputs at which memory is planned.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -68,7 +68,13 @@ class DataSizes:
         symbol = None if isinstance(size, int) else size.node.expr
         if symbol is None or not symbol.is_Symbol or str(symbol) in self._names:
             known = ctx.extents.dim(size)
-            check(ctx, "eq", count, scalar_of(ctx, known), f"a size that depends on data is not {known}, as torch says it is")
+            check(
+                ctx,
+                "eq",
+                count,
+                scalar_of(ctx, known),
+                f"a size that depends on data is not {known}, as torch says it is",
+            )
             return known
         torch_name = str(symbol)
         low, high = self._range(torch_name)
@@ -77,7 +83,9 @@ class DataSizes:
             raise Reject(f"a size {DEPENDS_ON_DATA}, and has no bound", "torch._check(n <= k) before it is used")
         if ctx.node not in self._nodes:
             raise Reject(f"a size that {DEPENDS_ON_DATA}, in a branch or a loop", "the size computed before it")
-        limit = evaluated(limit, lambda leaf: self._limits.get(leaf, Extent(leaf)) if isinstance(leaf, str) else leaf, _apply)
+        limit = evaluated(
+            limit, lambda leaf: self._limits.get(leaf, Extent(leaf)) if isinstance(leaf, str) else leaf, _apply
+        )
         most = min(max(bounds(limit, self._intervals)[1], 0), DEFAULT_MAX)
         spec = SymbolSpec(next(self._spare), min(max(low, int(torch_name in self._above_zero)), most), most)
         ctx.builder.symbol(spec.name, spec.min, spec.max)
@@ -105,14 +113,48 @@ class DataSizes:
         self.numbers[name] = tensor
         for is_bound, comparison, bound in ((low > -DEFAULT_MAX, "ge", low), (high < DEFAULT_MAX, "le", high)):
             if is_bound:
-                check(ctx, comparison, tensor, scalar_of(ctx, bound), f"{torch_name} {'>=' if comparison == 'ge' else '<='} {bound}")
+                check(
+                    ctx,
+                    comparison,
+                    tensor,
+                    scalar_of(ctx, bound),
+                    f"{torch_name} {'>=' if comparison == 'ge' else '<='} {bound}",
+                )
         return Extent(name)
+
+    def rename(self, size: torch.SymInt, extent: Dim) -> None:
+        """Says that a size whose symbol is not known yet is that extent."""
+        symbol = size.node.expr
+        if symbol.is_Symbol and isinstance(extent, Extent) and extent.text in self.numbers:
+            self._names.setdefault(str(symbol), extent.text)
+
+    def same(self, ctx: Importer, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+        """A tensor with sizes that torch takes to be equal to its own, where these depend on data: compared in each call."""
+        if len(extents) != x.rank:
+            return x
+        for dim, (own, other) in enumerate(zip(x.extents, extents, strict=True)):
+            names = {name for size in (own, other) if isinstance(size, Extent) for name in size.symbols}
+            if own == other or own == 1 or not names & set(self.numbers):
+                continue
+            check(
+                ctx,
+                "eq",
+                scalar_of(ctx, own),
+                scalar_of(ctx, other),
+                f"sizes that depend on data differ: {own} and {other}",
+            )
+            type = TensorType(x.dtype, (*x.extents[:dim], other, *x.extents[dim + 1 :]))
+            attributes = {"dim": dim, "length": other if isinstance(other, int) else -1}
+            x = ctx.emit_one("dynamic_slice", [x, ctx.scalar(0, "i64")], type, attributes)
+        return x
 
     def refuse_unbounded(self, extents: Iterable[Dim]) -> None:
         """Raises for a size that uses a number without a bound."""
         known = {spec.name for spec in self.computed}
         for extent in extents:
-            if isinstance(extent, Extent) and any(name in self.numbers and name not in known for name in extent.symbols):
+            if isinstance(extent, Extent) and any(
+                name in self.numbers and name not in known for name in extent.symbols
+            ):
                 raise Reject(
                     f"a size {DEPENDS_ON_DATA}, and has no bound",
                     "torch._check(0 <= n) and torch._check(n <= k) before it is used",
@@ -176,7 +218,11 @@ def scalar_of(ctx: Importer, value: Dim) -> Tensor:
     type = TensorType("i64", ())
 
     def leaf(x: str | int) -> Tensor:
-        return numbers[x] if isinstance(x, str) and x in numbers else ctx.scalar(Extent(x) if isinstance(x, str) else x, "i64")
+        return (
+            numbers[x]
+            if isinstance(x, str) and x in numbers
+            else ctx.scalar(Extent(x) if isinstance(x, str) else x, "i64")
+        )
 
     return evaluated(value, leaf, lambda operation, x, y: ctx.emit_one(_APPLY[operation], [x, y], type))
 

@@ -15,6 +15,7 @@ import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
 from straightline.capture.builder import Attr, Dense, Dim, Extent, Location, TensorType
+from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor, not_of_floats
 from straightline.capture.target_facts import TargetFacts
 from straightline.capture.torch.data_sizes import DataSizes, scalar_of
@@ -180,6 +181,19 @@ class Importer(GraphBuilder):
         if isinstance(value, Extent) and value.symbols & set(self.data_sizes.numbers):
             return self.cast(scalar_of(self, value), dtype)
         return super().scalar(value, dtype)
+
+    def reshape(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+        """As `GraphBuilder.reshape`; sizes that depend on data may have to be compared first."""
+        same = product_of(x.extents) == product_of(tuple(extents))
+        return super().reshape(x if same else self._same(x, extents), extents)
+
+    def expand(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+        """As `GraphBuilder.expand`; sizes that depend on data may have to be compared first."""
+        return super().expand(self._same(x, extents), extents)
+
+    def _same(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+        numbers = self.data_sizes.numbers
+        return self.data_sizes.same(self, x, extents) if numbers and x.extents != tuple(extents) else x
 
     # Types ------------------------------------------------------------------------------------------------------------
 

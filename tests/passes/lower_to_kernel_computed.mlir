@@ -17,7 +17,7 @@ module attributes {op.target = #kernel.target<"cpu", "x86-64-v3">} {
       %s = op.add %a, %a : (tensor<?x4xf32, #op.dims<[b, 4]>>, tensor<?x4xf32, #op.dims<[b, 4]>>) -> tensor<?x4xf32, #op.dims<[b, 4]>>
       op.yield %s : tensor<?x4xf32, #op.dims<[b, 4]>>
     }
-    // CHECK: kernel.launch {{.*}} {op = "add"
+    // CHECK: kernel.launch {{.*}} op = "add"
     // CHECK: %[[N:.*]] = kernel.load
     // CHECK: kernel.set_extent @u0 = %[[N]]
     // CHECK: op = "iota"

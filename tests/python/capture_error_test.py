@@ -118,7 +118,9 @@ def test_ops_behind_an_unsupported_one_are_counted() -> None:
 
 def test_an_op_that_is_refused_by_itself_is_listed_behind_another() -> None:
     with pytest.raises(UnsupportedError, match=r"2 unsupported ops:\n.*aten\.repeat_interleave.*\n.*aten\.lgamma"):
-        capture(lambda x: torch.lgamma(torch.repeat_interleave(x, x.long()).sum() * x), (torch.randn(4),), allows_aten=False)
+        capture(
+            lambda x: torch.lgamma(torch.repeat_interleave(x, x.long()).sum() * x), (torch.randn(4),), allows_aten=False
+        )
 
 
 @pytest.mark.parametrize(

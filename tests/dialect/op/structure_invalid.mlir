@@ -101,12 +101,12 @@ func.func @set_extent_c1(%n: tensor<i64>) {
 
 op.symbol @u0 {min = 0 : i64, max = 4 : i64}
 func.func @set_extent_c2(%n: tensor<i64>, %c: tensor<i1>) {
-  op.if %c -> () {
+  %r = op.if %c -> (tensor<i64>) {
     // expected-error @+1 {{set_extent: stands in op.if but the body of a function is needed (set_extent_c2)}}
     op.set_extent %n {extent = "u0", bound = #op.dims<[4]>} : tensor<i64>
-    op.yield
+    op.yield %n : tensor<i64>
   } else {
-    op.yield
+    op.yield %n : tensor<i64>
   }
   return
 }

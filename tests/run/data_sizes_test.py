@@ -276,6 +276,11 @@ def test_a_size_without_a_bound(model: Model) -> None:
         sl.compile(model, (torch.tensor(3),))
 
 
+def test_a_device_refuses_it() -> None:
+    with pytest.raises(sl.UnsupportedError, match=r"set_extent on cuda: a size that depends on data.*"):
+        sl.compile(MASKS["mask"], (torch.randn(5, 4),), target="cuda:sm_90")
+
+
 def test_an_out_that_cannot_be_given() -> None:
     x = torch.randn(5, 4)
     with pytest.raises(sl.UserError, match="depends on data"):

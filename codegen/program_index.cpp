@@ -41,6 +41,7 @@ sl_statement_kind kindOf(Operation* op) {
       .Case<kernel::AllocOp>([](auto) { return SL_STATEMENT_ALLOC; })
       .Case<kernel::ViewOp>([](auto) { return SL_STATEMENT_VIEW; })
       .Case<kernel::SizeOp>([](auto) { return SL_STATEMENT_SIZE; })
+      .Case<kernel::SetExtentOp>([](auto) { return SL_STATEMENT_EXTENT; })
       .Case<kernel::ReturnOp>([](auto) { return SL_STATEMENT_RETURN; })
       .Case<kernel::IfOp>([](auto) { return SL_STATEMENT_IF; })
       .Case<kernel::ForOp>([](auto) { return SL_STATEMENT_FOR; })
@@ -52,7 +53,12 @@ sl_statement_kind kindOf(Operation* op) {
 
 bool isDynamicView(Operation* op) {
   auto view = llvm::dyn_cast_or_null<kernel::ViewOp>(op);
-  return view && !view.getIndices().empty();
+  if (!view || !view.getIndices().empty()) {
+    return view != nullptr;
+  }
+  auto program = view->getParentOfType<kernel::ProgramOp>();
+  return program && llvm::any_of(view.getOffset().getNames(),
+                                 [&](mlir::StringAttr name) { return program.isComputed(name); });
 }
 
 ProgramIndex::ProgramIndex(kernel::ProgramOp program) {

@@ -95,6 +95,8 @@ class Printer final : public StatementPrinter {
     writer_ = Writer();
     writer_.indent();
     printLocals(region, index_, writer_);
+    readsExtent_.clear();
+    readsExtent_.insert_range(localsOf(region, index_).extents);
     inPrepare_ = llvm::isa<kernel::PrepareOp>(region.getParentOp());
     isAlone_ = isForOneThread(region);
     if (failed(walkStatements(region, index_, profile_, *this))) {
@@ -405,6 +407,25 @@ class Printer final : public StatementPrinter {
                 index_.name(load.getBuffer()) + "[" + loadPlace(load, index_, name) + "]");
   }
 
+  void setExtent(kernel::SetExtentOp set, int statement) override {
+    mlir::StringAttr symbol = set.getExtentAttr().getAttr();
+    const int number = index_.extentNumber(symbol);
+    kernel::ExtentOp extent = index_.extents()[number];
+    kernel::ExtentAttr bound = extent.getBoundAttr();
+    const std::string value = index_.name(set.getValue());
+    const std::string limits =
+        intLiteral(extent.getMin()) + ", " +
+        expression(bound.getExpr(), bound.getNames(), extentSpelling(index_));
+    writer_.line("if (sl::isOutside(" + value + ", " + limits + ")) {");
+    writer_.line("  return sl::extentFailed(ctx, team, " + std::to_string(statement) + ", " +
+                 value + ", " + limits + ");");
+    writer_.line("}");
+    writer_.line("sl::setExtent(team, io, " + std::to_string(number) + ", " + value + ");");
+    if (readsExtent_.contains(number)) {
+      writer_.line(index_.extentName(symbol) + " = " + value + ";");
+    }
+  }
+
   LogicalResult scalar(Operation* op, const EntryPoint&) override {
     ScalarPrinter printer;
     for (Value operand : op->getOperands()) {
@@ -467,6 +488,7 @@ class Printer final : public StatementPrinter {
   kernel::ProgramOp program_;
   const ProgramIndex& index_;
   bool profile_;
+  llvm::SmallDenseSet<int> readsExtent_;  ///< extents that have a local in the phase
   Writer writer_;
   bool usesScalars_ = false;
   bool inPrepare_ = false;

@@ -325,6 +325,11 @@ class Printer final : public StatementPrinter {
     code(index_.name(load.getResult()) + " = " + index_.name(load.getBuffer()) + "[" + place + "]");
   }
 
+  void setExtent(kernel::SetExtentOp set, int statement) override {
+    code(index_.extentName(set.getExtentAttr().getAttr()) + " = io.set_extent(" +
+         std::to_string(statement) + ", " + nameOf(set.getValue()) + ")");
+  }
+
   LogicalResult scalar(Operation* op, const EntryPoint& entry) override {
     llvm::SmallVector<std::string> items =
         llvm::map_to_vector(op->getOperands(), [&](Value v) { return nameOf(v); });

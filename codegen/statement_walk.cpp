@@ -125,6 +125,10 @@ class Walk {
           printer_.size(size);
           return mlir::success();
         })
+        .Case<kernel::SetExtentOp>([&](auto set) {
+          printer_.setExtent(set, number(set));
+          return mlir::success();
+        })
         .Case<kernel::LoadOp>([&](auto load) {
           printer_.load(load);
           return mlir::success();

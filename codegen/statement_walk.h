@@ -50,6 +50,7 @@ class StatementPrinter {
   virtual void view(kernel::ViewOp view) = 0;
   virtual void size(kernel::SizeOp size) = 0;
   virtual void load(kernel::LoadOp load) = 0;
+  virtual void setExtent(kernel::SetExtentOp set, int statement) = 0;
   virtual mlir::LogicalResult scalar(mlir::Operation* op, const EntryPoint& entry) = 0;
   virtual void beginIf(kernel::IfOp op) = 0;
   virtual void beginElse() = 0;

@@ -48,6 +48,13 @@ void useExtents(mlir::Operation* op, Used& used) {
     useExtent(view.getOffset(), view.getIndexNames());
   } else if (auto size = llvm::dyn_cast<kernel::SizeOp>(op)) {
     useExtent(size.getValue(), none);
+  } else if (auto set = llvm::dyn_cast<kernel::SetExtentOp>(op)) {
+    auto program = op->getParentOfType<kernel::ProgramOp>();
+    for (auto extent : program.getBodyBlock()->getOps<kernel::ExtentOp>()) {
+      if (extent.getSymNameAttr() == set.getExtentAttr().getAttr()) {
+        useExtent(extent.getBoundAttr(), none);
+      }
+    }
   } else if (llvm::isa<kernel::LaunchOp, kernel::CallOp>(op)) {
     for (kernel::ExtentAttr value : scalarValuesOf(op)) {
       useExtent(value, none);
@@ -251,10 +258,20 @@ Locals localsOf(mlir::Region& region, const ProgramIndex& index) {
 void printLocals(mlir::Region& region, const ProgramIndex& index, Writer& writer) {
   const bool inPrepare = llvm::isa<kernel::PrepareOp>(region.getParentOp());
   const Locals locals = localsOf(region, index);
-  for (int extent : locals.extents) {
-    writer.line("const int64_t " +
-                index.extentName(kernel::ExtentOp(index.extents()[extent]).getSymNameAttr()) +
-                " = io->extents[" + std::to_string(extent) + "];");
+  // Computed ones begin at their bounds, which are over the others. No thread reads them from `io`,
+  // where thread 0 may have been already.
+  for (const bool computed : {false, true}) {
+    for (int extent : locals.extents) {
+      kernel::ExtentOp op = index.extents()[extent];
+      const kernel::ExtentAttr bound = op.getBoundAttr();
+      const std::string name = index.extentName(op.getSymNameAttr());
+      if (bound && computed) {
+        writer.line("int64_t " + name + " = " +
+                    expression(bound.getExpr(), bound.getNames(), extentSpelling(index)) + ";");
+      } else if (!bound && !computed) {
+        writer.line("const int64_t " + name + " = io->extents[" + std::to_string(extent) + "];");
+      }
+    }
   }
   for (int buffer : locals.buffers) {
     printLocal(index.buffers()[buffer], inPrepare, index, writer);

@@ -5,6 +5,7 @@
 #include "codegen/external_calls.h"
 #include "codegen/kernel_printer.h"
 #include "codegen/storage_printer.h"
+#include "dialect/kernel/computed_extents.h"
 #include "dialect/kernel/recorded.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -60,6 +61,8 @@ const char* kindName(sl_statement_kind kind) {
       return "SL_STATEMENT_RETURN";
     case SL_STATEMENT_SCALAR:
       return "SL_STATEMENT_SCALAR";
+    case SL_STATEMENT_EXTENT:
+      return "SL_STATEMENT_EXTENT";
   }
   return "";
 }
@@ -317,6 +320,12 @@ class Printer {
     return std::to_string(extents.size()) + ", " + exprList(extents) + ", " + exprList(strides);
   }
 
+  /// Enough for all values of computed extents.
+  std::string mostBytes(BufferType type) {
+    const ExtentAttr bytes = kernel::largestOf(program_, type.bytes(), type.getNames());
+    return expr(bytes.getExpr(), bytes.getNames());
+  }
+
   void printBuffers() {
     llvm::SmallVector<std::string> rows;
     for (const BufferLine& buffer : index_.buffers()) {
@@ -331,7 +340,7 @@ class Printer {
                      std::to_string(buffer.index) + ", " + std::to_string(base) + ", " +
                      (type ? dtypeText(type.getElementType()) : "{0, 8, 1}") + ", " +
                      layoutOf(type) + ", " + offsetOf(buffer) + ", " +
-                     (owns ? expr(type.bytes(), type.getNames()) : expr(0)) + ", " +
+                     (owns ? mostBytes(type) : expr(0)) + ", " +
                      (owns ? expr(type.storageOffsetElems() * type.elementBytes(), type.getNames())
                            : expr(0)) +
                      "}");
@@ -399,6 +408,9 @@ class Printer {
     if (auto check = llvm::dyn_cast<kernel::CheckOp>(op)) {
       return check.getMessage().str();
     }
+    if (auto set = llvm::dyn_cast<kernel::SetExtentOp>(op)) {
+      return set.getExtent().str();
+    }
     auto name = op->getAttrOfType<StringAttr>("op");
     return name ? name.str() : "";
   }
@@ -442,6 +454,9 @@ class Printer {
           scalars.push_back(expr(scalarStep(operand)));
         }
       }
+      if (auto set = llvm::dyn_cast<kernel::SetExtentOp>(op)) {
+        scalars.push_back(expr(index_.extentNumber(set.getExtentAttr().getAttr())));
+      }
     }
     return scalars;
   }
@@ -480,11 +495,18 @@ class Printer {
 
   //===- the rest ----------------------------------------------------------===//
 
+  /// Of an extent that a statement computes; none: a caller gives it.
+  std::string boundOf(kernel::ExtentOp extent) {
+    ExtentAttr bound = extent.getBoundAttr();
+    return bound ? expr(bound.getExpr(), bound.getNames()) : "{nullptr, 0}";
+  }
+
   void printExtents() {
     llvm::SmallVector<std::string> rows;
     for (kernel::ExtentOp extent : index_.extents()) {
       rows.push_back("{sizeof(sl_extent), " + stringLiteral(extent.getSymName()) + ", " +
-                     intLiteral(extent.getMin()) + ", " + intLiteral(extent.getMax()) + "}");
+                     intLiteral(extent.getMin()) + ", " + intLiteral(extent.getMax()) + ", " +
+                     boundOf(extent) + "}");
     }
     table("sl_extent", "extents", rows);
   }
@@ -524,9 +546,10 @@ class Printer {
         ExtentAttr offset = role == SL_ROLE_ARENA
                                 ? buffer.value.getDefiningOp<kernel::SlotOp>().getOffsetAttr()
                                 : buffer.value.getDefiningOp<kernel::PreparedOp>().getOffsetAttr();
-        llvm::SmallVector<StringAttr> names(type.getNames());
+        const ExtentAttr bytes = kernel::largestOf(program_, type.bytes(), type.getNames());
+        llvm::SmallVector<StringAttr> names(bytes.getNames());
         AffineExpr end =
-            type.bytes() + symbolic::rebase(offset.getExpr(), offset.getNames(), names);
+            bytes.getExpr() + symbolic::rebase(offset.getExpr(), offset.getNames(), names);
         if (std::optional<int64_t> value = symbolic::constantValue(end)) {
           known = std::max(known, *value);
         } else {

@@ -9,6 +9,7 @@
 //
 // Algorithm: greedy by size with best-fit gaps, as in Pisarchyk and Lee, "Efficient memory
 // management for deep neural net inference" (2020), section 5.2.
+#include "dialect/kernel/computed_extents.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -132,8 +133,10 @@ class Planner {
   kernel::ExtentAttr attribute(AffineExpr expr) {
     return kernel::ExtentAttr::get(program_.getContext(), names_, expr);
   }
+  /// Computed extents count with their bounds: no place depends on what a run finds.
   AffineExpr bytesOf(kernel::BufferType type) {
-    return symbolic::rebase(type.bytes(), type.getNames(), names_);
+    const kernel::ExtentAttr bytes = kernel::largestOf(program_, type.bytes(), type.getNames());
+    return symbolic::rebase(bytes.getExpr(), bytes.getNames(), names_);
   }
 
   static void eraseUnused(kernel::SlotOp slot) {

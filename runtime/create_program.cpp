@@ -103,6 +103,8 @@ const char* whyNoNode(const sl_program& program, const sl_statement& statement) 
     case SL_STATEMENT_ELSE:
     case SL_STATEMENT_DO:
       return " is control flow that depends on data";
+    case SL_STATEMENT_EXTENT:
+      return " finds a size that depends on data";
   }
   return " is unknown";
 }

@@ -106,6 +106,9 @@ class Checker {
         return fail("extent number %d has no name or wrong bounds [%lld, %lld]", i,
                     static_cast<long long>(extent.min), static_cast<long long>(extent.max));
       }
+      if (extent.bound.count > 0 && !checkExpr("the bound of extent", i, extent.bound, true)) {
+        return false;
+      }
     }
     return true;
   }
@@ -183,6 +186,15 @@ class Checker {
     return found == count || fail("it has %d buffers of role %s but says %d", found, what, count);
   }
 
+  bool setsComputedExtent(const sl_statement& statement) const {
+    if (statement.scalar_count != 2 || statement.scalars[1].count != 1 ||
+        statement.scalars[1].steps[0].op != 'c') {
+      return false;
+    }
+    const int64_t number = statement.scalars[1].steps[0].value;
+    return number >= 0 && number < desc_.extent_count && desc_.extents[number].bound.count > 0;
+  }
+
   bool checkStatements() {
     for (int32_t i = 0; i < desc_.statement_count; ++i) {
       const sl_statement& statement = desc_.statements[i];
@@ -200,6 +212,9 @@ class Checker {
                 checkExpression(statement.scalars[k], desc_.extent_count, desc_.statement_count)) {
           return fail("a scalar of statement number %d: %s", i, wrong);
         }
+      }
+      if (statement.kind == SL_STATEMENT_EXTENT && !setsComputedExtent(statement)) {
+        return fail("statement number %d sets no extent that is computed", i);
       }
       if (statement.queue < 0 || statement.queue >= desc_.queue_count) {
         return fail("statement number %d is on queue %d of %d", i, statement.queue,

@@ -275,7 +275,7 @@ TEST_F(DeviceCode, QueuesThatCannotBeAdopted) {
 TEST_F(DeviceCode, TheInterpreterRefusesIt) {
   make(0);
   sl_frame* frame = nullptr;
-  const int64_t extents[] = {1};
+  int64_t extents[] = {1};
   sl_message message;
   ASSERT_EQ(SL_OK, sl_frame_lease(program, extents, &frame, &message));
   void* inputs[] = {x};

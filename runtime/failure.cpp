@@ -72,6 +72,15 @@ const sl_entry* libraryEntryOf(const sl_program_desc& desc, const sl_statement& 
   return isLibrarys ? found : nullptr;
 }
 
+/// The computed extent that got a value outside of its bounds; null: something else failed.
+const sl_extent* extentThatFailed(const sl_program_desc& desc, const sl_ctx& ctx) {
+  const bool known = ctx.status == SL_CHECK_FAILED && ctx.statement >= 0 &&
+                     ctx.statement < desc.statement_count &&
+                     desc.statements[ctx.statement].kind == SL_STATEMENT_EXTENT;
+  return known ? &desc.extents[sl_expr_value(&desc.statements[ctx.statement].scalars[1], nullptr)]
+               : nullptr;
+}
+
 }  // namespace
 
 void clearFailure(sl_ctx* ctx) {
@@ -85,7 +94,19 @@ void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char*
                      sl_message* message) {
   MessageWriter writer(message);
   writer.text(prefix);
-  writeValues(ctx, &writer);
+  if (const sl_extent* extent = extentThatFailed(desc, ctx)) {
+    writer.text("size '")
+        .text(extent->name)
+        .text("', which depends on data, is ")
+        .number(ctx.detail[0])
+        .text(" but must be in [")
+        .number(ctx.detail[1])
+        .text(", ")
+        .number(ctx.detail[2])
+        .text("]");
+  } else {
+    writeValues(ctx, &writer);
+  }
   if (ctx.statement < 0 || ctx.statement >= desc.statement_count) {
     writer.text(": in program '").text(desc.name ? desc.name : "").text("'");
     return;
@@ -106,6 +127,21 @@ void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char*
 
 void sl_failure_message(const sl_program* program, const sl_ctx* ctx, sl_message* message) {
   straightline::describeFailure(*program->desc, *ctx, "", message);
+}
+
+int32_t sl_program_set_extent(const sl_program* program, sl_ctx* ctx, const sl_bindings* bindings,
+                              int32_t statement, int64_t value) {
+  const sl_program_desc& desc = *program->desc;
+  const int64_t number = sl_expr_value(&desc.statements[statement].scalars[1], nullptr);
+  const sl_extent& extent = desc.extents[number];
+  const int64_t highest = sl_expr_value(&extent.bound, bindings->extents);
+  if (value < extent.min || value > highest) {
+    sl_fail(ctx, SL_CHECK_FAILED, value, extent.min, highest);
+    ctx->statement = statement;
+    return SL_CHECK_FAILED;
+  }
+  bindings->extents[number] = value;
+  return SL_OK;
 }
 
 void sl_fail(sl_ctx* ctx, int32_t status, int64_t a, int64_t b, int64_t c) {

@@ -453,7 +453,9 @@ GuardPlan buildGuardPlan(const sl_program_desc& desc, int32_t device) {
     }
   }
   for (int32_t s = desc.extent_count - 1; s >= 0; --s) {
-    if (!bound(s)) {
+    if (desc.extents[s].bound.count > 0) {
+      plan.computed.push_back(s);
+    } else if (!bound(s)) {
       plan.unboundExtent = s;
     }
   }
@@ -473,6 +475,9 @@ int32_t sl_program_guard(const sl_program* program, const sl_tensor* inputs, int
   }
   Mismatch mismatch;
   if (compare(*program, inputs, extents, &mismatch)) {
+    for (const int32_t computed : program->guard.computed) {
+      extents[computed] = sl_expr_value(&program->desc->extents[computed].bound, extents);
+    }
     return SL_OK;
   }
   return reportMismatch(*program, mismatch, inputs, extents, message);

@@ -43,6 +43,7 @@ struct GuardInput {
 struct GuardPlan {
   std::vector<GuardInput> inputs;  ///< by input index
   std::vector<GuardDim> dims;      ///< of all inputs, one after the other
+  std::vector<int32_t> computed;   ///< extents that a statement computes
   int32_t unboundExtent = -1;      ///< an extent that no input defines, -1 when there is none
 };
 

@@ -109,6 +109,16 @@ TEST(Guard, CountOfInputs) {
             guard(Tensors().add({}).add({}).add({})));
 }
 
+TEST(Guard, AComputedExtentBeginsAtItsBound) {
+  DescriptionBuilder b;
+  const int32_t n = b.extent("b", 1, 64);
+  b.computedExtent("u0", 0, 256, b.expression({{'s', n}, {'c', 4}, {'*', 0}}));
+  b.input("x", kFloat32, {b.symbol(n), b.constant(4)});
+  Guard guard(&b);
+  EXPECT_EQ("", guard(Tensors().add({5, 4})));
+  EXPECT_EQ(20, guard.extents[1]);
+}
+
 TEST(Guard, NamedExtentIsBoundOnceAndMustAgree) {
   DescriptionBuilder b;
   const int32_t n = b.extent("b", 1, 64);

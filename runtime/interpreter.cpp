@@ -178,6 +178,8 @@ class Interpreter {
       case SL_STATEMENT_SIZE:
         scalars_[static_cast<size_t>(i)] = scalar(s, 0);
         return true;
+      case SL_STATEMENT_EXTENT:
+        return sl_program_set_extent(&program_, ctx_, &io_, i, scalar(s, 0)) == SL_OK;
       case SL_STATEMENT_SCALAR:
         compute(i);
         return true;

@@ -372,7 +372,7 @@ TEST_F(Launch, ASecondRunOnOneLeaseRunsBehindTheFirst) {
   make(true);
   sl_queue *queue = stream(5), *other = stream(6);
   sl_frame* frame = nullptr;
-  const int64_t extents[] = {2};
+  int64_t extents[] = {2};
   sl_message message;
   ASSERT_EQ(SL_OK, sl_frame_lease_on(program, queue, SL_LAUNCH_STREAM, extents, &frame, &message));
   const sl_args args{sizeof(sl_args), nullptr, nullptr, extents, nullptr, SL_LAUNCH_STREAM};
@@ -533,7 +533,7 @@ TEST_F(Launch, EachStreamKeepsItsGraphThoughNothingIsGuarded) {
   make(false);
   sl_queue *first = stream(5), *second = stream(6);
   sl_frame *a = nullptr, *b = nullptr;
-  const int64_t extents[] = {2};
+  int64_t extents[] = {2};
   ASSERT_EQ(SL_OK, sl_frame_lease_on(program, first, SL_LAUNCH_GRAPH, extents, &a, nullptr));
   ASSERT_EQ(SL_OK, sl_frame_lease_on(program, second, SL_LAUNCH_GRAPH, extents, &b, nullptr));
   ASSERT_NE(a, b);
@@ -592,7 +592,7 @@ TEST_F(Launch, ARunIsCapturedAlsoOnAFrameThatWasLeasedForNoQueue) {
   make(true);
   sl_queue* queue = stream(5);
   sl_frame* frame = nullptr;
-  const int64_t extents[] = {2};
+  int64_t extents[] = {2};
   ASSERT_EQ(SL_OK, sl_frame_lease(program, extents, &frame, nullptr));
   notes().captured = true;
   const sl_args args{sizeof(sl_args), nullptr, nullptr, extents, nullptr, SL_LAUNCH_GRAPH};
@@ -628,7 +628,7 @@ TEST_F(Launch, WeightsWaitForRunsWhoseFrameHasBeenLentAgain) {
   sl_queue* queue = stream(5);
   run(queue, 2);
   sl_frame* frame = nullptr;
-  const int64_t extents[] = {2};
+  int64_t extents[] = {2};
   ASSERT_EQ(SL_OK, sl_frame_lease_on(program, queue, SL_LAUNCH_STREAM, extents, &frame, nullptr));
   sl_weights_release(weights);  // the run with them may still be going on
   weights = nullptr;

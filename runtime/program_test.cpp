@@ -47,7 +47,7 @@ TEST(Program, AnotherAbiVersionIsRefusedWithBothNumbersAndNotReleased) {
   sl_message message;
   EXPECT_EQ(SL_INVALID_ARGUMENT,
             sl_program_create(desc, countRelease, &released, &program, &message));
-  EXPECT_EQ(std::string("the program was compiled for abi_version 77 but this runtime has 7"),
+  EXPECT_EQ(std::string("the program was compiled for abi_version 77 but this runtime has 8"),
             message.text);
   EXPECT_EQ(0, released);
   EXPECT_EQ(nullptr, program);

@@ -345,7 +345,7 @@ TEST(Run, CancelFlagStopsTheCallBeforeItStarts) {
   float x[4] = {}, y[4] = {42, 42, 42, 42};
   void* inputs[] = {x};
   void* outputs[] = {y};
-  const int64_t extents[] = {1};
+  int64_t extents[] = {1};
   sl_frame* frame = nullptr;
   ASSERT_EQ(SL_OK, sl_frame_lease(p.program, extents, &frame, nullptr));
   const int32_t cancel = 1;
@@ -389,6 +389,70 @@ TEST(Run, MisuseIsRefusedNotRun) {
       "sl_ctx has 8 bytes but this runtime needs " + std::to_string(offsetof(sl_ctx, overlap)),
       message.text);
   sl_frame_return(frame);
+}
+
+/// A run that counts, by the number of its only input.
+struct Counting {
+  DescriptionBuilder builder;
+  sl_program* program = nullptr;
+  sl_weights* weights = nullptr;
+  sl_queue* queue = nullptr;
+  sl_message message{};
+
+  static int32_t run(sl_ctx* ctx, sl_team, const sl_bindings* io) {
+    const auto count = static_cast<int64_t>(*static_cast<const float*>(io->inputs[0]));
+    return sl_program_set_extent(program_, ctx, io, 0, count);
+  }
+
+  Counting() {
+    const int32_t u0 = builder.computedExtent("u0", 1, 8, builder.constant(8));
+    builder.input("x", kFloat32, {});
+    builder.setExtent(builder.constant(0), u0, "model.py:3");
+    EXPECT_EQ(SL_OK, sl_program_create(builder.build(run), nullptr, nullptr, &program, &message))
+        << message.text;
+    program_ = program;
+    EXPECT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, &message));
+    EXPECT_EQ(SL_OK, sl_queue_team(1, &queue, &message));
+  }
+  Counting(const Counting&) = delete;
+  Counting& operator=(const Counting&) = delete;
+  ~Counting() {
+    sl_weights_release(weights);
+    sl_program_release(program);
+  }
+
+  int32_t operator()(float count, int64_t* extents) {
+    sl_frame* frame = nullptr;
+    EXPECT_EQ(SL_OK, sl_frame_lease(program, extents, &frame, &message));
+    void* inputs[] = {&count};
+    const sl_args args{sizeof(sl_args), inputs, nullptr, extents};
+    sl_ctx ctx{};
+    ctx.size = sizeof(ctx);
+    const int32_t status = sl_run(program, weights, frame, queue, &args, &ctx, &message);
+    sl_frame_return(frame);
+    return status;
+  }
+
+  static inline sl_program* program_ = nullptr;
+};
+
+TEST(Run, TellsTheCallerAComputedExtent) {
+  Counting counting;
+  int64_t extents[] = {8};
+  EXPECT_EQ(SL_OK, counting(3.0f, extents)) << counting.message.text;
+  EXPECT_EQ(3, extents[0]);
+}
+
+TEST(Run, AComputedExtentOutsideOfItsBoundsFails) {
+  Counting counting;
+  for (const float wrong : {0.0f, 9.0f}) {
+    int64_t extents[] = {8};
+    EXPECT_EQ(SL_CHECK_FAILED, counting(wrong, extents));
+    EXPECT_EQ("size 'u0', which depends on data, is " + std::to_string(static_cast<int>(wrong)) +
+                  " but must be in [1, 8]: u0 at model.py:3",
+              std::string(counting.message.text));
+    EXPECT_EQ(8, extents[0]);
+  }
 }
 
 }  // namespace

@@ -34,7 +34,10 @@ class DescriptionBuilder {
   sl_expr symbol(int64_t extent) { return expression({{'s', extent}}); }
 
   int32_t extent(const char* name, int64_t min, int64_t max) {
-    extents_.push_back({sizeof(sl_extent), name, min, max});
+    return computedExtent(name, min, max, {});
+  }
+  int32_t computedExtent(const char* name, int64_t min, int64_t max, sl_expr bound) {
+    extents_.push_back({sizeof(sl_extent), name, min, max, bound});
     return static_cast<int32_t>(extents_.size()) - 1;
   }
 
@@ -100,6 +103,14 @@ class DescriptionBuilder {
     s.op = op;
     s.source = source;
     statements_.push_back(s);
+  }
+
+  /// The statement that gives an extent its value, and what its table says of that.
+  void setExtent(sl_expr value, int32_t extent, const char* source) {
+    statement(SL_STATEMENT_EXTENT, extents_[static_cast<size_t>(extent)].name, source, "");
+    expressions_.push_back({value, constant(extent)});
+    statements_.back().scalars = expressions_.back().data();
+    statements_.back().scalar_count = 2;
   }
 
   void handle(void (*destroy)(void*)) { destroy_.push_back(destroy); }

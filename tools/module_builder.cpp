@@ -127,8 +127,9 @@ Failure ModuleBuilder::create(mlir::OperationState& state, llvm::StringRef name,
 }
 
 Failure ModuleBuilder::symbol(llvm::StringRef name, int64_t min, int64_t max) {
+  const mlir::OpBuilder::InsertionGuard guard(builder_);
   if (function_) {
-    return Failure::internal("builder: symbol " + quoted(name) + " after the function began");
+    builder_.setInsertionPoint(function_);
   }
   mlir::OperationState state(mlir::UnknownLoc::get(&context_->context),
                              op::SymbolOp::getOperationName());

@@ -27,6 +27,27 @@ SL_INLINE int32_t checkFailed(sl_ctx* ctx, sl_team team, int32_t statement) {
   return SL_CHECK_FAILED;
 }
 
+SL_INLINE bool isOutside(int64_t value, int64_t lowest, int64_t highest) {
+  return value < lowest || value > highest;
+}
+
+/// Ends the program at a computed extent that is outside of its bounds.
+SL_INLINE int32_t extentFailed(sl_ctx* ctx, sl_team team, int32_t statement, int64_t value,
+                               int64_t lowest, int64_t highest) {
+  if (team.index == 0) {
+    sl_fail_at(ctx, SL_CHECK_FAILED, value, lowest, highest);
+    ctx->statement = statement;
+  }
+  return SL_CHECK_FAILED;
+}
+
+/// Tells the caller the value of a computed extent.
+SL_INLINE void setExtent(sl_team team, const sl_bindings* io, int32_t number, int64_t value) {
+  if (team.index == 0) {
+    io->extents[number] = value;
+  }
+}
+
 /// Whether the caller has asked to stop, or something has failed; also a barrier, so that
 /// iterations of a loop do not overlap.
 SL_INLINE bool cancelled(sl_ctx* ctx, sl_team team) {

@@ -328,6 +328,30 @@ LogicalResult ViewOp::verifySymbolUses(SymbolTableCollection& tables) {
   return mlir::success();
 }
 
+LogicalResult SetExtentOp::verify() {
+  if (!llvm::isa<RunOp>((*this)->getParentOp())) {
+    return emitOpError() << "stands in " << (*this)->getParentOp()->getName()
+                         << ", expected the body of kernel.run (set_extent_c1)";
+  }
+  return mlir::success();
+}
+
+LogicalResult SetExtentOp::verifySymbolUses(SymbolTableCollection& tables) {
+  ProgramOp program = programOf(*this);
+  auto extent =
+      program ? tables.lookupSymbolIn<ExtentOp>(program, getExtentAttr().getAttr()) : ExtentOp();
+  if (!extent || !extent.getBoundAttr()) {
+    return emitOpError() << "sets " << getExtentAttr()
+                         << ", which the program does not declare with a bound (set_extent_c2)";
+  }
+  for (auto other : program.getRunOp().getBody().front().getOps<SetExtentOp>()) {
+    if (other != *this && other.getExtentAttr() == getExtentAttr()) {
+      return emitOpError() << "sets " << getExtentAttr() << " a second time (set_extent_c3)";
+    }
+  }
+  return mlir::success();
+}
+
 LogicalResult AllocOp::verify() {
   auto cell = llvm::cast<BufferType>(getCell().getType());
   if (!cell.getElementType().isInteger(64) || cell.getSpace() != "host" ||

@@ -158,6 +158,19 @@ def Kernel_LoadOp : Kernel_Op<"load", [DeclareOpInterfaceMethods<MemoryEffectsOp
   let hasVerifier = 1;
 }
 
+def Kernel_SetExtentOp : Kernel_Op<"set_extent", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "gives a computed extent its value; fails the call where that is below its min or above its bound";
+  let description = [{
+    ```mlir
+    kernel.set_extent @u0 = %n
+    ```
+    Statements after it see the value, statements before it the bound. It stands in the body of run, once for each computed extent.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$extent, I64:$value);
+  let assemblyFormat = "$extent `=` $value attr-dict";
+  let hasVerifier = 1;
+}
+
 def Kernel_IfOp : Kernel_Op<"if", [SingleBlock, NoTerminator, NoRegionArguments, RecursiveMemoryEffects]> {
   let summary = "runs one of two regions; every thread of the team takes the same one";
   let arguments = (ins I1:$condition);

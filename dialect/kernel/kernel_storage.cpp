@@ -42,6 +42,12 @@ RunOp ProgramOp::getRunOp() {
   return ops.empty() ? RunOp() : *ops.begin();
 }
 
+bool ProgramOp::isComputed(mlir::StringAttr extent) {
+  auto extents = getBodyBlock()->getOps<ExtentOp>();
+  return llvm::any_of(
+      extents, [&](ExtentOp op) { return op.getSymNameAttr() == extent && op.getBoundAttr(); });
+}
+
 symbolic::BoundsMap ProgramOp::getExtentBounds() {
   symbolic::BoundsMap bounds;
   for (ExtentOp extent : getBodyBlock()->getOps<ExtentOp>()) {
@@ -91,6 +97,18 @@ LogicalResult ExtentOp::verify() {
   if (lowest < 0 || lowest > highest) {
     return emitOpError() << "has min " << lowest << " and max " << highest
                          << ", expected 0 <= min <= max (extent_c1)";
+  }
+  auto program = llvm::cast<ProgramOp>((*this)->getParentOp());
+  for (mlir::StringAttr name :
+       getBoundAttr() ? getBoundAttr().getNames() : ArrayRef<mlir::StringAttr>()) {
+    auto extents = program.getBodyBlock()->getOps<ExtentOp>();
+    const bool known = llvm::any_of(extents, [&](ExtentOp other) {
+      return other.getSymNameAttr() == name && !other.getBoundAttr();
+    });
+    if (!known) {
+      return emitOpError() << "has a bound over " << name
+                           << ", which is no extent of the program that a caller gives (extent_c2)";
+    }
   }
   return mlir::success();
 }

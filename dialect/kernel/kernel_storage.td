@@ -26,6 +26,8 @@ def Kernel_ProgramOp : Kernel_Op<"program",
     RunOp getRunOp();
     /// Bounds of every named extent.
     ::straightline::symbolic::BoundsMap getExtentBounds();
+    /// Whether a statement of run gives the extent its value (kernel.set_extent).
+    bool isComputed(::mlir::StringAttr extent);
   }];
 }
 
@@ -41,8 +43,14 @@ def Kernel_QueueOp : Kernel_Op<"queue", [Symbol, HasParent<"ProgramOp">]> {
 
 def Kernel_ExtentOp : Kernel_Op<"extent", [Symbol, HasParent<"ProgramOp">]> {
   let summary = "a named extent with its bounds, known per call";
-  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$min, I64Attr:$max);
-  let assemblyFormat = "$sym_name `min` `(` $min `)` `max` `(` $max `)` attr-dict";
+  let description = [{
+    With `bound` it is one that a statement of run computes (kernel.set_extent); until then it has the bound's value, which no
+    call exceeds.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$min, I64Attr:$max, OptionalAttr<Kernel_ExtentAttr>:$bound);
+  let assemblyFormat = [{
+    $sym_name `min` `(` $min `)` `max` `(` $max `)` (`bound` `` custom<Expr>($bound)^)? attr-dict
+  }];
   let hasVerifier = 1;
 }
 

@@ -125,7 +125,7 @@ def Op_DynamicSliceOp : Op_ShapeOp<"dynamic_slice", "`length` elements of a dim 
 
     - (dynamic_slice_c1) equal element types
     - (dynamic_slice_c2) `dim` is a dim of x
-    - (dynamic_slice_c3) the result has x's extents but for `dim`, which has `length`
+    - (dynamic_slice_c3) the result has x's extents but for `dim`, which has `length` (of -1: any extent)
   }];
   let arguments = (ins Op_Tensor:$x, Op_ScalarIndex:$index, I64Attr:$dim, I64Attr:$length);
 }

@@ -73,6 +73,29 @@ def Op_IotaOp : Op_PlainOp<"iota"> {
   let hasVerifier = 1;
 }
 
+def Op_SetExtentOp : Op_Base<"set_extent"> {
+  let summary = "gives a named extent the value of an element that the graph computes";
+  let description = [{
+    `op.set_extent %count {extent = "u0", bound = #op.dims<[b * 4]>} : tensor<i64>`. Memory whose size uses the extent is planned at
+    `bound`, which is over the sizes of inputs; a value above it, or below the symbol's min, ends the call.
+    Ops whose types use the extent stand behind it.
+
+    - (set_extent_c1) `bound` is one expression
+    - (set_extent_c2) it stands in no region of another op
+  }];
+  let arguments = (ins Op_ScalarIndex:$value, StrAttr:$extent, Op_DimsAttr:$bound);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+def Op_CheckOp : Op_Base<"check"> {
+  let summary = "ends the call with a message where the condition does not hold";
+  let description = "- (check_c1) the message is not empty";
+  let arguments = (ins Op_Condition:$condition, StrAttr:$message);
+  let assemblyFormat = "$condition attr-dict `:` type($condition)";
+  let hasVerifier = 1;
+}
+
 def Op_YieldOp : Op_Base<"yield", [Pure, ReturnLike, Terminator,
     ParentOneOf<["FusionOp", "IfOp", "ForOp", "WhileOp"]>]> {
   let summary = "ends a region and gives its values";

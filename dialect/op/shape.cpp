@@ -270,9 +270,11 @@ llvm::LogicalResult DynamicSliceOp::verify() {
       failed(verifyDim(*this, dim, from.size(), "dynamic_slice_c2"))) {
     return failure();
   }
-  const AffineExpr length = mlir::getAffineConstantExpr(getLength(), getContext());
-  return verifyExtents(*this, space, "the result", space.of(getResult()), with(from, dim, length),
-                       "dynamic_slice_c3");
+  const Extents to = space.of(getResult());
+  const AffineExpr length = getLength() == -1 && to.size() == from.size()
+                                ? to[dim]
+                                : mlir::getAffineConstantExpr(getLength(), getContext());
+  return verifyExtents(*this, space, "the result", to, with(from, dim, length), "dynamic_slice_c3");
 }
 
 llvm::LogicalResult DynamicUpdateSliceOp::verify() {

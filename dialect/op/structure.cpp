@@ -6,6 +6,23 @@ namespace straightline::op {
 
 using mlir::success;
 
+llvm::LogicalResult SetExtentOp::verify() {
+  if (getBound().getExprs().size() != 1) {
+    return opError(*this) << "has " << getBound().getExprs().size()
+                          << " bounds but one is needed (set_extent_c1)";
+  }
+  if (mlir::Operation* around = (*this)->getParentOp();
+      llvm::isa<OpDialect>(around->getDialect())) {
+    return opError(*this) << "stands in " << around->getName()
+                          << " but the body of a function is needed (set_extent_c2)";
+  }
+  return success();
+}
+
+llvm::LogicalResult CheckOp::verify() {
+  return getMessage().empty() ? opError(*this) << "the message is \"\" (check_c1)" : success();
+}
+
 llvm::LogicalResult SymbolOp::verify() {
   const int64_t min = getMin(), max = getMax();
   if (min >= 0 && min <= max) {

@@ -304,6 +304,9 @@ class Function {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const std::string name = "output " + std::to_string(i);
       const sl_buffer& buffer = *state.outputs[i];
+      if (isComputed(*state.desc, buffer)) {
+        throw UserError(name + " cannot be given: its size depends on data");
+      }
       const Layout layout(buffer, extents);
       const Tensor& output = outputs[i];
       if (!output || output.isReadOnly()) {
@@ -321,6 +324,18 @@ class Function {
         }
       }
     }
+  }
+
+  /// Whether the run computes a size of the buffer.
+  static bool isComputed(const sl_program_desc& desc, const sl_buffer& buffer) {
+    for (const sl_expr& size : std::span(buffer.extents, static_cast<size_t>(buffer.rank))) {
+      for (const sl_expr_step& step : std::span(size.steps, static_cast<size_t>(size.count))) {
+        if (step.op == 's' && desc.extents[step.value].bound.count > 0) {
+          return true;
+        }
+      }
+    }
+    return false;
   }
 
   /// Words for how a tensor differs from a buffer; "" when it fits.
@@ -365,6 +380,11 @@ class Function {
       const sl_buffer& buffer = state.desc->buffers[state.desc->results[i].buffer];
       if (buffer.role == SL_ROLE_OUTPUT) {
         results.push_back(fresh.at(static_cast<size_t>(buffer.index)));
+        if (isComputed(*state.desc, buffer)) {
+          Layout layout(buffer, extents);
+          results.back().shape_ = std::move(layout.shape);
+          results.back().strides_ = std::move(layout.strides);
+        }
         continue;
       }
       const sl_buffer& root = state.desc->buffers[state.desc->results[i].root];

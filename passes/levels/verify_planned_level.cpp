@@ -18,6 +18,10 @@ namespace {
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kMostPoints = 4096;
 
+/// Of any size: bytes at the highest values of several extents exceed 64 bits, which no call
+/// reaches and where no two places may seem to overlap.
+using Integer = llvm::DynamicAPInt;
+
 /// Values of the named extents.
 using Point = llvm::DenseMap<StringAttr, int64_t>;
 
@@ -59,9 +63,20 @@ llvm::SmallVector<Point> pointsOf(kernel::ProgramOp program) {
   return points;
 }
 
-/// Of any size: bytes at the highest values of several extents exceed 64 bits, which no call
-/// reaches and where no two places may seem to overlap.
-using Integer = llvm::DynamicAPInt;
+Integer valueAt(AffineExpr expr, llvm::ArrayRef<StringAttr> names, const Point& point);
+
+/// No computed extent exceeds its bound.
+void keepBounds(kernel::ProgramOp program, llvm::MutableArrayRef<Point> points) {
+  for (auto extent : program.getBodyBlock()->getOps<kernel::ExtentOp>()) {
+    for (Point& point : points) {
+      if (kernel::ExtentAttr bound = extent.getBoundAttr()) {
+        const Integer most = valueAt(bound.getExpr(), bound.getNames(), point);
+        int64_t& value = point[extent.getSymNameAttr()];
+        value = most < Integer(value) ? static_cast<int64_t>(most) : value;
+      }
+    }
+  }
+}
 
 Integer valueAt(AffineExpr expr, llvm::ArrayRef<StringAttr> names, const Point& point) {
   if (auto constant = llvm::dyn_cast<mlir::AffineConstantExpr>(expr)) {
@@ -252,7 +267,8 @@ LogicalResult verifyPlannedLevel(mlir::ModuleOp module) {
   if (placed.wasInterrupted()) {
     return mlir::failure();
   }
-  const llvm::SmallVector<Point> points = pointsOf(program);
+  llvm::SmallVector<Point> points = pointsOf(program);
+  keepBounds(program, points);
   kernel::PrepareOp prepare = program.getPrepareOp();
   if (failed(verifyPrepared(program, points)) ||
       (prepare && failed(verifyPhase(prepare.getBody(), points)))) {

@@ -26,7 +26,13 @@ LoweringContext::LoweringContext(const Sizes& sizes, const RuleSet& rules,
       parts_(parts),
       target_(target),
       facts_(factsOf(target)),
-      builder_(sizes.context()) {}
+      builder_(sizes.context()) {
+  for (auto extent : parts_.program.getBodyBlock()->getOps<kernel::ExtentOp>()) {
+    if (extent.getBoundAttr()) {
+      unknownExtents_.insert(extent.getSymNameAttr());
+    }
+  }
+}
 
 mlir::OpBuilder LoweringContext::endOfModule() const {
   return mlir::OpBuilder::atBlockEnd(module().getBody());

@@ -183,6 +183,13 @@ class LoweringContext : public Sizes {
   void setCounter(mlir::Value tensor, mlir::Value index) { counters_[tensor] = index; }
   /// A loop counter or other 0-d integer tensor as an index value.
   mlir::FailureOr<mlir::Value> indexValue(mlir::Location loc, mlir::Value tensor);
+  /// The same as a scalar of the tensor's own type.
+  mlir::FailureOr<mlir::Value> scalarIndex(mlir::Location loc, mlir::Value tensor);
+
+  // --- extents that the graph computes (computed_extents.cpp)
+
+  /// The extent has its value in all statements that follow.
+  void setKnown(mlir::StringAttr extent) { unknownExtents_.erase(extent); }
 
  private:
   mlir::Value viewInRun(mlir::Value buffer);
@@ -194,7 +201,7 @@ class LoweringContext : public Sizes {
   bool mayWriteRow(mlir::Value tensor, mlir::Operation* user) const;
   void tellRefusals(mlir::Operation* op, mlir::Operation* before);
   void yieldInto(mlir::Operation* terminator, llvm::ArrayRef<mlir::Value> places);
-  mlir::FailureOr<mlir::Value> scalarIndex(mlir::Location loc, mlir::Value tensor);
+  bool makesUnknown(mlir::Operation* op) const;
 
   const RuleSet& rules_;
   ProgramParts parts_;
@@ -214,6 +221,7 @@ class LoweringContext : public Sizes {
   llvm::DenseSet<mlir::Operation*> done_;
   /// loop index tensors -> index values
   llvm::DenseMap<mlir::Value, mlir::Value> counters_;
+  llvm::DenseSet<mlir::StringAttr> unknownExtents_;  ///< computed ones, until their statement
   std::map<std::string, kernel::FuncOp> functions_;  ///< text without name -> function
   llvm::StringMap<unsigned> usedNames_;
   llvm::StringSet<> takenNames_;  ///< of kernels

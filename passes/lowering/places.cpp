@@ -75,6 +75,18 @@ bool LoweringContext::isSafeInPlace(Value tensor, Value storage) {
   return true;
 }
 
+/// Whether a result of the op has an extent that is computed later: where parts of it lie, and with
+/// what strides, is not known to what is computed next.
+bool LoweringContext::makesUnknown(Operation* op) const {
+  return !unknownExtents_.empty() && llvm::any_of(op->getResultTypes(), [&](mlir::Type type) {
+    auto tensor = llvm::cast<mlir::RankedTensorType>(type);
+    auto dims = llvm::dyn_cast_if_present<op::DimsAttr>(tensor.getEncoding());
+    return dims && llvm::any_of(dims.getNames(), [&](mlir::StringAttr name) {
+             return unknownExtents_.contains(name);
+           });
+  });
+}
+
 llvm::SmallVector<Value> LoweringContext::takePlaces(Value tensor) {
   auto found = morePlaces_.find(tensor);
   if (inPrepare_ || found == morePlaces_.end()) {
@@ -98,6 +110,9 @@ Value LoweringContext::wantedPlace(Value tensor) {
   };
   for (mlir::OpOperand& use : tensor.getUses()) {
     Operation* user = use.getOwner();
+    if (makesUnknown(user)) {
+      continue;
+    }
     Value place;
     if (llvm::isa<mlir::func::ReturnOp>(user)) {
       const unsigned result = use.getOperandNumber();

@@ -5,6 +5,7 @@
 #include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "passes/lowering/computed_extents.h"
 #include "passes/lowering/context.h"
 
 namespace straightline::lowering {
@@ -146,7 +147,14 @@ ProgramParts ProgramLowering::declare(mlir::ModuleOp module, kernel::TargetAttr 
   kernel::QueueOp::create(builder, loc, sizes_.teamQueue(), kernel::kHostBackend);
   for (mlir::StringAttr name : sizes_.names()) {
     const symbolic::Bounds bounds = sizes_.boundsOf(name);
-    kernel::ExtentOp::create(builder, loc, name.getValue(), bounds.lowest, bounds.highest);
+    kernel::ExtentAttr bound;
+    for (auto set : function_.getBody().front().getOps<op::SetExtentOp>()) {
+      if (set.getExtentAttr() == name) {
+        bound = kernel::ExtentAttr::get(module.getContext(), set.getBound().getNames(),
+                                        set.getBound().getExprs().front());
+      }
+    }
+    kernel::ExtentOp::create(builder, loc, name, bounds.lowest, bounds.highest, bound);
   }
   parts.prepare = kernel::PrepareOp::create(builder, loc);
   const Buffers in = inputs();
@@ -203,6 +211,7 @@ LogicalResult ProgramLowering::placeTies() {
 
 LogicalResult ProgramLowering::lower() {
   mlir::Block& block = function_.getBody().front();
+  orderBehindExtents(block);
   bool prepared = true;
   context_.atEndOfPrepare([&] {
     for (Operation& op : block.without_terminator()) {

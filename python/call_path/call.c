@@ -134,6 +134,13 @@ static int takeOut(Callable* self, Scratch* scratch, int32_t r, sl_kind kind, sl
                  result->root_name);
     return -1;
   }
+  if (self->outputs[result->output].computed) {
+    PyErr_Format(
+        slGuardError,
+        "out '%U' cannot be given: the size of this result depends on data (give None there)",
+        name);
+    return -1;
+  }
   sl_fresh* fresh = &scratch->fresh[result->output];
   if (fresh->object) {
     if (fresh->object == object) {
@@ -206,7 +213,9 @@ static int prepareOutputs(Callable* self, Scratch* scratch, PyObject* out, sl_ki
       } else {
         int64_t shape[SL_MAX_RANK];
         int64_t strides[SL_MAX_RANK];
-        int64_t bytes = slOutputShape(plan->buffer, scratch->extents, shape, strides);
+        int64_t bytes = plan->computed
+                            ? slOutputRoom(plan->buffer, scratch->extents, shape, strides)
+                            : slOutputShape(plan->buffer, scratch->extents, shape, strides);
         failed = slFreshAllocate(fresh, kind, exchange, plan, bytes, shape, strides);
       }
       if (failed) {
@@ -340,6 +349,10 @@ static PyObject* viewResult(Callable* self, Scratch* scratch, int32_t r, sl_kind
 static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind,
                              const sl_dl_exchange* exchange, const PyObject* out) {
   for (int32_t o = 0; o < self->desc->output_count; ++o) {
+    if (self->outputs[o].computed &&
+        slFreshTrim(&scratch->fresh[o], kind, &self->outputs[o], scratch->extents)) {
+      return NULL;
+    }
     if (slFreshWrap(&scratch->fresh[o], exchange)) {
       return NULL;
     }

@@ -276,7 +276,8 @@ typedef struct sl_kept {
 /// A fresh output of the program.
 typedef struct sl_output_plan {
   const sl_buffer* buffer;
-  int fixed;  ///< 1: shape, strides and bytes hold for every call
+  int fixed;     ///< 1: shape, strides and bytes hold for every call
+  int computed;  ///< 1: the run computes a size of it
   int64_t bytes;
   int64_t shape[SL_MAX_RANK];
   int64_t strides[SL_MAX_RANK];
@@ -293,6 +294,10 @@ typedef struct sl_output_plan {
 /// Evaluates the buffer's extents and strides; gives the bytes to allocate.
 int64_t slOutputShape(const sl_buffer* buffer, const int64_t* extents, int64_t* shape,
                       int64_t* strides);
+/// The same for an output of which the run computes a size: a row of as many elements as any run
+/// may write.
+int64_t slOutputRoom(const sl_buffer* buffer, const int64_t* extents, int64_t* shape,
+                     int64_t* strides);
 /// Raises that there is no memory for an output: -1.
 int slNoMemory(const sl_output_plan* plan, int64_t bytes);
 /// The same with what its allocator said (nullable).
@@ -324,6 +329,9 @@ typedef struct sl_fresh {
 int slFreshAllocate(sl_fresh* fresh, sl_kind kind, const sl_dl_exchange* exchange,
                     sl_output_plan* plan, int64_t bytes, const int64_t* shape,
                     const int64_t* strides);
+/// Gives an output that was allocated for the bounds of computed extents the sizes that the run
+/// found; they are row-major, so that its elements are the first ones of its storage. 0 or -1.
+int slFreshTrim(sl_fresh* fresh, sl_kind kind, sl_output_plan* plan, const int64_t* extents);
 /// Turns a block into the framework's tensor (numpy arrays already are).
 int slFreshWrap(sl_fresh* fresh, const sl_dl_exchange* exchange);
 void slFreshClear(sl_fresh* fresh);

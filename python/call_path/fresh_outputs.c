@@ -163,6 +163,33 @@ int slFreshAllocate(sl_fresh* fresh, sl_kind kind, const sl_dl_exchange* exchang
   return 0;
 }
 
+int slFreshTrim(sl_fresh* fresh, sl_kind kind, sl_output_plan* plan, const int64_t* extents) {
+  int64_t shape[SL_MAX_RANK];
+  int64_t strides[SL_MAX_RANK];
+  const int32_t rank = plan->buffer->rank;
+  slOutputShape(plan->buffer, extents, shape, strides);
+  if (fresh->block) {
+    for (int32_t d = 0; d < rank; ++d) {
+      fresh->block->tensor.shape[d] = shape[d];
+      fresh->block->tensor.strides[d] = strides[d];
+    }
+    return 0;
+  }
+  PyObject* sizes = slSizeTuple(rank, shape);
+  PyObject* steps = sizes ? slSizeTuple(rank, strides) : NULL;
+  PyObject* view = steps ? slSupport("view", "(sOOOL)", kind == SL_KIND_NUMPY ? "numpy" : "torch",
+                                     fresh->object, sizes, steps, 0LL)
+                         : NULL;
+  Py_XDECREF(sizes);
+  Py_XDECREF(steps);
+  if (!view) {
+    return -1;
+  }
+  Py_DECREF(fresh->object);
+  fresh->object = view;
+  return 0;
+}
+
 int slFreshWrap(sl_fresh* fresh, const sl_dl_exchange* exchange) {
   if (!fresh->block) {
     return 0;

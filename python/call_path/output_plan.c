@@ -19,6 +19,17 @@ int64_t slOutputShape(const sl_buffer* buffer, const int64_t* extents, int64_t* 
   return owned > touched ? owned : touched;
 }
 
+int64_t slOutputRoom(const sl_buffer* buffer, const int64_t* extents, int64_t* shape,
+                     int64_t* strides) {
+  const int64_t item = (buffer->dtype.bits * buffer->dtype.lanes + 7) / 8;
+  const int64_t bytes = sl_expr_value(&buffer->bytes, extents);
+  for (int32_t d = 0; d < buffer->rank; ++d) {
+    shape[d] = d == 0 ? bytes / item : 1;
+    strides[d] = 1;
+  }
+  return bytes;
+}
+
 int slNoMemory(const sl_output_plan* plan, int64_t bytes) {
   sl_message message;
   PyOS_snprintf(message.text, sizeof(message.text),

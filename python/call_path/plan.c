@@ -82,6 +82,13 @@ int slPlanOutputs(Callable* self) {
     plan->device_type = slDeviceType(desc, buffer);
     plan->device = sl_program_device(self->program);
     plan->fixed = desc->extent_count == 0;
+    for (int32_t d = 0; d < buffer->rank; ++d) {
+      const sl_expr* size = &buffer->extents[d];
+      for (int64_t s = 0; s < size->count; ++s) {
+        plan->computed |=
+            size->steps[s].op == 's' && desc->extents[size->steps[s].value].bound.count > 0;
+      }
+    }
     if (plan->fixed) {
       plan->bytes = slOutputShape(buffer, NULL, plan->shape, plan->strides);
     }

@@ -11,7 +11,7 @@
 
 #include "straightline/abi/types.h"
 
-#define SL_ABI_VERSION 7
+#define SL_ABI_VERSION 8
 
 #ifdef __cplusplus
 extern "C" {
@@ -94,11 +94,13 @@ typedef struct sl_bindings {
   const void* const* parameters;
   /// prepared data of the Weights, one base pointer per memory space
   void* const* prepared;
-  void* const* handles;    ///< library handles made by prepare, by `sl_buffer.index`
-  void* const* arenas;     ///< the Frame's arenas, one base pointer per memory space
-  void* const* inputs;     ///< data pointers
-  void* const* outputs;    ///< data pointers (fresh outputs only; aliases have none)
-  const int64_t* extents;  ///< values of the named extents, by index
+  void* const* handles;  ///< library handles made by prepare, by `sl_buffer.index`
+  void* const* arenas;   ///< the Frame's arenas, one base pointer per memory space
+  void* const* inputs;   ///< data pointers
+  void* const* outputs;  ///< data pointers (fresh outputs only; aliases have none)
+  /// values of the named extents, by index; a run writes those that it computes (sl_extent.bound).
+  /// Version 8 is the first in which it does.
+  int64_t* extents;
   /// sl_queue*, by index in the program description; queues[0] is the caller's team
   void* const* queues;
   /// the devices' handles of sl_entry.code, by index in sl_program_desc.entries; NULL: no entry has
@@ -188,7 +190,8 @@ typedef enum sl_statement_kind {
   SL_STATEMENT_DO,
   SL_STATEMENT_END,
   SL_STATEMENT_RETURN,
-  SL_STATEMENT_SCALAR
+  SL_STATEMENT_SCALAR,
+  SL_STATEMENT_EXTENT
 } sl_statement_kind;
 
 /// One line of the program as data: what an interpreter, a profiler or an artifact loader reads.
@@ -204,6 +207,7 @@ typedef enum sl_statement_kind {
 ///   FOR           -; lower, upper, step
 ///   SCALAR        "kernel.load": buffer; indices. Else an entry of kind SL_ENTRY_SCALAR: -; its
 ///                 operands
+///   EXTENT        -; the value, the number of the extent that gets it
 ///   RETURN        the results
 typedef struct sl_statement {
   uint64_t size;
@@ -300,6 +304,9 @@ typedef struct sl_extent {
   const char* name;
   int64_t min;
   int64_t max;
+  /// without steps: inputs have it among their sizes. Else a statement computes it, and it is
+  /// at most this, an expression over extents that inputs have.
+  sl_expr bound;
 } sl_extent;
 
 /// A result of the program in the order that the user sees: a fresh output, or a view of something

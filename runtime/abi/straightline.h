@@ -127,15 +127,17 @@ SL_API size_t sl_frame_bytes(const sl_frame* frame);
 
 typedef struct sl_args {
   uint64_t size;
-  void* const* inputs;          ///< data pointers, checked before by sl_program_guard
-  void* const* outputs;         ///< data pointers of fresh outputs
-  const int64_t* extents;       ///< values of the named extents
+  void* const* inputs;   ///< data pointers, checked before by sl_program_guard
+  void* const* outputs;  ///< data pointers of fresh outputs
+  /// values of the named extents; in: as sl_program_guard gives them, out: also the computed ones
+  int64_t* extents;
   const sl_executor* executor;  ///< NULL: the program's own code
   int32_t launch;               ///< sl_launch
 } sl_args;
 
 /// Compares tensors with the compiled signature: dtype, device, rank, sizes, strides (strides of
-/// size-1 dims and of empty tensors are never compared). Fills `extents`. On a mismatch returns
+/// size-1 dims and of empty tensors are never compared). Fills `extents`, computed ones with their
+/// bounds, which the results are allocated for. On a mismatch returns
 /// SL_INVALID_ARGUMENT with a message that names the input, both values and how to compile for it.
 /// No allocation on success.
 SL_API int32_t sl_program_guard(const sl_program* program, const sl_tensor* inputs, int32_t count,
@@ -162,6 +164,11 @@ SL_API int64_t sl_expr_value(const sl_expr* expression, const int64_t* extents);
 SL_API void sl_program_addresses(const sl_program* program, int32_t phase,
                                  const sl_bindings* bindings, const int32_t* numbers, int32_t count,
                                  void** addresses);
+
+/// Gives a computed extent its value: what statement number `statement` (SL_STATEMENT_EXTENT) does.
+/// A value outside of the extent's bounds is a failure of the run; returns sl_status.
+SL_API int32_t sl_program_set_extent(const sl_program* program, sl_ctx* ctx,
+                                     const sl_bindings* bindings, int32_t statement, int64_t value);
 
 /// Writes a message for the failure in `ctx`: the values, the op and its source location.
 SL_API void sl_failure_message(const sl_program* program, const sl_ctx* ctx, sl_message* message);

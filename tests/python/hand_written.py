@@ -102,7 +102,10 @@ class Program:
             f'{{sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "kernel", "op", "model.py:1", written, 0, '
             f"{len(self.writes)}, nullptr, 0}}"
         )
-        extents = ", ".join(f'{{sizeof(sl_extent), "{n}", {low}, {high}}}' for n, low, high in self.extents) or "{}"
+        extents = (
+            ", ".join(f'{{sizeof(sl_extent), "{n}", {low}, {high}, {{nullptr, 0}}}}' for n, low, high in self.extents)
+            or "{}"
+        )
         results = ", ".join(f"{{sizeof(sl_result), {b}, {r}}}" for b, r in self.results) or "{}"
         newline = "\n"
         return f"""// SPDX-License-Identifier: Apache-2.0

@@ -255,6 +255,32 @@ static PyObject* checkFailed(PyObject* self, PyObject* value) {
   return raiseFailure(io, statement);
 }
 
+/// set_extent(statement, value): the value of a computed extent, for what follows.
+static PyObject* setExtent(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  Io* io = (Io*)self;
+  int32_t statement = 0;
+  if (count != 2) {
+    PyErr_SetString(slUserError, "set_extent takes the number of a statement and a value");
+    return NULL;
+  }
+  const long long value = PyLong_AsLongLong(args[1]);
+  if ((value == -1 && PyErr_Occurred()) || statementNumber(io, args[0], &statement)) {
+    return NULL;
+  }
+  if (io->desc->statements[statement].kind != SL_STATEMENT_EXTENT) {
+    PyErr_Format(slUserError, "statement %d sets no extent", (int)statement);
+    return NULL;
+  }
+  if (sl_program_set_extent(io->program, io->ctx, io->bindings, statement, value) != SL_OK) {
+    return raiseFailure(io, statement);
+  }
+  for (int32_t e = 0; e < io->desc->extent_count; ++e) {
+    io->extent_values[e] = io->bindings->extents[e];
+  }
+  Py_INCREF(args[1]);
+  return args[1];
+}
+
 static PyObject* backEdge(PyObject* self, PyObject* value) {
   Io* io = (Io*)self;
   if (io->ctx && io->ctx->cancel && __atomic_load_n(io->ctx->cancel, __ATOMIC_RELAXED) != 0) {
@@ -426,6 +452,9 @@ static PyMethodDef io_methods[] = {
     {"back_edge", backEdge, METH_O,
      "back_edge(statement)\n--\n\nThe end of an iteration: raises when the call was asked to stop "
      "or something has failed."},
+    {"set_extent", (PyCFunction)(void (*)(void))setExtent, METH_FASTCALL,
+     "set_extent(statement, value)\n--\n\nGives a computed extent its value; raises when it is "
+     "outside of its bounds."},
     {"alloc", (PyCFunction)(void (*)(void))allocate, METH_FASTCALL,
      "alloc(number, bytes)\n--\n\nMemory of run-time size; freed with the buffer."},
     {NULL, NULL, 0, NULL},

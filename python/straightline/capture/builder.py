@@ -108,7 +108,7 @@ class Builder(Protocol):
     """Builds one module with one function. Calls arrive in program order, from one thread."""
 
     def symbol(self, name: str, min: int, max: int) -> None:
-        """Declares a named extent with its inclusive bounds, before the function begins."""
+        """Declares a named extent with its inclusive bounds, before it is used."""
 
     def begin_function(self, name: str, arguments: Sequence[tuple[str, TensorType]]) -> list[Value]:
         """Begins the function; returns the values of its arguments."""

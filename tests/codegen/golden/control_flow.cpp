@@ -245,7 +245,7 @@ static constexpr sl_statement statements[] = {
 };
 
 static constexpr sl_extent extents[] = {
-    {sizeof(sl_extent), "s", 1, 50},
+    {sizeof(sl_extent), "s", 1, 50, {nullptr, 0}},
 };
 
 static constexpr sl_result results[] = {

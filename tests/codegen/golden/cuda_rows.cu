@@ -156,7 +156,7 @@ static constexpr sl_statement statements[] = {
 };
 
 static constexpr sl_extent extents[] = {
-    {sizeof(sl_extent), "b", 1, 1000000},
+    {sizeof(sl_extent), "b", 1, 1000000, {nullptr, 0}},
 };
 
 static constexpr sl_result results[] = {

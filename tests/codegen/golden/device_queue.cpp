@@ -173,7 +173,7 @@ static constexpr sl_statement statements[] = {
 };
 
 static constexpr sl_extent extents[] = {
-    {sizeof(sl_extent), "b", 1, 32},
+    {sizeof(sl_extent), "b", 1, 32, {nullptr, 0}},
 };
 
 static constexpr sl_result results[] = {

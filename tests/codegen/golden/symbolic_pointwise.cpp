@@ -190,7 +190,7 @@ static constexpr sl_statement statements[] = {
 };
 
 static constexpr sl_extent extents[] = {
-    {sizeof(sl_extent), "b", 1, 64},
+    {sizeof(sl_extent), "b", 1, 64, {nullptr, 0}},
 };
 
 static constexpr sl_result results[] = {

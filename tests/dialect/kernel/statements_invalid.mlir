@@ -161,3 +161,56 @@ kernel.program @p target(<"cpu", "x86-64-v3">) {
 // -----
 
 kernel.queue @team backend("cpu") // expected-error {{expects parent op 'kernel.program'}}
+
+// -----
+
+kernel.program @p target(<"cpu", "x86-64-v3">) {
+  kernel.queue @team backend("cpu")
+  // expected-error@+1 {{has a bound over "b", which is no extent of the program that a caller gives (extent_c2)}}
+  kernel.extent @u0 min(0) max(8) bound(b)
+  kernel.run () outs() {
+    kernel.return
+  }
+}
+
+// -----
+
+kernel.program @p target(<"cpu", "x86-64-v3">) {
+  kernel.queue @team backend("cpu")
+  kernel.extent @u0 min(0) max(8) bound(8)
+  kernel.prepare {
+    %n = arith.constant 3 : i64
+    // expected-error@+1 {{stands in kernel.prepare, expected the body of kernel.run (set_extent_c1)}}
+    kernel.set_extent @u0 = %n
+  }
+  kernel.run () outs() {
+    kernel.return
+  }
+}
+
+// -----
+
+kernel.program @p target(<"cpu", "x86-64-v3">) {
+  kernel.queue @team backend("cpu")
+  kernel.extent @b min(0) max(8)
+  kernel.run () outs() {
+    %n = arith.constant 3 : i64
+    // expected-error@+1 {{sets @b, which the program does not declare with a bound (set_extent_c2)}}
+    kernel.set_extent @b = %n
+    kernel.return
+  }
+}
+
+// -----
+
+kernel.program @p target(<"cpu", "x86-64-v3">) {
+  kernel.queue @team backend("cpu")
+  kernel.extent @u0 min(0) max(8) bound(8)
+  kernel.run () outs() {
+    %n = arith.constant 3 : i64
+    // expected-error@+1 {{sets @u0 a second time (set_extent_c3)}}
+    kernel.set_extent @u0 = %n
+    kernel.set_extent @u0 = %n
+    kernel.return
+  }
+}

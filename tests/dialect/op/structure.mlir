@@ -44,3 +44,16 @@ func.func @sources(%x: tensor<?xf32, #op.dims<[b]>> {op.name = "x"})
 }
 // LOC: loc("model.py":12:0)
 // LOC: loc("block"(
+
+op.symbol @u0 {min = 0 : i64, max = 256 : i64}
+
+// CHECK-LABEL: func.func @computed
+func.func @computed(%x: tensor<?xf32, #op.dims<[b]>>, %n: tensor<i64>, %fits: tensor<i1>) -> tensor<?xf32, #op.dims<[u0]>> {
+  // CHECK: op.check %{{.*}} {message = "n fits"} : tensor<i1>
+  op.check %fits {message = "n fits"} : tensor<i1>
+  // CHECK: op.set_extent %{{.*}} {bound = #op.dims<[b]>, extent = "u0"} : tensor<i64>
+  op.set_extent %n {extent = "u0", bound = #op.dims<[b]>} : tensor<i64>
+  // CHECK: op.dynamic_slice %{{.*}}, %{{.*}} {dim = 0 : i64, length = -1 : i64}
+  %y = op.dynamic_slice %x, %n {dim = 0 : i64, length = -1 : i64} : (tensor<?xf32, #op.dims<[b]>>, tensor<i64>) -> tensor<?xf32, #op.dims<[u0]>>
+  return %y : tensor<?xf32, #op.dims<[u0]>>
+}

@@ -87,3 +87,34 @@ func.func @isolated(%x: tensor<4xf32>) {
   }
   return
 }
+
+// -----
+
+op.symbol @u0 {min = 0 : i64, max = 4 : i64}
+func.func @set_extent_c1(%n: tensor<i64>) {
+  // expected-error @+1 {{set_extent: has 2 bounds but one is needed (set_extent_c1)}}
+  op.set_extent %n {extent = "u0", bound = #op.dims<[4, 5]>} : tensor<i64>
+  return
+}
+
+// -----
+
+op.symbol @u0 {min = 0 : i64, max = 4 : i64}
+func.func @set_extent_c2(%n: tensor<i64>, %c: tensor<i1>) {
+  %r = op.if %c -> (tensor<i64>) {
+    // expected-error @+1 {{set_extent: stands in op.if but the body of a function is needed (set_extent_c2)}}
+    op.set_extent %n {extent = "u0", bound = #op.dims<[4]>} : tensor<i64>
+    op.yield %n : tensor<i64>
+  } else {
+    op.yield %n : tensor<i64>
+  }
+  return
+}
+
+// -----
+
+func.func @check_c1(%c: tensor<i1>) {
+  // expected-error @+1 {{check: the message is "" (check_c1)}}
+  op.check %c {message = ""} : tensor<i1>
+  return
+}

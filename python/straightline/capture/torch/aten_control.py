@@ -46,8 +46,17 @@ def _size_expression(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     raise Reject(f"arithmetic on sizes gives {type(value).__name__}", "integer arithmetic")
 
 
+@converter("aten.sym_size.int")
+def _sym_size(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    value = node.meta["val"]
+    if isinstance(
+        value, torch.SymInt
+    ):  # of a tensor whose op was taken apart, torch may know the size by another symbol
+        ctx.data_sizes.rename(value, a.self.extents[a.dim])
+    return _size_expression(ctx, a, node)
+
+
 converter(
-    "aten.sym_size.int",
     "aten.sym_numel.default",
     str(operator.add),
     str(operator.sub),
@@ -79,6 +88,8 @@ converter(*(str(compare) for compare in (
 def _assert_scalar(ctx: Importer, a: Arguments, node: torch.fx.Node) -> None:
     """A condition on sizes, which must hold for every call that matches the signature."""
     if isinstance(a.self, torch.SymBool) and not statically_known_true(a.self):
+        if ctx.data_sizes.condition(ctx, a.self, a.assert_msg):
+            return
         raise Reject(
             f"calls would have to check the sizes: {a.assert_msg}",
             "a dynamic dimension that can only have such sizes (2 * Dim)",

@@ -13,6 +13,7 @@ import torch
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import broadcast, product_of
 from straightline.capture.graph_builder import Reject, Tensor, known, wrap
+from straightline.capture.torch.aten_data_sizes import picked
 from straightline.capture.torch.importer import NEAREST, Arguments, Importer, converter, torch_dtype
 
 NEAREST["aten.index_put"] = "index tensors of int64"
@@ -113,6 +114,10 @@ def _indices(indices: Sequence[Any]) -> _Indices:
 
 @converter("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def _index(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    masks = [(dim, index) for dim, index in enumerate(a.indices) if index is not None]
+    if len(masks) == 1 and _is_mask(masks[0][1]):
+        dim, mask = masks[0]
+        return picked(ctx, a.self, dim, mask, node.meta["val"].shape[dim])
     indices = _indices(a.indices)
     if (flat := indices.flat(ctx, a.self)) is not None:
         return ctx.reshape(_index_select(ctx, a.self, indices.dims[0], flat), ctx.result_type(node).extents)

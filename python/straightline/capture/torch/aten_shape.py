@@ -11,6 +11,7 @@ import torch
 
 from straightline.capture.builder import Dim, Extent, TensorType
 from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor, slice_bounds, wrap
+from straightline.capture.torch.aten_data_sizes import sliced
 from straightline.capture.torch.importer import NEAREST, TAKES_COMPLEX, Arguments, Complex, Importer, converter
 from straightline.capture.torch.literals import evaluated, literal
 
@@ -89,6 +90,11 @@ def _view_as_complex(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor
 @converter("aten.slice.Tensor", "aten.slice_copy.Tensor")
 def _slice(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dim = wrap(a.dim, a.self.rank)
+    if (
+        any(isinstance(bound, Extent) and bound.symbols & set(ctx.data_sizes.numbers) for bound in (a.start, a.end))
+        and a.step == 1
+    ):
+        return sliced(ctx, a.self, dim, a.start, a.end, node.meta["val"].shape[dim])
     start, end = slice_bounds(a.self.extents[dim], a.start, a.end)
     extent = ctx.result_type(node).extents[dim]
     return ctx.slice(a.self, dim, start, end, extent, a.step)

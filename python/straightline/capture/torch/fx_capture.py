@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv, statically_known_true
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -531,7 +531,7 @@ class _Planning:
         storage = _storage(value)
         if storage in self._places:
             return self._of_input(value, self._places[storage])
-        if len(self._sharing[storage]) == 1 and value.is_contiguous():
+        if len(self._sharing[storage]) == 1 and _is_row_major(value):
             return ResultPlan(self._give(value))
         if len(self._sharing[storage]) == 1 and (dims := _order(value)) is not None:
             return ResultPlan(self._give(value.permute(dims)), dims=_inverse(dims))
@@ -561,8 +561,8 @@ class _Planning:
     def _whole(self, value: torch.Tensor) -> torch.Tensor | None:
         """All of the memory that a result is a view of, in the order of its elements there; None where it has gaps."""
         root = self._tracer.root(value)
-        dims = None if root.is_contiguous() else _order(root)
-        if root.storage_offset() != 0 or root.dtype != value.dtype or not (root.is_contiguous() or dims):
+        dims = None if _is_row_major(root) else _order(root)
+        if root.storage_offset() != 0 or root.dtype != value.dtype or not (_is_row_major(root) or dims):
             return None
         return root if dims is None else root.permute(dims)
 
@@ -577,7 +577,20 @@ def _order(tensor: torch.Tensor) -> tuple[int, ...] | None:
     if any(hint is None for hint in hints):
         return None
     dims = tuple(sorted(range(tensor.dim()), key=lambda dim: -hints[dim]))
-    return dims if tensor.permute(dims).is_contiguous() else None
+    return dims if _is_row_major(tensor.permute(dims)) else None
+
+
+def _is_row_major(tensor: torch.Tensor) -> bool:
+    """Whether it is contiguous; False where that depends on a size that only a call knows."""
+    try:
+        return tensor.is_contiguous()
+    except GuardOnDataDependentSymNode:
+        expected: Any = 1
+        for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride())):
+            if not statically_known_true(stride == expected):
+                return False
+            expected = expected * size
+        return True
 
 
 def _inverse(dims: Sequence[int]) -> tuple[int, ...]:

@@ -39,6 +39,7 @@ from straightline.capture.text_builder import TextBuilder
 from straightline.capture.torch import (  # noqa: F401  (the families register their converters)
     aten_control,
     aten_convolution,
+    aten_data_sizes,
     aten_diagonals,
     aten_elementwise,
     aten_factories,
@@ -58,6 +59,7 @@ from straightline.capture.torch import (  # noqa: F401  (the families register t
 )
 from straightline.capture.torch.aten_reduction import OF_SOME_ELEMENT
 from straightline.capture.torch.aten_tail import convert_tail
+from straightline.capture.torch.data_sizes import DataSizes
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.importer import (
     MAX_LITERAL_ELEMENTS,
@@ -271,10 +273,12 @@ class GraphImport:
         """Makes all builder calls and returns the description of the result."""
         source, self._target = self._source, target
         symbols = self._symbols()
-        printer = ExtentPrinter({torch_name: spec.name for torch_name, spec in symbols.items()})
+        names = {torch_name: spec.name for torch_name, spec in symbols.items()}
+        data_sizes = DataSizes(names, symbols.values(), source.ranges, self._graph.nodes, self._sizes_above_zero())
         self._ctx = Importer(
             self._builder,
-            extents=printer,
+            extents=ExtentPrinter(names),
+            data_sizes=data_sizes,
             convert_tail=convert_tail,
             allows_aten=allows_aten,
             target=facts_of(target),
@@ -301,7 +305,7 @@ class GraphImport:
             persistent=list(source.state),
             states=self._states,
             aliases=self._aliases,
-            symbols=list(symbols.values()),
+            symbols=[*symbols.values(), *data_sizes.computed],
             inputs=inputs,
             outputs=outputs,
             tied=tied,
@@ -585,6 +589,7 @@ class GraphImport:
                 outputs.append(OutputSpec(result=places[id(value), alias], is_complex=isinstance(value, Complex)))
             elif isinstance(spec.arg, SymIntArgument) or isinstance(value, (int, float, Extent)):
                 is_extent = isinstance(value, Extent)
+                self._ctx.data_sizes.refuse_unbounded([value])
                 outputs.append(OutputSpec(extent=value) if is_extent else OutputSpec(constant=value))
             else:
                 raise InternalError(f"output {spec.arg} has value {value!r}")

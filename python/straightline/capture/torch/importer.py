@@ -15,8 +15,10 @@ import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
 from straightline.capture.builder import Attr, Dense, Dim, Extent, Location, TensorType
+from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor, not_of_floats
 from straightline.capture.target_facts import TargetFacts
+from straightline.capture.torch.data_sizes import DataSizes, scalar_of
 from straightline.capture.torch.eager_refusals import holds, is_beyond_all, refusal_of_eager
 from straightline.capture.torch.symbolic_sizes import DEPENDS_ON_DATA, ExtentPrinter
 from straightline.errors import InternalError, UnsupportedError, UserError
@@ -130,6 +132,8 @@ class Importer(GraphBuilder):
     """Converts the nodes of a graph, and of the graphs nested in it."""
 
     extents: ExtentPrinter = field(kw_only=True)
+    #: Sizes that the graph computes.
+    data_sizes: DataSizes = field(kw_only=True)
     #: Makes a call of torch for an op that no converter takes, and why; raises `Reject` for one that has no such form.
     convert_tail: Callable[[Importer, torch.fx.Node, str], Any] = field(kw_only=True)
     #: Location of the control-flow op whose branch is being converted.
@@ -172,6 +176,25 @@ class Importer(GraphBuilder):
             raise Reject(f"route {name} = aten ({self.to_aten[name]})")
         return super().emit(name, operands, types, attributes, regions)
 
+    def scalar(self, value: Any, dtype: str) -> Tensor:
+        """As `GraphBuilder.scalar`; a number that depends on data is the tensor that has it."""
+        if isinstance(value, Extent) and value.symbols & set(self.data_sizes.numbers):
+            return self.cast(scalar_of(self, value), dtype)
+        return super().scalar(value, dtype)
+
+    def reshape(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+        """As `GraphBuilder.reshape`; sizes that depend on data may have to be compared first."""
+        same = product_of(x.extents) == product_of(tuple(extents))
+        return super().reshape(x if same else self._same(x, extents), extents)
+
+    def expand(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+        """As `GraphBuilder.expand`; sizes that depend on data may have to be compared first."""
+        return super().expand(self._same(x, extents), extents)
+
+    def _same(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+        numbers = self.data_sizes.numbers
+        return self.data_sizes.same(self, x, extents) if numbers and x.extents != tuple(extents) else x
+
     # Types ------------------------------------------------------------------------------------------------------------
 
     def type_of(self, fake: torch.Tensor) -> TensorType:
@@ -180,7 +203,9 @@ class Importer(GraphBuilder):
             raise Reject(f"layout {fake.layout} is not supported", "a dense tensor")
         if fake.dim() > MAX_RANK:
             raise Reject(f"rank {fake.dim()} is not supported", f"at most {MAX_RANK} dims")
-        return TensorType(dtype_name(fake.dtype), tuple(self.extents.dim(size) for size in fake.shape))
+        extents = tuple(self.extents.dim(size) for size in fake.shape)
+        self.data_sizes.refuse_unbounded(extents)
+        return TensorType(dtype_name(fake.dtype), extents)
 
     def parts_type(self, fake: torch.Tensor) -> TensorType:
         """The type of the real numbers that stand for a complex tensor (`Complex`), or of any other one."""

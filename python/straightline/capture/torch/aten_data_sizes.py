@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ATen ops whose results have sizes that depend on data, and numbers that are elements of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from straightline.capture.builder import Dim, TensorType
+from straightline.capture.extents import broadcast, product_of
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, wrap
+from straightline.capture.torch.importer import Arguments, Importer, converter
+
+_SCALAR = TensorType("i64", ())
+
+
+def _first(ctx: Importer, x: Tensor, count: Dim) -> Tensor:
+    """The first `count` rows."""
+    return from_place(ctx, x, 0, ctx.scalar(0, "i64"), count)
+
+
+def from_place(ctx: Importer, x: Tensor, dim: int, start: Tensor, count: Dim) -> Tensor:
+    """`count` elements of a dim from a place on that only a call knows; both are within the dim."""
+    extents = (*x.extents[:dim], count, *x.extents[dim + 1 :])
+    attributes = {"dim": dim, "length": count if isinstance(count, int) else -1}
+    return ctx.emit_one("dynamic_slice", [x, start], TensorType(x.dtype, extents), attributes)
+
+
+def _binary(ctx: Importer, name: str, x: Tensor, y: Tensor | int) -> Tensor:
+    return ctx.emit_one(name, [x, ctx.operand(y, x.type)], x.type)
+
+
+def _iota(ctx: Importer, count: Dim) -> Tensor:
+    return ctx.emit_one("iota", [], TensorType("i64", (count,)), {"start": 0, "step": 1})
+
+
+def _ones(ctx: Importer, mask: Tensor) -> Tensor:
+    """A mask of rank 1 as numbers."""
+    if mask.dtype != "i1":
+        mask = ctx.emit_one("ne", [mask, ctx.operand(0, mask.type)], TensorType("i1", mask.extents))
+    return ctx.cast(mask, "i64")
+
+
+def _total(ctx: Importer, numbers: Tensor) -> Tensor:
+    return ctx.reduce("sum", numbers, [0], False)
+
+
+def true_places(ctx: Importer, mask: Tensor, size: int | torch.SymInt) -> Tensor:
+    """Where a mask, read as if it had rank 1, is true: [size] numbers in their order.
+
+    The i-th true element is written to place i of memory that has a place for each element, and one more for all that are false.
+    """
+    count = product_of(mask.extents)
+    ones = _ones(ctx, ctx.reshape(mask, (count,)))
+    found = ctx.data_sizes.give(ctx, size, _total(ctx, ones), count)
+    if count == 0:
+        return ctx.full(0, "i64", (0,))
+    before = _binary(ctx, "sub", ctx.emit_one("cumsum", [ones], ones.type, {"dim": 0}), 1)
+    is_true = ctx.emit_one("ne", [ones, ctx.operand(0, ones.type)], TensorType("i1", ones.extents))
+    place = ctx.emit_one("where", [is_true, before, ctx.operand(count, ones.type)], ones.type)
+    memory = ctx.full(0, "i64", (count + 1,))
+    written = ctx.emit_one("scatter", [memory, place, _iota(ctx, count)], memory.type, {"dim": 0, "reduce": "none"})
+    return _first(ctx, written, found)
+
+
+def coordinates(ctx: Importer, mask: Tensor, size: int | torch.SymInt) -> list[Tensor]:
+    """For each dim of a mask the indices of its true elements."""
+    flat = true_places(ctx, mask, size)
+    found: list[Tensor] = []
+    below: Dim = 1
+    for dim in reversed(range(mask.rank)):
+        index = flat if below == 1 else _binary(ctx, "floor_divide", flat, below)
+        if dim > 0:
+            index = _binary(ctx, "remainder", index, mask.extents[dim])
+        below = below * mask.extents[dim]
+        found.insert(0, index)
+    return found
+
+
+def _rows(node: torch.fx.Node) -> int | torch.SymInt:
+    return node.meta["val"].shape[0]
+
+
+@converter("aten.nonzero.default")
+def _nonzero(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    mask = ctx.reshape(a.self, (1,)) if a.self.rank == 0 else a.self
+    indices = coordinates(ctx, mask, _rows(node))[: a.self.rank]
+    type = ctx.result_type(node)
+    if not indices:
+        return ctx.full(0, "i64", type.extents)
+    columns = [ctx.reshape(index, (type.extents[0], 1)) for index in indices]
+    return columns[0] if len(columns) == 1 else ctx.cat(columns, 1, type)
+
+
+def picked(ctx: Importer, x: Tensor, dim: int, mask: Tensor, size: int | torch.SymInt) -> Tensor:
+    """The parts of x where a mask over its dims from `dim` on is true: one dim in place of those."""
+    before, after = x.extents[:dim], x.extents[dim + mask.rank :]
+    flat = ctx.reshape(x, (*before, product_of(x.extents[dim : dim + mask.rank]), *after))
+    places = true_places(ctx, mask, size)
+    type = TensorType(x.dtype, (*before, places.extents[0], *after))
+    if flat.extents[dim] == 0:
+        return ctx.full(0, x.dtype, type.extents)
+    return ctx.emit_one("index_select", [flat, places], type, {"dim": dim})
+
+
+@converter("aten.masked_select.default")
+def _masked_select(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    extents = broadcast(a.self.extents, a.mask.extents) or (1,)
+    x, mask = ctx.expand(a.self, extents), ctx.expand(a.mask, extents)
+    return picked(ctx, x, 0, mask, _rows(node))
+
+
+# Numbers --------------------------------------------------------------------------------------------------------------
+
+
+@converter("aten.item.default", "aten._local_scalar_dense.default")
+def _item(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor | Dim:
+    """An integer is a size, or a number that no size uses; a float stays a 0-d tensor."""
+    element = ctx.reshape(a.self, ())
+    value = node.meta["val"]
+    if isinstance(value, torch.SymInt) and element.dtype not in (*FLOATS, "i1"):
+        return ctx.data_sizes.number(ctx, value, ctx.cast(element, "i64"))
+    if isinstance(value, torch.SymFloat) and element.dtype in FLOATS:
+        return element
+    raise Reject(f"item of {element.dtype}", "the tensor itself in place of the number")
+
+
+def sliced(ctx: Importer, x: Tensor, dim: int, start: Dim | None, end: Dim | None, size: int | torch.SymInt) -> Tensor:
+    """A slice whose bounds are numbers that depend on data, as Python has it; `size` is torch's size of the result."""
+    extent = x.extents[dim]
+    limit = ctx.scalar(extent, "i64")
+
+    def within(bound: Dim) -> Tensor:
+        number = ctx.scalar(bound, "i64")
+        negative = ctx.emit_one("lt", [number, ctx.operand(0, _SCALAR)], TensorType("i1", ()))
+        wrapped = ctx.emit_one("where", [negative, _binary(ctx, "add", number, limit), number], _SCALAR)
+        return _binary(ctx, "minimum", _binary(ctx, "maximum", wrapped, 0), limit)
+
+    first = within(0 if start is None else start)
+    last = limit if end is None else within(end)
+    count = _binary(ctx, "maximum", _binary(ctx, "sub", last, first), 0)
+    return from_place(ctx, x, dim, first, ctx.data_sizes.give(ctx, size, count, extent))
+
+
+# Repetitions and sets -------------------------------------------------------------------------------------------------
+
+
+def _repeats(ctx: Importer, counts: Tensor, size: int | torch.SymInt) -> Tensor:
+    """[size] numbers: i as often as counts[i] says. The number at a place is how many repetitions end before or at it."""
+    counts = ctx.cast(ctx.reshape(counts, (product_of(counts.extents),)), "i64")
+    found = ctx.data_sizes.give(ctx, size, _total(ctx, counts))
+    if counts.extents == (0,):
+        return ctx.full(0, "i64", (0,))
+    ends = ctx.emit_one("cumsum", [counts], counts.type, {"dim": 0})
+    marks = ctx.full(0, "i64", (found + 1,))
+    ones = ctx.full(1, "i64", counts.extents)
+    marked = ctx.emit_one("scatter", [marks, ends, ones], marks.type, {"dim": 0, "reduce": "sum"})
+    passed = ctx.emit_one("cumsum", [marked], marked.type, {"dim": 0})
+    return _first(ctx, passed, found)
+
+
+@converter("aten.repeat_interleave.Tensor")
+def _repeat_numbers(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return ctx.cast(_repeats(ctx, a.repeats, _rows(node)), a.repeats.dtype)
+
+
+@converter("aten.repeat_interleave.self_Tensor")
+def _repeat_rows(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    x = a.self
+    if a.dim is None or x.rank == 0:
+        x, dim = ctx.reshape(x, (product_of(x.extents),)), 0
+    else:
+        dim = wrap(a.dim, x.rank)
+    counts = ctx.reshape(a.repeats, (product_of(a.repeats.extents),))
+    if counts.extents != (x.extents[dim],):
+        counts = ctx.expand(counts, (x.extents[dim],))
+    rows = _repeats(ctx, counts, node.meta["val"].shape[dim])
+    type = TensorType(x.dtype, (*x.extents[:dim], rows.extents[0], *x.extents[dim + 1 :]))
+    return ctx.emit_one("index_select", [x, rows], type, {"dim": dim})
+
+
+def _runs(ctx: Importer, x: Tensor, node: torch.fx.Node, order: Tensor | None) -> Sequence[Tensor]:
+    """The first of equal neighbours, the number of each element's run, and how long runs are."""
+    count = x.extents[0]
+    flag = TensorType("i1", x.extents)
+    if count == 1:
+        begins = ctx.full(True, "i1", (1,))
+    else:
+        rest = count - 1
+        before, after = ctx.slice(x, 0, 0, rest, rest), ctx.slice(x, 0, 1, count, rest)
+        differs = ctx.emit_one("ne", [after, before], TensorType("i1", (rest,)))
+        begins = ctx.cat([ctx.full(True, "i1", (1,)), differs], 0, flag)
+    firsts = true_places(ctx, begins, node.meta["val"][0].shape[0])
+    values = ctx.emit_one("index_select", [x, firsts], TensorType(x.dtype, firsts.extents), {"dim": 0})
+    ones = _ones(ctx, begins)
+    run = _binary(ctx, "sub", ctx.emit_one("cumsum", [ones], ones.type, {"dim": 0}), 1)
+    zeros = ctx.full(0, "i64", (count,))
+    each = ctx.full(1, "i64", (count,))
+    lengths = ctx.emit_one("scatter", [zeros, run, each], zeros.type, {"dim": 0, "reduce": "sum"})
+    if order is not None:
+        run = ctx.emit_one("scatter", [zeros, order, run], zeros.type, {"dim": 0, "reduce": "none"})
+    return values, run, _first(ctx, lengths, firsts.extents[0])
+
+
+@converter("aten._unique2.default", "aten._unique.default")
+def _unique(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    """In order, also where any order would do."""
+    x = ctx.reshape(a.self, (product_of(a.self.extents),))
+    count = x.extents[0]
+    if not isinstance(count, int) or count == 0:
+        raise Reject(f"unique of {count} elements", "a static size")
+    types = [x.type, TensorType("i64", x.extents)]
+    ordered, order = ctx.emit("topk", [x], types, {"dim": 0, "k": count, "largest": False})
+    values, inverse, lengths = _runs(ctx, ordered, node, order)
+    return [values, ctx.reshape(inverse, a.self.extents), lengths][: len(node.meta["val"])]
+
+
+@converter("aten.unique_consecutive.default")
+def _unique_consecutive(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    if a.dim is not None and a.self.rank != 1:
+        raise Reject(f"unique_consecutive along dim {a.dim} of rank {a.self.rank}", "all elements (dim=None)")
+    x = ctx.reshape(a.self, (product_of(a.self.extents),))
+    if not isinstance(x.extents[0], int) or x.extents[0] == 0:
+        raise Reject(f"unique_consecutive of {x.extents[0]} elements", "a static size")
+    values, inverse, lengths = _runs(ctx, x, node, None)
+    return [values, ctx.reshape(inverse, a.self.extents), lengths]

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes that depend on data: masks, nonzero, numbers by `item`, repetitions, sets; each executor against eager."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import straightline as sl
+
+Model = Callable[..., Any]
+
+WAYS: dict[str, dict[str, Any]] = {"line": {}, "python": {"emit": "python"}, "interpreter": {"fast_path": False}}
+
+
+def seeded() -> torch.Generator:
+    seed = random.randrange(2**31)
+    print(f"seed {seed}")
+    return torch.Generator().manual_seed(seed)
+
+
+def check(model: Model, calls: list[tuple[Any, ...]], example: int = 0, **options: Any) -> list[Any]:
+    """Compiles for one call and compares all of them, three ways."""
+    compiled = [sl.compile(model, calls[example], **way, **options) for way in WAYS.values()]
+    for args in calls:
+        want = model(*args)
+        for way, function in zip(WAYS, compiled, strict=True):
+            got = function(*args)
+            for one, exact in zip(_leaves(got), _leaves(want), strict=True):
+                if isinstance(exact, Tensor):
+                    assert one.shape == exact.shape and one.dtype == exact.dtype, (way, one.shape, exact.shape)
+                torch.testing.assert_close(one, exact)
+    return compiled
+
+
+def _leaves(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def rows(generator: torch.Generator, *shape: int) -> list[tuple[Tensor]]:
+    """Random numbers; none, all and one of which are above zero."""
+    x = torch.randn(*shape, generator=generator)
+    one = -x.abs() - 1
+    one.view(-1)[int(torch.randint(x.numel(), (), generator=generator))] = 1.0
+    more = [torch.randn(*shape, generator=generator) for _ in range(3)]
+    return [(y,) for y in (x, -x.abs() - 1, x.abs() + 1, one, *more)]
+
+
+MASKS: dict[str, Model] = {
+    "nonzero": lambda x: torch.nonzero(x > 0),
+    "nonzero_of_floats": lambda x: torch.nonzero(x.clamp(min=0)),
+    "nonzero_as_tuple": lambda x: torch.nonzero(x > 0, as_tuple=True),
+    "argwhere": lambda x: torch.argwhere(x > 0),
+    "where": lambda x: torch.where(x > 0),
+    "mask": lambda x: x[x > 0],
+    "rows": lambda x: x[x[:, 0] > 0],
+    "columns": lambda x: x[:, x[0] > 0],
+    "masked_select": lambda x: x.masked_select(x > 0),
+    "masked_select_broadcast": lambda x: x.masked_select(x[:, :1] > 0),
+    "then_elementwise": lambda x: (x[x > 0] * 2 + 1).sqrt(),
+    "then_rows_and_columns": lambda x: x[x[:, 0] > 0].relu() + x[0],
+    "then_sum": lambda x: x[x > 0].sum() + x.sum(),
+    "then_mean_of_rows": lambda x: x[x[:, 0] > 0].softmax(1).sum(0),
+    "then_matmul": lambda x: x[x[:, 0] > 0] @ x.t(),
+    "then_product_of_itself": lambda x: x[x[:, 0] > 0].t() @ x[x[:, 0] > 0],
+    "then_gather": lambda x: x[torch.nonzero(x[:, 0] > 0)[:, 0]],
+    "then_cat": lambda x: torch.cat([x[x[:, 0] > 0], x]),
+    "then_cat_behind": lambda x: torch.cat([x * 2, x[x[:, 0] > 0], x[x[:, 1] > 0]]),
+    "then_cat_columns": lambda x: torch.cat([x[:, x[0] > 0], x + 1, x[:, x[1] > 0]], 1),
+    "then_transpose": lambda x: x[x[:, 0] > 0].t().contiguous(),
+    "twice": lambda x: x[x > 0][x[x > 0] < 1],
+    "its_size": lambda x: (x[x > 0], torch.nonzero(x > 0).shape[0]),
+    "its_size_in_arithmetic": lambda x: x / (x[x > 0].shape[0] + 1),
+    "a_range_of_its_size": lambda x: torch.arange(torch.nonzero(x > 0).shape[0]) * 2,
+    "ones_of_its_size": lambda x: torch.ones(3, torch.nonzero(x > 0).shape[0]),
+    "scatter_back": lambda x: torch.zeros(5).index_add(0, torch.nonzero(x > 0)[:, 0], x[x > 0]),
+    "two_masks": lambda x: (x[x > 0], x[x < 0]),
+    "cumulative": lambda x: x[x > 0].cumsum(0),
+    "linear": lambda x: F.linear(x[x[:, 0] > 0], torch.ones(3, 4), torch.ones(3)),
+    "layer_norm": lambda x: F.layer_norm(x[x[:, 0] > 0], (4,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks(name: str) -> None:
+    check(MASKS[name], rows(seeded(), 5, 4))
+
+
+@pytest.mark.parametrize("name", ["nonzero", "mask", "rows", "then_matmul", "then_cat", "then_sum", "two_masks"])
+def test_masks_of_named_sizes(name: str) -> None:
+    generator = seeded()
+    calls = [(torch.randn(n, 4, generator=generator),) for n in (5, 1, 17, 64)]
+    check(MASKS[name], calls, dynamic_shapes=({0: torch.export.Dim("b", max=64)},))
+
+
+def test_a_large_mask_on_several_threads() -> None:
+    generator = seeded()
+    calls = [(torch.randn(700, 300, generator=generator) + shift,) for shift in (0.0, -5.0, 5.0, 1.0)]
+    check(lambda x: (x[x > 0].exp(), torch.nonzero(x > 0)), calls, threads=2)
+
+
+def sliced(x: Tensor, n: Tensor) -> Tensor:
+    count = n.item()
+    torch._check(count >= 0)
+    torch._check(count <= x.shape[0])
+    return x[:count] * 2
+
+
+def numbers(n: Tensor) -> Tensor:
+    count = n.item()
+    torch._check(count >= 0)
+    torch._check(count <= 10)
+    return torch.arange(count) + 1
+
+
+NUMBERS: dict[str, tuple[Model, range]] = {
+    "slice": (sliced, range(6)),
+    "slice_without_check": (lambda x, n: x[: n.item()] + 1, range(-7, 8)),
+    "slice_to_the_end": (lambda x, n: x[n.item() :] + 1, range(-7, 8)),
+    "slice_of_columns": (lambda x, n: x[:, : n.item()] + 1, range(-5, 6)),
+    "number": (lambda x, n: x * n.item(), range(-2, 3)),
+    "number_in_arithmetic": (lambda x, n: x + (2 * n.item() + 1), range(-2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers(name: str) -> None:
+    model, values = NUMBERS[name]
+    x = torch.randn(5, 4, generator=seeded())
+    check(model, [(x, torch.tensor(n)) for n in values], example=len(values) // 2 + 1)
+
+
+def test_a_range() -> None:
+    check(numbers, [(torch.tensor(n),) for n in range(11)], example=3)
+
+
+def test_a_float() -> None:
+    x = torch.randn(5, 4, generator=seeded())
+    check(lambda x, n: x * n.item(), [(x, torch.tensor(n)) for n in (2.5, 0.0, -1.0)])
+
+
+def repeated(x: Tensor, counts: Tensor) -> Tensor:
+    y = torch.repeat_interleave(x, counts, dim=0)
+    torch._check(y.shape[0] <= 30)
+    return y + 1
+
+
+def test_repetitions() -> None:
+    generator = seeded()
+    x = torch.randn(6, 3, generator=generator)
+    counts = [torch.randint(0, 6, (6,), generator=generator) for _ in range(4)]
+    check(repeated, [(x, c) for c in (*counts, torch.zeros(6, dtype=torch.int64))])
+    fixed = torch.tensor([1, 0, 2, 3, 0, 1])
+    check(lambda x, c: torch.repeat_interleave(x, c, dim=0, output_size=7), [(x, fixed), (x, fixed.flip(0))])
+
+
+UNIQUE: dict[str, Model] = {
+    "values": lambda x: torch.unique(x),
+    "all": lambda x: torch.unique(x, return_inverse=True, return_counts=True),
+    "counts": lambda x: torch.unique(x, return_counts=True),
+    "consecutive": lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True),
+}
+
+
+@pytest.mark.parametrize("name", UNIQUE)
+def test_unique(name: str) -> None:
+    generator = seeded()
+    calls = [(torch.randint(0, high, (4, 6), generator=generator),) for high in (3, 1, 100, 10)]
+    check(UNIQUE[name], calls)
+    check(UNIQUE[name], [(torch.randint(0, 5, (9,), generator=generator).float(),) for _ in range(3)])
+
+
+class SelfLoops(nn.Module):
+    """A graph convolution as torch_geometric has it: self-loops are replaced, by a mask, by one for each node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(5, 8)
+
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        kept = edges[:, edges[0] != edges[1]]
+        loops = torch.arange(x.shape[0])
+        edges = torch.cat([kept, torch.stack([loops, loops])], 1)
+        source, target = edges[0], edges[1]
+        degree = torch.zeros(x.shape[0]).scatter_add(0, target, torch.ones(target.shape[0]))
+        norm = degree.pow(-0.5)
+        weight = norm[source] * norm[target]
+        messages = self.linear(x)[source] * weight[:, None]
+        return torch.zeros(x.shape[0], 8).index_add(0, target, messages).relu()
+
+
+def test_a_graph_convolution_with_self_loops() -> None:
+    generator = seeded()
+    model = SelfLoops().eval()
+    calls = [
+        (torch.randn(7, 5, generator=generator), torch.randint(0, 7, (2, 20), generator=generator)) for _ in range(4)
+    ]
+    same = torch.randint(0, 7, (1, 20), generator=generator).expand(2, 20).contiguous()
+    with torch.no_grad():
+        check(model, [*calls, (calls[0][0], same)])
+
+
+def test_results_are_tensors_of_their_own() -> None:
+    """Results of several calls, of other sizes each, and what a user does with them."""
+    x = torch.randn(6, 4, generator=seeded())
+    function = sl.compile(MASKS["rows"], (x,))
+    first = function(x)
+    kept = first.clone()
+    second = function(-x)
+    first += 1
+    assert torch.equal(first, kept + 1) and torch.equal(second, -x[x[:, 0] < 0])
+    assert second.is_contiguous() and second.storage_offset() == 0
+
+
+def test_numpy() -> None:
+    x = numpy.random.default_rng(random.randrange(2**31)).standard_normal((5, 4)).astype("float32")
+    function = sl.compile(MASKS["rows"], (x,))
+    for given in (x, -x, abs(x) + 1, -abs(x) - 1):
+        numpy.testing.assert_array_equal(function(given), given[given[:, 0] > 0])
+
+
+def test_threads() -> None:
+    """Calls of several threads at once, with sizes of their own."""
+    generator = seeded()
+    function = sl.compile(MASKS["then_cat_behind"], (torch.randn(40, 4, generator=generator),))
+    inputs = [torch.randn(40, 4, generator=generator) + shift for shift in (-1.0, 0.0, 1.0, 9.0)]
+    failures: list[str] = []
+
+    def work(x: Tensor) -> None:
+        want = MASKS["then_cat_behind"](x)
+        for _ in range(50):
+            if not torch.equal(function(x), want):
+                failures.append(f"{x.mean()}")
+
+    workers = [threading.Thread(target=work, args=(x,)) for x in inputs]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_number_out_of_its_bounds(way: str) -> None:
+    """What torch._check says is checked in each call, and the next call is unaffected."""
+    x = torch.randn(5, 4)
+    function = sl.compile(sliced, (x, torch.tensor(3)), **WAYS[way])
+    for wrong in (6, -1):
+        with pytest.raises(sl.UserError, match=rf"is {wrong} but must be in \[0, 5\].*data_sizes_test\.py"):
+            function(x, torch.tensor(wrong))
+    torch.testing.assert_close(function(x, torch.tensor(5)), x * 2)
+
+
+def test_a_largest_element_of_nothing() -> None:
+    x = torch.randn(5, 4)
+    function = sl.compile(lambda x: x[x > 0].amax(), (x,))
+    assert function(x) == x.max()
+    with pytest.raises(sl.UserError, match=r"is 0 but must be in \[1, 20\]"):
+        function(-x.abs())
+
+
+@pytest.mark.parametrize("model", [
+    lambda n: torch.arange(n.item()), lambda n: torch.ones(n.item()), lambda n: torch.repeat_interleave(torch.ones(3), n.expand(3)),
+])  # fmt: skip
+def test_a_size_without_a_bound(model: Model) -> None:
+    """The op, its line, and what to write."""
+    with pytest.raises(sl.UnsupportedError, match=r"data_sizes_test\.py.*torch\._check"):
+        sl.compile(model, (torch.tensor(3),))
+
+
+def test_a_device_refuses_it() -> None:
+    with pytest.raises(sl.UnsupportedError, match=r"set_extent on cuda: a size that depends on data.*"):
+        sl.compile(MASKS["mask"], (torch.randn(5, 4),), target="cuda:sm_90")
+
+
+def test_an_out_that_cannot_be_given() -> None:
+    x = torch.randn(5, 4)
+    with pytest.raises(sl.UserError, match="depends on data"):
+        sl.compile(MASKS["mask"], (x,))(x, out=torch.empty(3))
+
+
+def test_by_the_backend() -> None:
+    """Graphs of Dynamo that have such sizes."""
+    generator = seeded()
+    with torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+        for model in (MASKS["then_elementwise"], MASKS["nonzero"], MASKS["then_cat"]):
+            torch._dynamo.reset()
+            compiled = torch.compile(model, backend="straightline", fullgraph=True)
+            for (x,) in rows(generator, 5, 4):
+                torch.testing.assert_close(compiled(x), model(x))

@@ -386,8 +386,8 @@ sl_weights_record* slWeightsRecord(PyObject* capsule);
 
 // ---- guarded.c
 
-/// A type that Python classes derive from: `_plan` is what its calls go by, `_ordinary` what takes
-/// the others.
+/// A type that Python classes derive from: `_plan` is what its calls go by, `_compiled` takes the
+/// others, and `_look_undisturbed(self)` is called after those.
 PyObject* slGuardedType(void);
 
 #pragma GCC visibility pop

@@ -28,6 +28,13 @@ enum {
 };
 enum { kVarargs = 0x4, kVarKeywords = 0x8 };
 
+/// Names of attributes, interned when the type is made.
+enum { kCheck, kCall, kDefaults, kKeywordDefaults, kClosure, kContents, kCompiled, kLook, kNames };
+static const char* const texts[kNames] = {
+    "check",       "call",          "__defaults__", "__kwdefaults__",
+    "__closure__", "cell_contents", "_compiled",    "_look_undisturbed"};
+static PyObject* interned[kNames];
+
 static PyObject* item(PyObject* tuple, Py_ssize_t place) { return PyTuple_GetItem(tuple, place); }
 
 /// 1, 0 where the call goes the ordinary way, -1 with an exception: as of all functions here.
@@ -165,7 +172,7 @@ static int bindDefaults(Binding* binding) {
     if (binding->slots[i]) {
       continue;
     }
-    defaults = defaults ? defaults : PyObject_GetAttrString(function, "__defaults__");
+    defaults = defaults ? defaults : PyObject_GetAttr(function, interned[kDefaults]);
     const Py_ssize_t count = defaults && PyTuple_Check(defaults) ? PyTuple_Size(defaults) : 0;
     const Py_ssize_t place = i - (binding->positional - count);
     holds = !defaults ? -1 : place >= 0 && place < count;
@@ -180,7 +187,8 @@ static int bindDefaults(Binding* binding) {
     if (binding->slots[i]) {
       continue;
     }
-    of_keywords = of_keywords ? of_keywords : PyObject_GetAttrString(function, "__kwdefaults__");
+    of_keywords =
+        of_keywords ? of_keywords : PyObject_GetAttr(function, interned[kKeywordDefaults]);
     PyObject* value = of_keywords && PyDict_Check(of_keywords)
                           ? PyDict_GetItemWithError(of_keywords, item(names, i))
                           : NULL;
@@ -197,10 +205,10 @@ static int bindFree(Binding* binding, Py_ssize_t begin) {
   if (begin == binding->count) {
     return 1;
   }
-  PyObject* cells = PyObject_GetAttrString(item(binding->plan, kFunction), "__closure__");
+  PyObject* cells = PyObject_GetAttr(item(binding->plan, kFunction), interned[kClosure]);
   int holds = !cells ? -1 : PyTuple_Check(cells) && PyTuple_Size(cells) == binding->count - begin;
   for (Py_ssize_t i = begin; i < binding->count && holds == 1; ++i) {
-    binding->slots[i] = PyObject_GetAttrString(item(cells, i - begin), "cell_contents");
+    binding->slots[i] = PyObject_GetAttr(item(cells, i - begin), interned[kContents]);
     holds = binding->slots[i] ? 1 : -1;  // an empty cell is an error here, and the ordinary way's
   }
   Py_XDECREF(cells);
@@ -233,12 +241,12 @@ static PyObject* findCall(const Binding* binding) {
       continue;
     }
     Py_INCREF(entry);
-    PyObject* check = PyObject_GetAttrString(entry, "check");
+    PyObject* check = PyObject_GetAttr(entry, interned[kCheck]);
     PyObject* fits = check ? PyObject_CallFunctionObjArgs(check, locals, NULL) : NULL;
     if (!fits) {
       Py_CLEAR(locals);
     } else if (fits == Py_True) {
-      found = PyObject_GetAttrString(entry, "call");
+      found = PyObject_GetAttr(entry, interned[kCall]);
     }
     Py_XDECREF(fits);
     Py_XDECREF(check);
@@ -256,9 +264,8 @@ static PyObject* findCall(const Binding* binding) {
 static int prepare(PyObject* plan, PyObject* args, PyObject* keywords, PyObject** call,
                    PyObject** arguments) {
   int holds = namespacesHold(item(plan, kSame), item(plan, kEmpty));
-  holds = holds == 1
-              ? objectsHold(item(plan, kAttributes), item(plan, kCalls), item(plan, kTypes))
-              : holds;
+  holds = holds == 1 ? objectsHold(item(plan, kAttributes), item(plan, kCalls), item(plan, kTypes))
+                     : holds;
   if (holds != 1) {
     return holds;
   }
@@ -288,6 +295,29 @@ static int prepare(PyObject* plan, PyObject* args, PyObject* keywords, PyObject*
   return holds;
 }
 
+/// The call through torch.compile, after which there may be another entry: `_look` sees.
+static PyObject* callOrdinary(PyObject* self, PyObject* args, PyObject* keywords) {
+  PyObject* compiled = PyObject_GetAttr(self, interned[kCompiled]);
+  PyObject* result = compiled ? PyObject_Call(compiled, args, keywords) : NULL;
+  Py_XDECREF(compiled);
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject* look = PyObject_GetAttr(self, interned[kLook]);
+  PyObject* looked = look ? PyObject_CallFunctionObjArgs(look, self, NULL) : NULL;
+  Py_XDECREF(look);
+  if (!looked) {
+    if (!result) {
+      PyErr_Clear();  // of two errors the call's
+    }
+    Py_CLEAR(result);
+  }
+  Py_XDECREF(looked);
+  if (type) {
+    PyErr_Restore(type, value, trace);
+  }
+  return result;
+}
+
 static PyObject* callGuarded(PyObject* object, PyObject* args, PyObject* keywords) {
   Guarded* self = (Guarded*)object;
   PyObject* plan = self->plan;
@@ -306,12 +336,9 @@ static PyObject* callGuarded(PyObject* object, PyObject* args, PyObject* keyword
     if (holds == 1 || (holds < 0 && !PyErr_ExceptionMatches(PyExc_Exception))) {
       return result;
     }
-    PyErr_Clear();  // the ordinary way comes to the same error, and says it in torch's words
+    PyErr_Clear();  // torch.compile comes to the same error, and says it in torch's words
   }
-  PyObject* ordinary = PyObject_GetAttrString(object, "_ordinary");
-  PyObject* result = ordinary ? PyObject_Call(ordinary, args, keywords) : NULL;
-  Py_XDECREF(ordinary);
-  return result;
+  return callOrdinary(object, args, keywords);
 }
 
 static PyObject* newGuarded(PyTypeObject* type, PyObject* args, PyObject* keywords) {
@@ -353,6 +380,10 @@ static PyMemberDef members[] = {
     {"_direct", T_LONGLONG, offsetof(Guarded, direct), READONLY, "Calls that entered a program."},
     {NULL, 0, 0, 0, NULL},
 };
+static PyGetSetDef properties[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
 static PyType_Slot slots[] = {
     {Py_tp_doc, "A function that torch.compile compiled, called behind Dynamo's guards."},
     {Py_tp_new, newGuarded},
@@ -361,10 +392,17 @@ static PyType_Slot slots[] = {
     {Py_tp_clear, clear},
     {Py_tp_dealloc, dealloc},
     {Py_tp_members, members},
+    {Py_tp_getset, properties},
     {0, NULL},
 };
 
 PyObject* slGuardedType(void) {
+  for (int i = 0; i < kNames; ++i) {
+    interned[i] = PyUnicode_InternFromString(texts[i]);
+    if (!interned[i]) {
+      return NULL;
+    }
+  }
   PyType_Spec spec = {
       .name = "straightline._call.Guarded",
       .basicsize = sizeof(Guarded),

@@ -44,8 +44,9 @@ class Callable:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class Guarded:
-    """A function that torch.compile compiled, called behind Dynamo's guards; `_ordinary` of a derived class takes other calls.
+    """A function that torch.compile compiled, called behind Dynamo's guards.
 
+    `_compiled` of a derived class takes other calls, and `_look_undisturbed(self)` is called after them.
     It owns neither programs nor what Dynamo keeps: the first of a plan's parts are weak references to its entries.
     """
 

@@ -127,6 +127,8 @@ class Dynamo:
         same += [namespace, "forward", wrapper]
         for name in (*_HOOKS, "_compiled_call_impl"):
             empty += [namespace, name]
+        for name in _NEEDED["torch.nn.modules.module"]:
+            empty += [vars(self._modules["torch.nn.modules.module"]), name]
         attributes += [type(compiled), "__call__", type(compiled).__call__]
         objects += [compiled, type(compiled), namespace]
         return ""
@@ -157,7 +159,7 @@ class Dynamo:
         empty: list[Any] = []
         for module, names in _NEEDED.items():
             for name in names:
-                if name.endswith(("_flag", "_enabled")) or name.startswith("_global_"):
+                if name.endswith(("_flag", "_enabled")):
                     empty += [vars(modules[module]), name]
         empty += [vars(modules["torch._dynamo.distributed"]), "_GUARD_PG"]  # processes that agree on their guards
         return same, empty, [], []
@@ -218,6 +220,13 @@ class Dynamo:
         # Not the function: its code holds Dynamo's entry in a place that the collector does not see.
         manager._straightline_entry = (scope, entry)
         return entry
+
+
+def undisturbed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, whose frames Dynamo does not compile where it is called by one that Dynamo does."""
+    import torch
+
+    return torch.compiler.disable(function)  # type: ignore[no-any-return]
 
 
 def dynamo() -> Dynamo | str:

@@ -43,6 +43,8 @@ _NULL = _Value("None", "null")
 _READS = {"call_size", "call_stride", "call_storage_offset", "dict_keys_getitem"}
 #: Notes of torch's profiler: while it is on, calls go through torch.compile.
 _NOTES = {"record_pregraph_bytecode_enter", "record_pregraph_bytecode_exit"}
+#: Of torch: how Dynamo gives a float that has changed.
+_FLOAT_AS_TENSOR = "_as_tensor_fullprec"
 _NOTHING = {"RESUME", "NOP", "CACHE", "PRECALL", "EXTENDED_ARG", "COPY_FREE_VARS", "MAKE_CELL", "NOT_TAKEN"}
 _WRITES = {"STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "DELETE_ATTR", "DELETE_SUBSCR", "DELETE_GLOBAL", "STORE_DEREF"}
 
@@ -58,6 +60,8 @@ class _Reader:
         self.constants: dict[str, Any] = {}
         self.graph = ""
         self.result: str | None = None
+        if any(name.startswith(("__resume_at", "torch_dynamo_resume_in")) for name in code.co_names):
+            raise MoreThanOneGraph("it has a graph break")
         for instruction in dis.get_instructions(code):
             self._follow(instruction)
             if self.result is not None:
@@ -170,8 +174,6 @@ class _Reader:
             return _Value(name, "graph")
         if name == self._helpers:
             return _Value(name, "helpers")
-        if name.startswith("__resume_at") or "torch_dynamo_resume" in name:
-            raise MoreThanOneGraph("it has a graph break")
         if name in self._scope:
             value = self._push(f"scope[{name!r}]")
             self._stack.pop()
@@ -186,8 +188,8 @@ class _Reader:
         owner = self._stack.pop()
         name = instruction.argval
         is_method = "LOAD_ATTR" in _HAVE_A_FLAG and bool(_number(instruction) & 1)
-        if owner.kind == "helpers":
-            if name not in _READS and name not in _NOTES:
+        if owner.kind == "helpers" or name == _FLOAT_AS_TENSOR:
+            if name not in _READS | _NOTES | {_FLOAT_AS_TENSOR}:
                 raise MoreThanOneGraph(f"its code calls {name} beside the graph")
             helper = _Value(name, "helper")
             self._stack += ([helper, _NULL] if _NULL_IS_ABOVE else [_NULL, helper]) if is_method else [helper]
@@ -197,7 +199,7 @@ class _Reader:
             self._push(f"{owner.text}.{name}", owner)
 
     def _load_method(self, instruction: dis.Instruction) -> None:
-        if self._stack[-1].kind != "helpers":
+        if self._stack[-1].kind != "helpers" and instruction.argval != _FLOAT_AS_TENSOR:
             raise MoreThanOneGraph(f"its code calls {instruction.argval} beside the graph")
         self._load_attr(instruction)
         self._stack.insert(len(self._stack) - 1, _NULL)
@@ -237,6 +239,10 @@ class _Reader:
         keys = self._pop()
         values = self._several(_number(instruction))
         self._push(f"dict(zip({keys.text}, ({''.join(f'{value.text}, ' for value in values)})))", keys, *values)
+
+    def _build_slice(self, instruction: dis.Instruction) -> None:
+        values = self._several(_number(instruction))
+        self._push(f"slice({', '.join(value.text for value in values)})", *values)
 
     def _list_extend(self, instruction: dis.Instruction) -> None:
         items = self._pop()
@@ -348,7 +354,8 @@ def read(
         raise MoreThanOneGraph("it has no graph")
     names: dict[str, Any] = {"scope": scope, "graph": find(reader.graph)}
     for constant, value in reader.constants.items():
-        names[constant] = getattr(helpers, constant) if isinstance(value, _Value) else value
+        owner = scope["torch"] if constant == _FLOAT_AS_TENSOR else helpers
+        names[constant] = getattr(owner, constant) if isinstance(value, _Value) else value
     lines = [f"{line.target} = {line.text}" for line in _needed(reader)]
     head = f"def call({', '.join(f'a{place}' for place in range(len(slots)))}):"
     exec(compile("\n    ".join([head, *lines, f"return {reader.result}"]), "<call of a graph>", "exec"), names)

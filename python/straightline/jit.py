@@ -46,18 +46,9 @@ class Jit(Guarded):
         self._compiled = compiled
         self._dynamo = _dynamo_guards.dynamo()
         self._reason = self._dynamo if isinstance(self._dynamo, str) else _NOT_CALLED
+        self._look_undisturbed = _dynamo_guards.undisturbed(Jit._look)
+        self._torchdynamo_orig_callable = compiled  # what torch.compile and `programs` unwrap
         self.__wrapped__ = getattr(compiled, "_torchdynamo_orig_callable", compiled)
-        # What Dynamo follows in place of this object where another function that it compiles calls it.
-        inline = getattr(compiled, "_torchdynamo_inline", None)
-        if inline is not None:
-            self._torchdynamo_inline = inline
-
-    def _ordinary(self, *args: Any, **kwargs: Any) -> Any:
-        """The call through torch.compile, after which there may be another entry."""
-        try:
-            return self._compiled(*args, **kwargs)
-        finally:
-            self._look()
 
     def _look(self) -> list[_dynamo_guards.Entry]:
         """Looks what Dynamo has now, and makes it what calls go by."""

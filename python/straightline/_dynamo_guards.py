@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that `straightline.jit` uses of Dynamo's insides: what it compiled for a frame, its guards, and what it asks outside of them.
+"""All that `straightline.jit` uses of Dynamo's insides: what it compiled for a frame, its guards, what it asks beside them.
 
 `dynamo` looks each of them up once and gives the reason where one is absent: then calls go through torch.compile alone.
 """

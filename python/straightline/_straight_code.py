@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the code that Dynamo makes of a function, and writes it again as a function that calls the program alone.
 
-Dynamo's code is a straight line: it reads what the graph takes from the arguments and from what they hold, calls the graph, and puts
-its results into those of the function. `read` follows it instruction by instruction and refuses whatever does more: a write, which
-is a side effect, a call of anything else, a branch.
+Dynamo's code is a straight line: it reads what the graph takes from the arguments and from what they hold, calls the graph,
+and puts its results into those of the function. `read` follows it instruction by instruction and refuses whatever does more:
+a write, which is a side effect, a call of anything else, a branch.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _NULL = _Value("None", "null")
 _READS = {"call_size", "call_stride", "call_storage_offset", "dict_keys_getitem"}
 #: Notes of torch's profiler: while it is on, calls go through torch.compile.
 _NOTES = {"record_pregraph_bytecode_enter", "record_pregraph_bytecode_exit"}
+_CALLS = "its code calls {} beside the graph: a side effect, or a result that is made again"
 #: Of torch: how Dynamo gives a float that has changed.
 _FLOAT_AS_TENSOR = "_as_tensor_fullprec"
 _NOTHING = {"RESUME", "NOP", "CACHE", "PRECALL", "EXTENDED_ARG", "COPY_FREE_VARS", "MAKE_CELL", "NOT_TAKEN"}
@@ -190,17 +191,17 @@ class _Reader:
         is_method = "LOAD_ATTR" in _HAVE_A_FLAG and bool(_number(instruction) & 1)
         if owner.kind == "helpers" or name == _FLOAT_AS_TENSOR:
             if name not in _READS | _NOTES | {_FLOAT_AS_TENSOR}:
-                raise MoreThanOneGraph(f"its code calls {name} beside the graph")
+                raise MoreThanOneGraph(_CALLS.format(name))
             helper = _Value(name, "helper")
             self._stack += ([helper, _NULL] if _NULL_IS_ABOVE else [_NULL, helper]) if is_method else [helper]
         elif owner.kind or is_method:
-            raise MoreThanOneGraph(f"its code calls {name} beside the graph")
+            raise MoreThanOneGraph(_CALLS.format(name))
         else:
             self._push(f"{owner.text}.{name}", owner)
 
     def _load_method(self, instruction: dis.Instruction) -> None:
         if self._stack[-1].kind != "helpers" and instruction.argval != _FLOAT_AS_TENSOR:
-            raise MoreThanOneGraph(f"its code calls {instruction.argval} beside the graph")
+            raise MoreThanOneGraph(_CALLS.format(instruction.argval))
         self._load_attr(instruction)
         self._stack.insert(len(self._stack) - 1, _NULL)
 
@@ -283,9 +284,7 @@ class _Reader:
             self.constants[called.text] = called
             self._push(f"{called.text}({', '.join(value.text for value in arguments)})", *arguments)
         else:
-            raise MoreThanOneGraph(
-                "its code calls something beside the graph: a side effect, or a result that is made again"
-            )
+            raise MoreThanOneGraph(_CALLS.format("something"))
 
     def _call_function(self, instruction: dis.Instruction) -> None:  # of 3.10, as the next
         self._stack.insert(len(self._stack) - 1 - _number(instruction), _NULL)

@@ -11,7 +11,6 @@ from typing import Any
 from straightline import _dynamo_guards, _programs
 from straightline._call import Guarded
 
-
 _NOT_CALLED = "it has not been called"
 
 

@@ -27,6 +27,7 @@
 //   call_any.c          a call of a function with several programs
 //   callable.c          the type: a program with its weights and its signature
 //   programs.c          several callables as one, and new weights for all of them
+//   guarded.c           a function of torch.compile behind Dynamo's guards
 //   module.c            the module: programs from libraries, and the functions
 //
 // call_path.h declares what needs no Callable, emitted/emitted.h what emitted Python works with,
@@ -390,6 +391,12 @@ int slWeightsStay(sl_weights_record* record);
 PyObject* slWeightsAgain(sl_weights_record* record);
 /// NULL with TypeError unless it is a weights capsule.
 sl_weights_record* slWeightsRecord(PyObject* capsule);
+
+// ---- guarded.c
+
+/// A type that Python classes derive from: `_plan` is what its calls go by, `_compiled` takes the
+/// others, and `_look_undisturbed(self)` is called after those.
+PyObject* slGuardedType(void);
 
 #pragma GCC visibility pop
 

@@ -134,5 +134,10 @@ PyMODINIT_FUNC PyInit__call(void) {
     Py_XDECREF(type);
     Py_CLEAR(module);
   }
+  PyObject* guarded = module ? slGuardedType() : NULL;
+  if (!guarded || PyModule_AddObject(module, "Guarded", guarded)) {
+    Py_XDECREF(guarded);
+    Py_CLEAR(module);
+  }
   return module;
 }

@@ -16,6 +16,7 @@ from straightline.errors import (
     UnsupportedError,
     UserError,
 )
+from straightline.jit import jit
 from straightline.options import CompileOptions
 
 __all__ = [
@@ -36,5 +37,6 @@ __all__ = [
     "compile",
     "compile_mlir",
     "fast_path",
+    "jit",
     "programs",
 ]

@@ -43,6 +43,20 @@ class Callable:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
+class Guarded:
+    """A function that torch.compile compiled, called behind Dynamo's guards.
+
+    `_compiled` of a derived class takes other calls, and `_look_undisturbed(self)` is called after them.
+    It owns neither programs nor what Dynamo keeps: the first of a plan's parts are weak references to its entries.
+    """
+
+    #: What a call goes by, exchanged as a whole; None: the ordinary way.
+    _plan: tuple[Any, ...] | None
+    #: Calls that entered a program.
+    _direct: int
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
 def callable_type(name: str, base: type) -> type[Callable]:
     """Makes a type like `Callable` that has the methods of `base`, a class with `__slots__ = ()`.
 

@@ -36,7 +36,7 @@ llvm::StringRef combineName(llvm::StringRef kind) {
 /// Worth keeping in a row buffer instead of computing it again per later stage.
 bool isExpensive(Operation* op) {
   return llvm::isa_and_present<op::ExpOp, op::TanhOp, op::ErfOp, op::GeluOp, op::SigmoidOp,
-                               op::SiluOp, op::LogOp, op::PowOp>(op);
+                               op::SiluOp, op::LogOp, op::PowOp, op::SpecialOp>(op);
 }
 
 class RowReduction {

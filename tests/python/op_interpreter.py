@@ -200,7 +200,7 @@ class _Run:
 
 
 _SAME_OPERANDS = frozenset(
-    """add sub mul div floor_divide trunc_divide remainder fmod pow maximum minimum atan2 bitwise_and bitwise_or
+    """add sub mul div floor_divide trunc_divide remainder fmod pow maximum minimum atan2 copysign special bitwise_and bitwise_or
     bitwise_xor logical_and logical_or logical_xor eq ne lt le gt ge""".split()
 )
 
@@ -387,14 +387,31 @@ def _convolution(x, w, b=None, **k):
     return torch.convolution(x, w, b, *(k[name] for name in names))
 
 
+class _Special(dict[str, Callable[..., Any]]):
+    """The functions of `op.special` by their names, which are torch.special's but for three."""
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        return getattr(torch.special, name, None) or getattr(torch, name)
+
+
+_SPECIAL = _Special(
+    polygamma=lambda n, x: torch.polygamma(int(n.flatten()[0]), x),
+    frexp_mantissa=lambda x: torch.frexp(x).mantissa,
+    frexp_exponent=lambda x: torch.frexp(x).exponent.to(x.dtype),
+    igamma=torch.igamma,
+    igammac=torch.igammac,
+    lgamma=torch.lgamma,
+)
+
 _OPS: dict[str, Callable[..., Any]] = {
     name: getattr(torch, name)
-    for name in """neg abs exp expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tan tanh sigmoid relu erf floor ceil
+    for name in """neg abs exp exp2 expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tan tanh sigmoid relu erf floor ceil
     round trunc sign logical_not bitwise_not isnan isinf sub mul floor_divide remainder fmod pow maximum minimum
-    atan2 bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor eq ne lt le gt ge where flip
+    atan2 copysign bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor eq ne lt le gt ge where flip
     matmul clamp""".split()
 }
 _OPS |= {
+    "special": lambda *xs, function: _SPECIAL[function](*xs),
     "add": torch.add,
     "clone": lambda x: x.clone(memory_format=torch.contiguous_format),
     "div": torch.true_divide,

@@ -4,7 +4,7 @@
 #include "codegen/cpp_text.h"
 #include "dialect/error_kind.h"
 #include "dialect/kernel/kernel_dialect.h"
-#include "dialect/op/op_dialect.h"
+#include "dialect/op/special.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

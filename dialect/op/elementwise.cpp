@@ -2,7 +2,6 @@
 // Verifiers and folders of the family "elementwise".
 #include "dialect/op/canonicalize.h"
 #include "dialect/op/op_verify.h"
-#include "dialect/op/special_functions.h"
 #include "mlir/IR/Matchers.h"
 
 namespace straightline::op {
@@ -62,36 +61,6 @@ llvm::LogicalResult WhereOp::verify() {
     return mlir::failure();
   }
   return verifyElements(*this, getY(), "y", getType().getElementType(), "where_c1");
-}
-
-/// (special_c1), (special_c2).
-static llvm::LogicalResult verifySpecial(mlir::Operation* operation, llvm::StringRef function) {
-  const std::optional<unsigned> arity = arityOfSpecial(function);
-  if (!arity) {
-    return opError(operation) << "\"" << function << "\" is no special function (special_c1)";
-  }
-  if (operation->getNumOperands() != *arity) {
-    return opError(operation) << function << " has " << operation->getNumOperands()
-                              << " operands but takes " << *arity << " (special_c2)";
-  }
-  return success();
-}
-
-llvm::LogicalResult SpecialOp::verify() {
-  return failed(verifySpecial(*this, getFunction())) ? mlir::failure() : verifySameElements(*this);
-}
-
-llvm::LogicalResult ScalarSpecialOp::verify() {
-  if (failed(verifySpecial(*this, getFunction()))) {
-    return mlir::failure();
-  }
-  for (mlir::Type type : getOperandTypes()) {
-    if (type != getType()) {
-      return opError(*this) << "an operand is " << type << " but the result " << getType()
-                            << " (special_c3)";
-    }
-  }
-  return success();
 }
 
 OpFoldResult NegOp::fold(FoldAdaptor) {

@@ -139,7 +139,6 @@ SL_SCALAR(AbsOp, s.isFloat()      ? s.make<math::AbsFOp>(x)
                  : s.isUnsigned() ? x
                                   : s.make<math::AbsIOp>(x))
 SL_SCALAR(ExpOp, s.exp(x))
-SL_SCALAR(Exp2Op, s.make<math::Exp2Op>(x))
 SL_SCALAR(Expm1Op, s.make<math::ExpM1Op>(x))
 SL_SCALAR(LogOp, s.make<math::LogOp>(x))
 SL_SCALAR(Log1pOp, s.make<math::Log1pOp>(x))
@@ -177,7 +176,6 @@ SL_SCALAR(FmodOp, (s.binary<arith::RemFOp, arith::RemSIOp, arith::RemUIOp>(x, y)
 SL_SCALAR(MaximumOp, s.maximum(x, y))
 SL_SCALAR(MinimumOp, s.minimum(x, y))
 SL_SCALAR(Atan2Op, s.make<math::Atan2Op>(x, y))
-SL_SCALAR(CopysignOp, s.make<math::CopySignOp>(x, y))
 SL_SCALAR(BitwiseAndOp, s.make<arith::AndIOp>(x, y))
 SL_SCALAR(BitwiseOrOp, s.make<arith::OrIOp>(x, y))
 SL_SCALAR(BitwiseXorOp, s.make<arith::XOrIOp>(x, y))
@@ -226,10 +224,6 @@ Value IsinfOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars)
   }
   return s.equal(s.make<math::AbsFOp>(scalars[0]),
                  s.number(std::numeric_limits<double>::infinity()));
-}
-
-Value SpecialOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars) {
-  return ScalarSpecialOp::create(builder, loc, scalars.front().getType(), scalars, getFunction());
 }
 
 Value GeluOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialect/op/op_dialect.h"
 
+#include "dialect/op/scan.h"
+#include "dialect/op/special.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -20,6 +22,14 @@ void OpDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "dialect/op/op_ops.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialect/op/op_scan.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialect/op/op_special.cpp.inc"
       >();
 }
 

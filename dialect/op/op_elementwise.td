@@ -50,7 +50,6 @@ class Op_Comparison<string mnemonic, string what, list<Trait> traits = []> : Op_
 def Op_NegOp : Op_Unary<"neg", "-x"> { let hasFolder = 1; }
 def Op_AbsOp : Op_Unary<"abs", "|x|">;
 def Op_ExpOp : Op_FloatUnary<"exp", "e to the power x">;
-def Op_Exp2Op : Op_FloatUnary<"exp2", "2 to the power x">;
 def Op_Expm1Op : Op_FloatUnary<"expm1", "exp(x) - 1">;
 def Op_LogOp : Op_FloatUnary<"log", "natural logarithm">;
 def Op_Log1pOp : Op_FloatUnary<"log1p", "log(1 + x)">;
@@ -131,33 +130,6 @@ def Op_MaximumOp : Op_Binary<"maximum", "the larger; NaN if either is", [Commuta
 def Op_MinimumOp : Op_Binary<"minimum", "the smaller; NaN if either is", [Commutative]> { let hasFolder = 1; }
 def Op_Atan2Op : Op_Binary<"atan2", "angle of (y, x)"> {
   let arguments = (ins Op_FloatTensor:$x, Op_FloatTensor:$y);
-}
-def Op_CopysignOp : Op_Binary<"copysign", "|x| with the sign of y"> {
-  let arguments = (ins Op_FloatTensor:$x, Op_FloatTensor:$y);
-}
-
-// One op for all functions that are a call of the kernels' library (codegen/kernels/special.h) and mean nothing else to a
-// pass; special_functions.h has the table of them.
-def Op_SpecialOp : Op_Elementwise<"special", "a special function of its operands, by name"> {
-  let description = [{
-    - (special_c1) `function` is a name of the table of special functions
-    - (special_c2) it has as many operands as that function takes
-  }];
-  let arguments = (ins Variadic<Op_FloatTensor>:$operands, StrAttr:$function);
-  let hasVerifier = 1;
-}
-
-// What op.special means for one element: the only op here that is of scalars.
-def Op_ScalarSpecialOp : Op_PureOp<"scalar_special"> {
-  let summary = "a special function of scalars, inside the body of a kernel";
-  let description = [{
-    - (special_c1), (special_c2) as of `op.special`
-    - (special_c3) operands and result have one type
-  }];
-  let arguments = (ins Variadic<AnyFloat>:$operands, StrAttr:$function);
-  let results = (outs AnyFloat:$result);
-  let assemblyFormat = "$function `(` $operands `)` attr-dict `:` functional-type($operands, $result)";
-  let hasVerifier = 1;
 }
 
 // Integers or bools: (bitwise_c1).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The special functions that op.special names. Each is a function of namespace sl in
-// codegen/kernels/special.h of that name, of floats or doubles.
+// The special functions that op.special names. Each is a function of namespace sl of that name in
+// codegen/kernels/special.h, of floats or doubles (exp2 and copysign: in scalar.h).
 #ifndef STRAIGHTLINE_DIALECT_OP_SPECIAL_FUNCTIONS_H
 #define STRAIGHTLINE_DIALECT_OP_SPECIAL_FUNCTIONS_H
 
@@ -60,6 +60,9 @@ inline constexpr SpecialFunction kSpecialFunctions[] = {
     {"hermite_polynomial_he", 2},
     {"laguerre_polynomial_l", 2},
     {"legendre_polynomial_p", 2},
+    // of powers and signs: math.exp2 and math.copysign
+    {"exp2", 1},
+    {"copysign", 2},
     // of the parts of a float; frexp_exponent is a whole number
     {"nextafter", 2},
     {"frexp_mantissa", 1},

@@ -6,6 +6,7 @@
 //   softmax: stage 0 max(x); stage 1 sum(exp(x - r0)), kept; elements kept / r1
 #include <limits>
 
+#include "dialect/op/special.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSwitch.h"

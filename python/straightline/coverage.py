@@ -17,7 +17,7 @@ from straightline.errors import UnsupportedError, UserError
 DTYPES = ("f32", "f64", "bf16", "f16", "i64", "i32", "i16", "i8", "ui8", "i1")
 TARGETS = ("cpu", "cuda:sm_90")
 
-_UNARY = """neg abs exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan tanh sigmoid relu erf silu floor ceil round
+_UNARY = """neg abs exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan tanh sigmoid relu erf silu floor ceil round
 trunc sign bitwise_not hardsigmoid hardswish"""
 _UNARY_WITH = {
     "gelu": 'approximate = "none"',
@@ -27,7 +27,7 @@ _UNARY_WITH = {
     "clamp": "min = 0.0 : f64",
 }
 _TESTS = "isnan isinf logical_not"
-_BINARY = """add sub mul div floor_divide trunc_divide remainder fmod pow maximum minimum atan2 copysign bitwise_and bitwise_or
+_BINARY = """add sub mul div floor_divide trunc_divide remainder fmod pow maximum minimum atan2 bitwise_and bitwise_or
 bitwise_xor"""
 _COMPARISONS = "eq ne lt le gt ge logical_and logical_or logical_xor"
 _SPATIAL = "padding = array<i64: 1, 1>, stride = array<i64: 1, 1>"
@@ -37,6 +37,7 @@ _RECURRENT = "batch_first = false, bidirectional = false, has_biases = true, num
 # capital. Of several lines the first that is valid for an element type is taken.
 _OTHERS: dict[str, tuple[str, ...]] = {
     "where": ("%a, %b, %c : (tensor<4x8xi1>, tensor<4x8xT>, tensor<4x8xT>) -> tensor<4x8xT>",),
+    "scan": ('%a {combine = "prod", dim = 1 : i64} : (tensor<4x8xT>) -> tensor<4x8xT>',),
     "special": ('%a {function = "lgamma"} : (tensor<4x8xT>) -> tensor<4x8xT>',),
     "to_dtype": ("%a : (tensor<4x8xT>) -> tensor<4x8xf32>", "%a : (tensor<4x8xT>) -> tensor<4x8xf64>"),
     "full": ("{value = 1.0 : f64} : tensor<4xT>", "{value = 1 : i64} : tensor<4xT>", "{value = true} : tensor<4xT>"),

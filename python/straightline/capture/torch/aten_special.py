@@ -15,7 +15,7 @@ from straightline.capture.torch.importer import Arguments, Importer, converter
 _HALF = ("f16", "bf16")
 
 #: Functions of one operand; ATen has most of them with the prefix "special_".
-_PLAIN = "erfc erfinv lgamma digamma i0".split()
+_PLAIN = "exp2 erfc erfinv lgamma digamma i0".split()
 _PREFIXED = """erfcx ndtri log_ndtr i0e i1 i1e modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 modified_bessel_k1
 scaled_modified_bessel_k0 scaled_modified_bessel_k1 bessel_j0 bessel_j1 bessel_y0 bessel_y1 spherical_bessel_j0 airy_ai""".split()
 _POLYNOMIALS = """chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w
@@ -40,18 +40,6 @@ for _function in _PREFIXED:
     _unary(_function, "special_")
 
 
-@converter("aten.exp2.default")
-def _exp2(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
-    type = ctx.result_type(node)
-    return ctx.emit_one("exp2", [ctx.cast(a.self, type.dtype)], type)
-
-
-@converter("aten.copysign.Tensor", "aten.copysign.Scalar")
-def _copysign(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
-    type = ctx.result_type(node)
-    return ctx.emit_one("copysign", [ctx.operand(a.self, type), ctx.operand(a.other, type)], type)
-
-
 def _pair(ctx: Importer, function: str, node: torch.fx.Node, x: Any, y: Any) -> Tensor:
     """A function of two operands, tensors or numbers, with the result's type."""
     type = ctx.result_type(node)
@@ -63,8 +51,8 @@ def _zeta(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return _pair(ctx, "zeta", node, a.self, a.other)
 
 
-@converter("aten.igamma.default", "aten.igammac.default")
-def _igamma(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+@converter("aten.igamma.default", "aten.igammac.default", "aten.copysign.Tensor", "aten.copysign.Scalar")
+def _plain_pair(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return _pair(ctx, str(node.target).split(".")[1], node, a.self, a.other)
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/widen_half.h"
 
-#include "dialect/op/scan.h"
+#include "dialect/op/op_dialect.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/value_builder.h"
 
@@ -27,9 +27,8 @@ bool isArithmetic(Operation* operation) {
   }
   return llvm::isa<op::ElementwiseOpInterface, op::ReductionOpInterface>(operation) ||
          operation->hasTrait<op::Contraction>() ||
-         llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp, op::CumsumOp, op::ScanOp, op::BatchNormOp,
-                   op::GroupNormOp, op::AdaptiveAvgPool2dOp, op::ScaledDotProductAttentionOp>(
-             operation);
+         llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp, op::CumsumOp, op::BatchNormOp, op::GroupNormOp,
+                   op::AdaptiveAvgPool2dOp, op::ScaledDotProductAttentionOp>(operation);
 }
 
 struct WidenHalf : mlir::RewritePattern {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The special functions that op.special names (dialect/op/special_functions.h has the same list), on
-// float, double and their vectors. Each is computed in double, lane by lane, by one function that is
-// not inlined: they are long, and a unit has one copy of those that it calls. The emitter includes
-// this file only where a lambda calls one of them.
+// The special functions that op.special names (dialect/op/special_functions.h has the same list),
+// on float, double and their vectors. Each is computed in double, lane by lane, by one function
+// that is not inlined: they are long, and a unit has one copy of those that it calls. The emitter
+// includes this file only where a lambda calls one of them.
 #ifndef STRAIGHTLINE_KERNELS_SPECIAL_H
 #define STRAIGHTLINE_KERNELS_SPECIAL_H
 
@@ -115,8 +115,8 @@ SL_INLINE V nextafter(V x, V y) {
 
 namespace special {
 
-/// x = mantissa * 2^exponent with a mantissa from 0.5 up to 1; a zero, an infinity and NaN have 0 as
-/// their exponent.
+/// x = mantissa * 2^exponent with a mantissa from 0.5 up to 1; a zero, an infinity and NaN have 0
+/// as their exponent.
 SL_NOINLINE double frexp_exponent(double x) {
   if (x == 0.0 || !(elementary::absolute(x) < kInfinity)) {
     return 0.0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bessel functions and Airy's, for doubles: the rational functions and Chebyshev sums of Cephes (j0.c,
-// j1.c, i0.c, i1.c, k0.c, k1.c, airy.c, S. L. Moshier), as ATen has them.
+// Bessel functions and Airy's, for doubles: the rational functions and Chebyshev sums of Cephes
+// (j0.c, j1.c, i0.c, i1.c, k0.c, k1.c, airy.c, S. L. Moshier), as ATen has them.
 #ifndef STRAIGHTLINE_KERNELS_SPECIAL_BESSEL_H
 #define STRAIGHTLINE_KERNELS_SPECIAL_BESSEL_H
 

@@ -2,9 +2,9 @@
 // The complementary error function, what is made of it, and their inverses, for doubles.
 //
 // erfc: W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23
-// (1969), with its two rational functions and its splitting of x^2. ndtri: the rational functions of
-// Cephes (ndtri.c, S. L. Moshier). erfinv: the start of ATen's (a rational function of 4 digits),
-// then two steps of Newton's method on erf or erfc, whichever has no cancellation.
+// (1969), with its two rational functions and its splitting of x^2. ndtri: the rational functions
+// of Cephes (ndtri.c, S. L. Moshier). erfinv: the start of ATen's (a rational function of 4
+// digits), then two steps of Newton's method on erf or erfc, whichever has no cancellation.
 #ifndef STRAIGHTLINE_KERNELS_SPECIAL_ERROR_H
 #define STRAIGHTLINE_KERNELS_SPECIAL_ERROR_H
 

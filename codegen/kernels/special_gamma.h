@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gamma function's logarithm, its derivatives, Hurwitz's zeta and the incomplete gamma functions,
-// for doubles.
+// The gamma function's logarithm, its derivatives, Hurwitz's zeta and the incomplete gamma
+// functions, for doubles.
 //
 // lgamma: Taylor's series at 2, whose coefficients are (zeta(k) - 1) / k, shifts, and Stirling's
 // series from 9 on. digamma, zeta: Cephes (psi.c, zeta.c, S. L. Moshier): a shift, then the

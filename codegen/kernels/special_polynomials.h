@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orthogonal polynomials of degree n at x, for doubles, with ATen's rules: n is truncated, a negative
-// n (and one that is no number) gives 0. By their recurrences of three terms (A&S 22.7), and
-// Chebyshev's between -1 and 1 by the angle (A&S 22.3.15), which takes no longer for a large n.
+// Orthogonal polynomials of degree n at x, for doubles, with ATen's rules: n is truncated, a
+// negative n (and one that is no number) gives 0. By their recurrences of three terms (A&S 22.7),
+// and Chebyshev's between -1 and 1 by the angle (A&S 22.3.15), which takes no longer for a large n.
 #ifndef STRAIGHTLINE_KERNELS_SPECIAL_POLYNOMIALS_H
 #define STRAIGHTLINE_KERNELS_SPECIAL_POLYNOMIALS_H
 
@@ -106,7 +106,8 @@ SL_INLINE double shifted_chebyshev_polynomial_w(double x, double n) {
   return chebyshev_polynomial_w(x + x - 1.0, n);
 }
 
-/// `scale` is 2 for the physicists' polynomials H, 1 for He; NaN beyond the degree `limit`, as ATen.
+/// `scale` is 2 for the physicists' polynomials H, 1 for He; NaN beyond the degree `limit`, as
+/// ATen.
 SL_NOINLINE double hermite(double x, double degree, double scale, int64_t limit) {
   const int64_t n = degreeOf(degree);
   if (n <= 0) {

@@ -31,7 +31,7 @@ def _unary(function: str, prefix: str) -> None:
     @converter(f"aten.{prefix}{function}.default")
     def convert(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         type = ctx.result_type(node)
-        return _special(ctx, function, [ctx.cast(a.self, type.dtype)], type)
+        return _special(ctx, function, [ctx.cast(a.get("self", a.get("x")), type.dtype)], type)
 
 
 for _function in _PLAIN:

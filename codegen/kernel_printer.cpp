@@ -209,6 +209,9 @@ llvm::SmallVector<std::string> kernelIncludes(FuncOp func) {
     if (!each.getBodies().empty()) {
       includes.push_back("#include \"straightline/kernels/scalar.h\"");
     }
+    if (callsSpecialFunction(each)) {
+      includes.push_back("#include \"straightline/kernels/special.h\"");
+    }
   }
   return includes;
 }

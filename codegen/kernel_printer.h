@@ -14,7 +14,8 @@ namespace straightline::codegen {
 /// float* o0, int64_t b)`. For a kernel of a device `SL_KERNEL(threads) name(...)` or a related
 /// macro, without ctx and team.
 std::string kernelSignature(kernel::FuncOp func);
-/// `#include "straightline/kernels/<family>.h"`, and scalar.h for the lambdas where there are any.
+/// `#include "straightline/kernels/<family>.h"`, and scalar.h for the lambdas where there are any,
+/// special.h where these call a special function: other units do not pay for compiling it.
 llvm::SmallVector<std::string> kernelIncludes(kernel::FuncOp func);
 /// The definition, ending in a line feed.
 mlir::FailureOr<std::string> printKernel(kernel::FuncOp func);

@@ -51,6 +51,9 @@ class Printer final : public StatementPrinter {
     if (usesScalars_) {
       text.includes.push_back("#include \"straightline/kernels/scalar.h\"");
     }
+    if (callsSpecialFunction(program_)) {
+      text.includes.push_back("#include \"straightline/kernels/special.h\"");
+    }
     text.hasPrepare = static_cast<bool>(prepare);
     text.body = constants + *thunks + functions;
     text.externals.assign(externals_.begin(), externals_.end());

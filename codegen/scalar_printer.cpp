@@ -4,6 +4,7 @@
 #include "codegen/cpp_text.h"
 #include "dialect/error_kind.h"
 #include "dialect/kernel/kernel_dialect.h"
+#include "dialect/op/special.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -283,7 +284,8 @@ FailureOr<std::string> ScalarPrinter::expression(Operation* op) const {
   if (StringRef function = unsignedFunctionOf(name); !function.empty()) {
     return unsignedForm(function, op);
   }
-  StringRef function = functionOf(name);
+  auto special = llvm::dyn_cast<op::ScalarSpecialOp>(op);
+  StringRef function = special ? special.getFunction() : functionOf(name);
   if (function.empty()) {
     return emitUnsupported(op) << "no C++ spelling for the scalar operation " << name;
   }
@@ -293,6 +295,11 @@ FailureOr<std::string> ScalarPrinter::expression(Operation* op) const {
     text += (i == 0 ? "" : ", ") + operand(op, i);
   }
   return text + ")";
+}
+
+bool callsSpecialFunction(mlir::Operation* operation) {
+  return operation->walk([](op::ScalarSpecialOp) { return mlir::WalkResult::interrupt(); })
+      .wasInterrupted();
 }
 
 FailureOr<std::string> printLambda(mlir::Region& region, bool checked, size_t indent) {

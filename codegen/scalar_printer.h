@@ -47,6 +47,9 @@ class ScalarPrinter {
   bool checked_;
 };
 
+/// Whether a lambda in it calls a function of special.h.
+bool callsSpecialFunction(mlir::Operation* operation);
+
 /// A region as a C++ lambda: arguments by value (x0, x1, ...), yielded values by reference (y0, y1,
 /// ...). Lines after the first are indented by `indent`.
 mlir::FailureOr<std::string> printLambda(mlir::Region& region, bool checked, size_t indent);

@@ -3,6 +3,7 @@
 // unit, or its Python.
 #include "codegen/emit.h"
 #include "dialect/kernel/kernel_dialect.h"
+#include "dialect/op/op_dialect.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
@@ -23,7 +24,7 @@ int main(int argc, char** argv) {
 
   mlir::DialectRegistry registry;
   registry.insert<mlir::arith::ArithDialect, mlir::math::MathDialect,
-                  straightline::kernel::KernelDialect>();
+                  straightline::kernel::KernelDialect, straightline::op::OpDialect>();
   mlir::MLIRContext context(registry);
   llvm::SourceMgr sources;
   mlir::SourceMgrDiagnosticHandler diagnostics(sources, &context);

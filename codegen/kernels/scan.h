@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `scan`: cumulative sum along one dim, out[.., i, ..] = in[.., 0, ..] + .. + in[.., i, ..].
+// Family `scan`: cumulative sum along one dim, out[.., i, ..] = in[.., 0, ..] + .. + in[.., i, ..],
+// or another combination than the sum.
 //
 //   sl::scan<ScanTune{.rank}>(ctx, team, shape, in, out)       rank counts the other dims
 //
-// Sums run in double for float and double, in float for 16-bit floats (as ATen on the CPU), in
-// int64 for integers and bool. in and out may be one buffer. The team splits the other dims; lanes
-// run along them where they are contiguous, else a few rows are summed at a time. In CUDA C++
-// `threads` share a row: one, a warp, or a block.
+// Sums, products and logsumexp run in double for float and double, in float for 16-bit floats (as
+// ATen on the CPU), in int64 for integers and bool. in and out may be one buffer, but for places.
+// The team splits the other dims; lanes run along them where they are contiguous, else a few rows
+// are summed at a time. In CUDA C++ `threads` share a row: one, a warp, or a block; what is no sum
+// has one.
 #ifndef STRAIGHTLINE_KERNELS_SCAN_H
 #define STRAIGHTLINE_KERNELS_SCAN_H
 
@@ -15,8 +17,20 @@
 
 namespace sl {
 
+/// What is combined; the numbers are those of op::scanCombine (dialect/op/scan.h).
+enum ScanCombine : int {
+  kScanSum = 0,
+  kScanProduct = 1,
+  kScanLogSumExp = 2,
+  kScanMaximum = 3,
+  kScanMinimum = 4,
+  kScanMaximumPlace = 5,  ///< where the maximum stands along the dim
+  kScanMinimumPlace = 6,
+};
+
 struct ScanTune {
   int rank = 0;
+  int combine = kScanSum;
   int threads = 1;  ///< CUDA only: that share a row; 1, 32 (a warp) or those of a block
 };
 
@@ -33,6 +47,97 @@ namespace scan_detail {
 template <class In>
 using Sum = typename Conditional<kFloating<In>, double,
                                  typename Conditional<kPacked16<In>, float, int64_t>::type>::type;
+
+/// What a combination keeps of the elements so far: 16-bit floats as float.
+template <int COMBINE, class In>
+using Kept = typename Conditional<COMBINE <= kScanLogSumExp, Sum<In>,
+                                  typename Conditional<kPacked16<In>, float, In>::type>::type;
+
+/// log(exp(a) + exp(b)); of two equal infinities that one, NaN of NaN.
+template <class V>
+SL_INLINE V logAddExp(V a, V b) {
+  const V high = maximum(a, b);
+  const V low = minimum(a, b);
+  const V sum = high + log1p(exp(low - high));
+  return select(both(eq(a, b), isinf(a)), a, sum);
+}
+
+template <class V>
+SL_INLINE V lowestOf(V like) {
+  using T = Element<V>;
+  if constexpr (kFloating<T>) {
+    return constant(like, -elementary::Format<T>::kInfinity);
+  } else if constexpr (kSame<T, bool>) {
+    return constant(like, false);
+  } else if constexpr (kUnsignedInteger<T>) {
+    return constant(like, T(0));
+  } else {
+    return constant(like, T(T(1) << (sizeof(T) * 8 - 1)));
+  }
+}
+
+/// The running combination before any element.
+template <int COMBINE, class V>
+SL_INLINE V neutral(V like) {
+  using T = Element<V>;
+  if constexpr (COMBINE == kScanProduct) {
+    return constant(like, T(1));
+  } else if constexpr (COMBINE == kScanLogSumExp) {
+    return constant(like, -elementary::Format<T>::kInfinity);
+  } else if constexpr (COMBINE == kScanMaximum || COMBINE == kScanMaximumPlace) {
+    return lowestOf(like);
+  } else if constexpr (kFloating<T>) {
+    return -lowestOf(like);
+  } else if constexpr (kSame<T, bool>) {
+    return constant(like, true);
+  } else {
+    return bitwise_not(lowestOf(like));
+  }
+}
+
+/// Whether the element takes the place of the extremum so far, as ATen: of equal ones the last, and
+/// NaN for good.
+template <int COMBINE, class V>
+SL_INLINE auto replaces(V x, V extremum) {
+  auto wins =
+      COMBINE == kScanMaximum || COMBINE == kScanMaximumPlace ? ge(x, extremum) : le(x, extremum);
+  if constexpr (kFloating<Element<V>>) {
+    return either(isnan(x), both(wins, logical_not(isnan(extremum))));
+  } else {
+    return wins;
+  }
+}
+
+template <int COMBINE, class V>
+SL_INLINE V combined(V sofar, V x) {
+  if constexpr (COMBINE == kScanProduct) {
+    return multiply(sofar, x);
+  } else if constexpr (COMBINE == kScanLogSumExp) {
+    return logAddExp(sofar, x);
+  } else {
+    return select(replaces<COMBINE>(x, sofar), x, sofar);
+  }
+}
+
+/// One row of a combination that is no sum, from its begin to its end.
+template <int COMBINE, class In, class Out>
+SL_INLINE void combineRow(const ScanShape& s, const In* in, Out* out) {
+  using A = Kept<COMBINE, In>;
+  A sofar = neutral<COMBINE>(A{});
+  int64_t place = 0;
+  for (int64_t i = 0; i < s.count; ++i) {
+    const A x = cast<A>(in[i * s.stride[0]]);
+    if constexpr (COMBINE == kScanMaximumPlace || COMBINE == kScanMinimumPlace) {
+      const bool isNew = replaces<COMBINE>(x, sofar);
+      sofar = isNew ? x : sofar;
+      place = isNew ? i : place;
+      out[i * s.stride[1]] = cast<Out>(place);
+    } else {
+      sofar = combined<COMBINE>(sofar, x);
+      out[i * s.stride[1]] = cast<Out>(sofar);
+    }
+  }
+}
 
 #if defined(__CUDACC__)
 
@@ -142,7 +247,12 @@ SL_INLINE void scan(ScanShape s, const In* in, Out* out) {
     in += i * s.outerStride[0][d];
     out += i * s.outerStride[1][d];
   }
-  if constexpr (T.threads > 32) {
+  if constexpr (T.combine != kScanSum) {
+    static_assert(T.threads == 1);
+    if (number == 0) {
+      scan_detail::combineRow<T.combine>(s, in, out);
+    }
+  } else if constexpr (T.threads > 32) {
     scan_detail::scanRowByBlock<T.threads>(s, in, out);  // the grid has a block a row
   } else if (number == 0) {
     scan_detail::scanRow<T.threads>(s, in, out);
@@ -159,6 +269,17 @@ SL_INLINE void scanLanes(const ScanShape& s, const In* in, Out* out, int64_t inL
   for (int64_t i = 0; i < s.count; ++i) {
     sum = add(sum, cast<A>(loadLanes<N>(in + i * s.stride[0], inLane, count)));
     storeLanes(out + i * s.stride[1], outLane, count, cast<Out>(sum));
+  }
+}
+
+/// As combineRow for N rows side by side; no places.
+template <int COMBINE, int N, class In, class Out>
+SL_INLINE void combineLanes(const ScanShape& s, const In* in, Out* out, int count) {
+  using A = Kept<COMBINE, In>;
+  Wide<A, N> sofar = neutral<COMBINE>(Wide<A, N>{});
+  for (int64_t i = 0; i < s.count; ++i) {
+    sofar = combined<COMBINE>(sofar, cast<A>(loadLanes<N>(in + i * s.stride[0], 1, count)));
+    storeLanes(out + i * s.stride[1], 1, count, cast<Out>(sofar));
   }
 }
 
@@ -192,7 +313,9 @@ SL_INLINE void scan(sl_ctx*, sl_team team, ScanShape s, const In* in, Out* out) 
     nest.append(s.outer[d], strides);
   }
   constexpr int N = lanesFor<float>();
-  bool lanes = nest.rank > 0 && nest.innerStride(0) == 1 && nest.innerStride(1) == 1;
+  constexpr bool kIsSum = T.combine == kScanSum;
+  bool lanes = T.combine < kScanMaximumPlace && nest.rank > 0 && nest.innerStride(0) == 1 &&
+               nest.innerStride(1) == 1;
   int64_t run = nest.innerExtent();
   int64_t groups = lanes ? ceilDiv(run, N) : run;
   int64_t total = nest.count();
@@ -212,7 +335,7 @@ SL_INLINE void scan(sl_ctx*, sl_team team, ScanShape s, const In* in, Out* out) 
   };
   int64_t i = part.begin;
   constexpr int kRows = scan_detail::kRows;
-  for (; !lanes && i + kRows <= part.end; i += kRows) {
+  for (; kIsSum && !lanes && i + kRows <= part.end; i += kRows) {
     const In* ins[kRows];
     Out* outs[kRows];
     for (int row = 0; row < kRows; ++row) {
@@ -224,7 +347,15 @@ SL_INLINE void scan(sl_ctx*, sl_team team, ScanShape s, const In* in, Out* out) 
   }
   for (; i < part.end; ++i) {
     int64_t first = seek(i);
-    if (lanes) {
+    if constexpr (!kIsSum) {
+      if constexpr (T.combine < kScanMaximumPlace) {
+        if (lanes) {
+          scan_detail::combineLanes<T.combine, N>(s, from, to, int(minOf(N, run - first)));
+          continue;
+        }
+      }
+      scan_detail::combineRow<T.combine>(s, from, to);
+    } else if (lanes) {
       scan_detail::scanLanes<N>(s, from, to, 1, 1, int(minOf(N, run - first)));
     } else {
       scan_detail::scanLanes<1>(s, from, to, 0, 1, 1);

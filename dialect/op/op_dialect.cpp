@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialect/op/op_dialect.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/DialectImplementation.h"
 
 #include "dialect/op/op_dialect.cpp.inc"
@@ -12,16 +10,6 @@ namespace straightline::op {
 
 using mlir::Attribute;
 using mlir::Operation;
-
-void OpDialect::initialize() {
-  getContext()->getOrLoadDialect<mlir::arith::ArithDialect>();
-  getContext()->getOrLoadDialect<mlir::math::MathDialect>();
-  registerAttributes();
-  addOperations<
-#define GET_OP_LIST
-#include "dialect/op/op_ops.cpp.inc"
-      >();
-}
 
 Operation* OpDialect::materializeConstant(mlir::OpBuilder& builder, Attribute value,
                                           mlir::Type type, mlir::Location loc) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that read through indices: whole rows (embedding, index_select) and elements (gather, index);
 // and running sums along a dim.
+#include "dialect/op/scan.h"
 #include "llvm/ADT/STLExtras.h"
 #include "passes/lowering/context.h"
 #include "passes/lowering/indexed_loops.h"
@@ -155,19 +156,23 @@ LogicalResult lowerIndex(op::IndexOp index, LoweringContext& context) {
   return success();
 }
 
-LogicalResult lowerCumsum(op::CumsumOp scan, LoweringContext& context) {
-  const int64_t dim = scan.getDim();
-  Value from = context.bufferOf(scan.getX());
-  Value to = context.destination(scan.getResult());
-  const Exprs extents = context.extentsOf(scan.getX());
+/// `combine`: a number of scanCombine; 0 is the sum.
+void launchScan(mlir::Operation* scan, int64_t dim, llvm::StringRef name, int64_t combine,
+                LoweringContext& context) {
+  Value from = context.bufferOf(scan->getOperand(0));
+  Value to = context.destination(scan->getResult(0));
+  const Exprs extents = context.extentsOf(scan->getOperand(0));
   const Exprs in = context.stridesOf(typeOf(from));
   const Exprs out = context.stridesOf(typeOf(to));
   KernelSpec spec;
-  spec.op = "cumsum";
+  spec.op = name.str();
   spec.name = spec.op;
   spec.family = "scan";
   spec.why = "emitted.scan: one pass along the dim";
   spec.tune = {context.named("rank", context.number(static_cast<int64_t>(extents.size()) - 1))};
+  if (combine != 0) {
+    spec.tune.push_back(context.named("combine", context.number(combine)));
+  }
   spec.shape = {context.named("outer", context.numbers(without(extents, dim))),
                 context.named("outerStride",
                               context.builder().getArrayAttr({context.numbers(without(in, dim)),
@@ -176,8 +181,20 @@ LogicalResult lowerCumsum(op::CumsumOp scan, LoweringContext& context) {
                 context.named("stride", context.numbers({in[dim], out[dim]}))};
   spec.inputs = {from};
   spec.outputs = {to};
-  spec.costUs = static_cast<double>(context.upperBound(context.product(extents))) * 0.002;
-  context.launch(scan.getLoc(), spec);
+  const double costOfOne = name == "logcumsumexp" ? 0.02 : 0.002;
+  spec.costUs = static_cast<double>(context.upperBound(context.product(extents))) * costOfOne;
+  context.launch(scan->getLoc(), spec);
+}
+
+LogicalResult lowerCumsum(op::CumsumOp scan, LoweringContext& context) {
+  launchScan(scan, static_cast<int64_t>(scan.getDim()), "cumsum", 0, context);
+  return success();
+}
+
+LogicalResult lowerScan(op::ScanOp scan, LoweringContext& context) {
+  const llvm::StringRef combine = scan.getCombine();
+  const std::string name = combine.starts_with("log") ? combine.str() : "cum" + combine.str();
+  launchScan(scan, static_cast<int64_t>(scan.getDim()), name, *op::scanCombine(combine), context);
   return success();
 }
 
@@ -189,6 +206,7 @@ void registerGatherRules(RuleSet& rules) {
   rules.add(lowerGather);
   rules.add(lowerIndex);
   rules.add(lowerCumsum);
+  rules.add(lowerScan);
 }
 
 }  // namespace straightline::lowering

@@ -6,6 +6,7 @@
 //   softmax: stage 0 max(x); stage 1 sum(exp(x - r0)), kept; elements kept / r1
 #include <limits>
 
+#include "dialect/op/special.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -36,7 +37,7 @@ llvm::StringRef combineName(llvm::StringRef kind) {
 /// Worth keeping in a row buffer instead of computing it again per later stage.
 bool isExpensive(Operation* op) {
   return llvm::isa_and_present<op::ExpOp, op::TanhOp, op::ErfOp, op::GeluOp, op::SigmoidOp,
-                               op::SiluOp, op::LogOp, op::PowOp>(op);
+                               op::SiluOp, op::LogOp, op::PowOp, op::SpecialOp>(op);
 }
 
 class RowReduction {

@@ -102,7 +102,7 @@ kernel.program @p target(<"cpu", "x86-64-v3">) {
     kernel.return
   }
 }
-// expected-error@+1 {{is left at kernel level, expected ops of kernel, arith and math (kernel_level_c2)}}
+// expected-error@+1 {{is left at kernel level, expected ops of kernel, arith and math, and op.scalar_special (kernel_level_c2)}}
 func.func private @left()
 
 // -----

@@ -200,7 +200,7 @@ class _Run:
 
 
 _SAME_OPERANDS = frozenset(
-    """add sub mul div floor_divide trunc_divide remainder fmod pow maximum minimum atan2 bitwise_and bitwise_or
+    """add sub mul div floor_divide trunc_divide remainder fmod pow maximum minimum atan2 special bitwise_and bitwise_or
     bitwise_xor logical_and logical_or logical_xor eq ne lt le gt ge""".split()
 )
 
@@ -387,6 +387,30 @@ def _convolution(x, w, b=None, **k):
     return torch.convolution(x, w, b, *(k[name] for name in names))
 
 
+def _scan(x: torch.Tensor, dim: int, combine: str) -> torch.Tensor:
+    if combine in ("prod", "logcumsumexp"):
+        return x.cumprod(dim, dtype=x.dtype) if combine == "prod" else x.logcumsumexp(dim)
+    found = getattr(torch, "cum" + combine.removeprefix("arg"))(x, dim)
+    return found.indices if combine.startswith("arg") else found.values
+
+
+class _Special(dict[str, Callable[..., Any]]):
+    """The functions of `op.special` by their names, which are torch.special's but for three."""
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        return getattr(torch.special, name, None) or getattr(torch, name)
+
+
+_SPECIAL = _Special(
+    polygamma=lambda n, x: torch.polygamma(int(n.flatten()[0]), x),
+    frexp_mantissa=lambda x: torch.frexp(x).mantissa,
+    frexp_exponent=lambda x: torch.frexp(x).exponent.to(x.dtype),
+    igamma=torch.igamma,
+    igammac=torch.igammac,
+    lgamma=torch.lgamma,
+    copysign=torch.copysign,
+)
+
 _OPS: dict[str, Callable[..., Any]] = {
     name: getattr(torch, name)
     for name in """neg abs exp expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tan tanh sigmoid relu erf floor ceil
@@ -395,6 +419,7 @@ _OPS: dict[str, Callable[..., Any]] = {
     matmul clamp""".split()
 }
 _OPS |= {
+    "special": lambda *xs, function: _SPECIAL[function](*xs),
     "add": torch.add,
     "clone": lambda x: x.clone(memory_format=torch.contiguous_format),
     "div": torch.true_divide,
@@ -431,6 +456,7 @@ _OPS |= {
     "topk": lambda x, dim, k, largest: tuple(
         y.narrow(dim, 0, k) for y in x.sort(dim=dim, stable=True, descending=largest)
     ),
+    "scan": lambda x, dim, combine: _scan(x, dim, combine),
     "cumsum": lambda x, dim: x.cumsum(dim, dtype=x.dtype),
     "layer_norm": lambda x, w, b, normalized_rank, eps: F.layer_norm(x, x.shape[x.ndim - normalized_rank :], w, b, eps),
     "rms_norm": lambda x, w=None, *, normalized_rank, eps: F.rms_norm(x, x.shape[x.ndim - normalized_rank :], w, eps),

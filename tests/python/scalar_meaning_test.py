@@ -84,6 +84,8 @@ def _cases(seed: int) -> list[Case]:
         ("softplus", F.softplus, "{beta = 1.0 : f64, threshold = 20.0 : f64}"),
         ("clamp", lambda t: t.clamp(-1, 2), "{min = -1.0 : f64, max = 2.0 : f64}"),
     ]
+    functions.append(("special", torch.exp2, '{function = "exp2"}'))
+    cases.append(Case("special", [x, y], torch.copysign(x, y), '{function = "copysign"}'))
     cases += [Case(name, [x], function(x), attributes) for name, function, attributes in functions]
     # torch gives NaN for infinity in f32 but infinity in f64: finite values only. 1 + erf and 1 + tanh cancel, which
     # leaves an ulp of 1 times x / 2, whatever the order of the factors.

@@ -86,7 +86,7 @@ def test_inputs_have_names_that_the_text_uses() -> None:
     """What stands in the scope of a call would hide an input of the same name."""
     names = ["inputs", "outputs", "sizes", "pointers", "scalars", "arguments", "after", "grid", "constants"]
     scope: dict[str, Any] = {"torch": torch}
-    results = ", ".join(f"torch.cummax({name}, 0)[0], {name} * 2" for name in names)
+    results = ", ".join(f"torch.kthvalue({name}, 2, 0)[0], {name} * 2" for name in names)
     exec(f"def function({', '.join(names)}):\n    return {results}", scope)
     compiled = check(scope["function"], [torch.randn(5, 7) for _ in names])
     assert len(through_aten(compiled)) == len(names)
@@ -129,22 +129,24 @@ def test_what_becomes_of_it() -> None:
     """Explain says which statements are torch's, why, and through which door; the rest stays native."""
 
     def model(x: Tensor) -> Tensor:
-        values, _ = torch.cummax(x.relu() + 1, 1)
+        values, _ = torch.kthvalue(x.relu() + 1, 2, 1)
         return torch.histc(values, 5) * 2
 
     compiled = check(model, (torch.randn(6, 7),))
     rows = launches(compiled)
     assert [row["backend"] for row in rows] == ["native", "aten", "aten", "native"], rows
-    cummax, histc = through_aten(compiled)
-    assert cummax["op"] == "aten.cummax.default" and cummax["why"] == "aten: no native kernel", cummax
+    kthvalue, histc = through_aten(compiled)
+    assert kthvalue["op"] == "aten.kthvalue.default" and kthvalue["why"] == "aten: no native kernel", kthvalue
     assert (
         histc["op"] == "aten.histc.default" and "through Python, for it has an argument of type Scalar" in histc["why"]
     )
-    assert f"aten_test.py:{model.__code__.co_firstlineno + 1}" in cummax["source"]
+    assert f"aten_test.py:{model.__code__.co_firstlineno + 1}" in kthvalue["source"]
     text = compiled.ir("op")
-    assert 'op.aten "aten::cummax.default"' in text and 'schema = "aten::cummax(Tensor self, int dim' in text
+    assert (
+        'op.aten "aten::kthvalue.default"' in text and 'schema = "aten::kthvalue(Tensor self, SymInt k, int dim' in text
+    )
     # Two equal calls share one declaration and one handle.
-    twice = check(lambda x: (x.cummax(1)[0], (x * 2).cummax(1)[0]), (torch.randn(3, 4),))
+    twice = check(lambda x: (x.kthvalue(2, 1)[0], (x * 2).kthvalue(2, 1)[0]), (torch.randn(3, 4),))
     assert twice.ir("kernel").count("kernel.decl") == 1 and len(through_aten(twice)) == 2
 
 
@@ -224,7 +226,7 @@ def test_over_parameters() -> None:
             self.weight = nn.Parameter(torch.randn(4, 6))
 
         def forward(self, x: Tensor) -> Tensor:
-            return x * self.weight.cummax(1)[0]
+            return x * self.weight.kthvalue(2, 1, keepdim=True)[0]
 
     x = torch.randn(4, 6)
     model = Rising()
@@ -256,10 +258,12 @@ def test_random_numbers() -> None:
 
 def test_in_a_branch_and_a_loop() -> None:
     def body(i: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        return i + 1, x.cumprod(0).cummin(0)[0] * 0.5
+        return i + 1, x * x.kthvalue(2, 0, keepdim=True)[0] * 0.5
 
     def model(x: Tensor) -> Tensor:
-        x = torch.cond(x.sum() > 0, lambda x: x.cummin(0)[0], lambda x: x.cummax(0)[0], (x,))
+        x = torch.cond(
+            x.sum() > 0, lambda x: x + x.kthvalue(1, 0, True)[0], lambda x: x - x.kthvalue(2, 0, True)[0], (x,)
+        )
         return torch.while_loop(lambda i, x: i < 3, body, (torch.tensor(0), x))[1]
 
     x = torch.randn(5, 3)

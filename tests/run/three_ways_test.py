@@ -64,8 +64,8 @@ def mixed(x: Tensor, k: Tensor, m: Tensor) -> tuple[Tensor, ...]:
 
 def by_torch(x: Tensor) -> tuple[Tensor, ...]:
     """Ops that run through torch, and some of ours around them."""
-    values, places = torch.cummax(x.relu(), -1)
-    return values * 2, places, torch.cummin(x + 1, -1).values.exp()
+    values, places = torch.kthvalue(x.relu(), 1, -1)
+    return values * 2, places, torch.kthvalue(x + 1, 2, -1).values.exp()
 
 
 CASES: dict[str, Callable[[], tuple[Any, list[Call], dict[str, Any]]]] = {

@@ -32,7 +32,9 @@ def _as_markdown(text: str) -> str:
 
 def dialect_page(root: Path, dialect: str) -> str:
     """The page of a dialect: its ops, types and attributes."""
-    text = _tablegen(root, f"dialect/{dialect}/{dialect}_ops.td", "-gen-dialect-doc", f"-dialect={dialect}")
+    whole = f"dialect/{dialect}/{dialect}_all.td"  # where the ops have several generated files
+    source = whole if (root / whole).exists() else f"dialect/{dialect}/{dialect}_ops.td"
+    text = _tablegen(root, source, "-gen-dialect-doc", f"-dialect={dialect}")
     return _as_markdown(text).replace(f"# '{dialect}' Dialect", f"# Dialect `{dialect}`", 1)
 
 

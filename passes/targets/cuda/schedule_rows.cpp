@@ -295,10 +295,11 @@ void scheduleScan(kernel::FuncOp function, const CudaArchitecture& device) {
     across = across && Size(llvm::cast<ArrayAttr>(row)[outer.size() - 1]).is(1);
   }
   const bool isLong = shapeOf(function, "count").known().value_or(kWarp) >= kWarp / 2;
-  const int64_t threads = across || !isLong ? 1 : kWarp;
+  const bool isSum = tuneOf(function, "combine") == 0;  // others run along a row in one thread
+  const int64_t threads = across || !isLong || !isSum ? 1 : kWarp;
   constexpr int64_t kLongRow = 1024;
   const int64_t most = shapeOf(function, "count").known().value_or(0);
-  if (most >= kLongRow && rows.known() &&
+  if (isSum && most >= kLongRow && rows.known() &&
       *rows.known() * kWarp < (across ? kThreads : device.allThreads() / 2)) {
     const int64_t block = most >= 8 * kLongRow ? kMostThreads : kThreads;
     return setGrid(function, {{"threads", block}}, rows, block);

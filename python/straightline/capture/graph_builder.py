@@ -34,9 +34,9 @@ _SEGMENTED = ("layer_norm", "group_norm", "batch_norm")
 #: Ops whose operands are floats, and those of which only the first operands are: how many.
 FLOAT_OPERANDS: dict[str, int | None] = {
     **dict.fromkeys(
-        """exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan tanh sigmoid erf silu hardsigmoid hardswish gelu
-        leaky_relu elu softplus div atan2 var softmax log_softmax layer_norm rms_norm group_norm batch_norm convolution avg_pool2d
-        adaptive_avg_pool2d grid_sampler_2d lstm gru rnn""".split()
+        """exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan tanh sigmoid erf silu hardsigmoid hardswish
+        gelu leaky_relu elu softplus div atan2 special var softmax log_softmax layer_norm rms_norm group_norm
+        batch_norm convolution avg_pool2d adaptive_avg_pool2d grid_sampler_2d lstm gru rnn""".split()
     ),
     "scaled_dot_product_attention": 3,
     "grouped_matmul": 2,

@@ -47,7 +47,7 @@ kernel.func @f() outs() schedule(<"pointwise", shape = {}, tune = {}>) ties([]) 
 // -----
 
 kernel.func @f() outs() schedule(<"pointwise", shape = {}, tune = {}>) ties([]) lambda body(%a: f32) {
-  // expected-error@+1 {{may not stand in a region of a kernel.func, expected arith and math on scalars (func_c8)}}
+  // expected-error@+1 {{may not stand in a region of a kernel.func, expected arith, math and op.scalar_special on scalars (func_c8)}}
   %0 = kernel.size(4)
   kernel.yield
 }

@@ -106,6 +106,10 @@ func.func @binary(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %i: tensor<4x8xi64>,
   %minimum = op.minimum %x, %y : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: op.atan2{{.*}} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   %atan2 = op.atan2 %x, %y : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: op.special{{.*}}{function = "lgamma"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %lgamma = op.special %x {function = "lgamma"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: op.special{{.*}}{function = "igamma"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %igamma = op.special %x, %y {function = "igamma"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: op.bitwise_and{{.*}} : (tensor<4x8xi64>, tensor<4x8xi64>) -> tensor<4x8xi64>
   %bitwise_and = op.bitwise_and %i, %j : (tensor<4x8xi64>, tensor<4x8xi64>) -> tensor<4x8xi64>
   // CHECK: op.bitwise_or{{.*}} : (tensor<4x8xi64>, tensor<4x8xi64>) -> tensor<4x8xi64>

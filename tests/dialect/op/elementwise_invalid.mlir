@@ -93,3 +93,51 @@ func.func @where_c1(%x: tensor<4x8xf32>, %y: tensor<4x8xi64>, %c: tensor<4x8xi1>
   %z = op.where %c, %x, %y : (tensor<4x8xi1>, tensor<4x8xf32>, tensor<4x8xi64>) -> tensor<4x8xf32>
   return
 }
+
+// -----
+
+func.func @special_c1(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{special: "gamma" is no special function (special_c1)}}
+  %z = op.special %x {function = "gamma"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @special_c2(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{special: igamma has 1 operands but takes 2 (special_c2)}}
+  %z = op.special %x {function = "igamma"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @special_elementwise_c2(%x: tensor<4x8xf32>, %y: tensor<4x8xf64>) {
+  // expected-error @+1 {{special: one operand or result has elements 'f32' but another 'f64' (elementwise_c2)}}
+  %z = op.special %x, %y {function = "igamma"} : (tensor<4x8xf32>, tensor<4x8xf64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @scalar_special_c1(%x: f32) {
+  // expected-error @+1 {{scalar_special: "gamma" is no special function (special_c1)}}
+  %z = op.scalar_special "gamma"(%x) : (f32) -> f32
+  return
+}
+
+// -----
+
+func.func @scalar_special_c2(%x: f32) {
+  // expected-error @+1 {{scalar_special: lgamma has 2 operands but takes 1 (special_c2)}}
+  %z = op.scalar_special "lgamma"(%x, %x) : (f32, f32) -> f32
+  return
+}
+
+// -----
+
+func.func @special_c3(%x: f64) {
+  // expected-error @+1 {{scalar_special: an operand is 'f64' but the result 'f32' (special_c3)}}
+  %z = op.scalar_special "lgamma"(%x) : (f64) -> f32
+  return
+}

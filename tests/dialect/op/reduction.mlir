@@ -27,6 +27,10 @@ func.func @reductions(%x: tensor<4x8xf32>) {
   %softmax = op.softmax %x {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: op.log_softmax{{.*}}{dim = 1 : i64}{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %log_softmax = op.log_softmax %x {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: op.scan{{.*}}{combine = "prod", dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %cumprod = op.scan %x {combine = "prod", dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: op.scan{{.*}}{combine = "argmax", dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xi64>
+  %places = op.scan %x {combine = "argmax", dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xi64>
   // CHECK: op.cumsum{{.*}}{dim = 1 : i64}{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %cumsum = op.cumsum %x {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: op.topk{{.*}}{dim = 1 : i64, k = 3 : i64, largest = true}{{.*}} : (tensor<4x8xf32>) -> (tensor<4x3xf32>, tensor<4x3xi64>)

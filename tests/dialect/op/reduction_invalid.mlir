@@ -206,3 +206,43 @@ func.func @batch_norm_c3(%x: tensor<4x8xf32>, %w: tensor<8xf32>, %v: tensor<3xf3
   %z = op.batch_norm %x mean %w var %w {eps = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<8x4xf32>
   return
 }
+
+// -----
+
+func.func @scan_row_c1(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{(row_c1)}}
+  %z = op.scan %x {combine = "prod", dim = 2 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @scan_c1(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{scan: combine is "sum" but prod, logcumsumexp, max, min, argmax or argmin is needed (scan_c1)}}
+  %z = op.scan %x {combine = "sum", dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @scan_c2(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{scan: the result has extents [8, 4] but [4, 8] are needed (scan_c2)}}
+  %z = op.scan %x {combine = "prod", dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @scan_c3(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{scan: the result has elements 'f32' but 'i64' are needed (scan_c3)}}
+  %z = op.scan %x {combine = "argmin", dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @scan_c4(%x: tensor<4x8xi64>) {
+  // expected-error @+1 {{scan: logcumsumexp of 'i64', which is no float (scan_c4)}}
+  %z = op.scan %x {combine = "logcumsumexp", dim = 1 : i64} : (tensor<4x8xi64>) -> tensor<4x8xi64>
+  return
+}

@@ -155,6 +155,30 @@ def _cumsum(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return ctx.emit_one("cumsum", [x], type, {"dim": wrap(a.dim, x.rank)})
 
 
+def _scan(ctx: Importer, x: Tensor, dim: int, combine: str, dtype: str) -> Tensor:
+    """A running combination along a dim; a tensor without dims is its own, at place 0."""
+    type = TensorType(dtype, x.extents)
+    if x.rank > 0:
+        return ctx.emit_one("scan", [x], type, {"combine": combine, "dim": wrap(dim, x.rank)})
+    return ctx.operand(0, type) if combine.startswith("arg") else ctx.emit_one("clone", [x], type)
+
+
+@converter("aten.cumprod.default", "aten.logcumsumexp.default")
+def _cumprod(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    type = ctx.result_type(node)
+    combine = "prod" if "cumprod" in str(node.target) else "logcumsumexp"
+    return _scan(ctx, ctx.cast(a.self, type.dtype), a.dim, combine, type.dtype)
+
+
+@converter("aten.cummax.default", "aten.cummin.default")
+def _cummax(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    combine = str(node.target).split(".")[1].removeprefix("cum")
+    values = _scan(ctx, a.self, a.dim, combine, a.self.dtype)
+    if 1 not in read_results(node):
+        return [values]
+    return [values, _scan(ctx, a.self, a.dim, "arg" + combine, "i64")]
+
+
 def _number_power(ctx: Importer, x: Tensor, exponent: float) -> Tensor:
     return ctx.emit_one("pow", [x, ctx.operand(exponent, x.type)], x.type)
 

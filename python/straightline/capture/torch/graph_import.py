@@ -55,6 +55,7 @@ from straightline.capture.torch import (  # noqa: F401  (the families register t
     aten_resize,
     aten_sampling,
     aten_shape,
+    aten_special,
     aten_volumes,
 )
 from straightline.capture.torch.aten_reduction import OF_SOME_ELEMENT

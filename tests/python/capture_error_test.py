@@ -119,7 +119,9 @@ def test_ops_behind_an_unsupported_one_are_counted() -> None:
 def test_an_op_that_is_refused_by_itself_is_listed_behind_another() -> None:
     with pytest.raises(UnsupportedError, match=r"2 unsupported ops:\n.*aten\.repeat_interleave.*\n.*aten\.histc"):
         capture(
-            lambda x: torch.histc(torch.repeat_interleave(x, x.long()).sum() * x, 5), (torch.randn(4),), allows_aten=False
+            lambda x: torch.histc(torch.repeat_interleave(x, x.long()).sum() * x, 5),
+            (torch.randn(4),),
+            allows_aten=False,
         )
 
 

@@ -130,11 +130,11 @@ def _hypot(x: Tensor, y: Tensor) -> Any:
     if not dtype.is_floating_point:
         return NotImplemented
     x, y = _to(x, torch.float64).abs(), _to(y, torch.float64).abs()
+    infinite = torch.isinf(x) | torch.isinf(y)  # also beside a NaN
     if dtype != torch.float64:
-        return _to(torch.sqrt(x * x + y * y), dtype)
+        return _to(torch.where(infinite, math.inf, torch.sqrt(x * x + y * y)), dtype)
     large, small = torch.maximum(x, y), torch.minimum(x, y)
     quotient = torch.where(large == 0, large, small / large)
-    infinite = torch.isinf(x) | torch.isinf(y)
     return torch.where(infinite, math.inf, large * torch.sqrt(1 + quotient * quotient))
 
 

@@ -491,7 +491,7 @@ def test_the_table_of_ops_of_floats_is_that_of_the_dialect() -> None:
             found = re.match(r'def \w+ : (\w+)<"(\w+)"', part)
             of_floats = found and (
                 found[1] in ("Op_FloatUnary", "Op_UnaryWith", "Op_RowMap", "Op_RecurrentLayersOp")
-                or re.search(r"ins Op_FloatTensor", part)
+                or re.search(r"ins (Variadic<)?Op_FloatTensor", part)
             )
             if of_floats and not found[2].endswith("_sequence"):  # made by a pass
                 named.add(found[2])

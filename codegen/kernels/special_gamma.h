@@ -96,22 +96,8 @@ SL_NOINLINE double digamma(double x) {
   return result + log(x) - 0.5 / x - z * elementary::horner(z, c);
 }
 
-/// The sum of (q + k)^-x over k >= 0.
-SL_NOINLINE double zeta(double x, double q) {
-  if (x == 1.0) {
-    return kInfinity;
-  }
-  if (x < 1.0) {
-    return kNan;
-  }
-  if (q <= 0.0) {
-    if (q == elementary::floorOf(q)) {
-      return kInfinity;
-    }
-    if (x != elementary::floorOf(x)) {
-      return kNan;
-    }
-  }
+/// The sum of (q + k)^-x over k >= 0, for x > 1 and q > 0.
+SL_NOINLINE double zetaOfPositive(double x, double q) {
   constexpr double kEpsilon = 1.1102230246251565e-16;
   double sum = pow(q, -x);
   double a = q;
@@ -154,6 +140,35 @@ SL_NOINLINE double zeta(double x, double q) {
     k += 2.0;
   }
   return sum;
+}
+
+/// The sum of (q + k)^-x over k >= 0. Below 0 it is that of the fraction of q, and that of the terms
+/// in between, which is the difference of two such sums: no loop over them.
+SL_NOINLINE double zeta(double x, double q) {
+  if (x == 1.0) {
+    return kInfinity;
+  }
+  if (x < 1.0) {
+    return kNan;
+  }
+  if (!(q <= 0.0)) {
+    return zetaOfPositive(x, q);
+  }
+  const double whole = elementary::floorOf(q);
+  if (q == whole) {
+    return kInfinity;
+  }
+  if (x != elementary::floorOf(x)) {
+    return kNan;
+  }
+  if (q > -0.5) {  // whose fraction has fewer digits than itself
+    return pow(q, -x) + zetaOfPositive(x, 1.0 + q);
+  }
+  const double fraction = q - whole;
+  const double beyond = pow(1.0 - q, -x) == 0.0 ? 0.0 : zetaOfPositive(x, 1.0 - q);
+  const double between = zetaOfPositive(x, 1.0 - fraction) - beyond;
+  const bool odd = x - 2.0 * elementary::floorOf(0.5 * x) == 1.0;
+  return zetaOfPositive(x, fraction) + (odd ? -between : between);
 }
 
 /// The n-th derivative of digamma; n is whole and not negative.

@@ -81,6 +81,16 @@ def test_pairs(dtype: torch.dtype) -> None:
         assert _is_native(lambda x, y, function=function: function(x, y), x, y)
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int32, torch.bool])
+def test_signbit(dtype: torch.dtype) -> None:
+    """Of both zeros, and of a NaN of either sign."""
+    x = _values(-3, 3, torch.float64)
+    x = (torch.cat([x, -x]).nan_to_num(5.0, 3.0, -3.0) if not dtype.is_floating_point else torch.cat([x, -x])).to(dtype)
+    function = lambda x: torch.signbit(x)  # noqa: E731
+    assert torch.equal(sl.compile(function, (x,))(x), torch.signbit(x))
+    assert _is_native(function, x)
+
+
 def test_fmax_of_other_types() -> None:
     i, b = torch.randint(-5, 5, (7,)), torch.rand(7) > 0.5
     check(lambda i, b: (torch.fmax(i, i.flip(0)), torch.fmin(i, torch.tensor(2.5)), torch.fmax(b, ~b)), (i, b))

@@ -123,6 +123,16 @@ def _angle(x: Tensor) -> Tensor:
     return torch.where(x != x, x, torch.where(x < 0, half_turn, 0.0))
 
 
+@_own(_aten.signbit.default)
+def _signbit(x: Tensor) -> Any:
+    """Also of zeros and NaN."""
+    if x.is_complex():
+        return NotImplemented
+    if not x.is_floating_point():
+        return x < 0 if x.dtype != torch.bool else torch.zeros_like(x)
+    return torch.copysign(torch.ones_like(x), x) < 0
+
+
 @_own(_aten.hypot.default)
 def _hypot(x: Tensor, y: Tensor) -> Any:
     """In float64, where no square of float32 overflows; of float64 with the larger one divided out."""

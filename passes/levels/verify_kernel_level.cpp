@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialect/kernel/recorded.h"
+#include "dialect/op/special.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Support/DebugStringHelper.h"
 #include "passes/levels/levels.h"
@@ -24,11 +25,11 @@ LogicalResult verifyOps(mlir::ModuleOp module) {
   mlir::WalkResult result = module.walk([&](Operation* op) {
     llvm::StringRef dialect = op->getName().getDialectNamespace();
     if (op == module.getOperation() || dialect == "kernel" || dialect == "arith" ||
-        dialect == "math" || op->getName().getStringRef() == "op.scalar_special") {
+        dialect == "math" || llvm::isa<op::ScalarSpecialOp>(op)) {
       return mlir::WalkResult::advance();
     }
     op->emitOpError() << "is left at kernel level, expected ops of kernel, arith and math, and "
-                         "op.scalar_special (kernel_level_c2)";
+                      << op::ScalarSpecialOp::getOperationName() << " (kernel_level_c2)";
     return mlir::WalkResult::interrupt();
   });
   if (result.wasInterrupted()) {

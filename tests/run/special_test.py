@@ -174,8 +174,12 @@ def test_copysign_of_integers() -> None:
 def test_zeta_far_below_zero() -> None:
     """As fast as elsewhere: a loop over the terms in between, as eager's, would take minutes."""
     q = torch.tensor([-1e9 + 0.5, -1e6 + 0.5], dtype=torch.float64)
-    torch.testing.assert_close(_run(lambda q: S.zeta(2.0, q), q), torch.full((2,), math.pi**2, dtype=torch.float64), rtol=0, atol=2e-6)
-    torch.testing.assert_close(_run(lambda q: torch.polygamma(2, q), q), torch.zeros(2, dtype=torch.float64), rtol=0, atol=1e-9)
+    torch.testing.assert_close(
+        _run(lambda q: S.zeta(2.0, q), q), torch.full((2,), math.pi**2, dtype=torch.float64), rtol=0, atol=2e-6
+    )
+    torch.testing.assert_close(
+        _run(lambda q: torch.polygamma(2, q), q), torch.zeros(2, dtype=torch.float64), rtol=0, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("p", [1, 2, 5])

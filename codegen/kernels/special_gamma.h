@@ -142,8 +142,8 @@ SL_NOINLINE double zetaOfPositive(double x, double q) {
   return sum;
 }
 
-/// The sum of (q + k)^-x over k >= 0. Below 0 it is that of the fraction of q, and that of the terms
-/// in between, which is the difference of two such sums: no loop over them.
+/// The sum of (q + k)^-x over k >= 0. Below 0 it is that of the fraction of q, and that of the
+/// terms in between, which is the difference of two such sums: no loop over them.
 SL_NOINLINE double zeta(double x, double q) {
   if (x == 1.0) {
     return kInfinity;

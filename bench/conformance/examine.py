@@ -80,13 +80,23 @@ def _outcome(sample: Sample, seed: int) -> tuple[str, str]:
     return ("torch", ", ".join(dict.fromkeys(of_torch))) if of_torch else ("native", "")
 
 
+def _in_float64(sample: Sample) -> Any:
+    """The result in float64: of float inputs in float64, and of integers, which become the default dtype."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        return sample.function(*policy.in_float64(sample.inputs))
+    finally:
+        torch.set_default_dtype(before)
+
+
 def _compare(got: Any, eager: Any, sample: Sample) -> None:
     """Raises AssertionError where the answer is wrong by the policy (`straightline.testing.policy`)."""
     given = (tuple(sample.inputs), {})
     devices = [[leaf.device for leaf in pytree.tree_leaves(tree) if isinstance(leaf, Tensor)] for tree in (got, eager)]
     assert devices[0] == devices[1], f"the results are on {devices[0]} but eager's on {devices[1]}"
     try:
-        reference = eager if sample.is_uninitialised else sample.function(*policy.in_float64(sample.inputs))
+        reference = eager if sample.is_uninitialised else _in_float64(sample)
         shapes = [
             [leaf.shape for leaf in pytree.tree_leaves(tree) if isinstance(leaf, Tensor)] for tree in (reference, eager)
         ]

@@ -118,7 +118,8 @@ def jit(
         options: Those of `CompileOptions` by name.
 
     Returns:
-        What is called like the function, a `Jit`.
+        What is called like the function, a `Jit`. It is no `nn.Module` where the function is one: a model that keeps it as an
+        attribute does not see its parameters.
     """
     how: dict[str, Any] = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": "straightline"}
     how |= {name: value for name, value in (("mode", mode), ("options", options)) if value is not None}

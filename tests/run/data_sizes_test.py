@@ -296,3 +296,17 @@ def test_by_the_backend() -> None:
             compiled = torch.compile(model, backend="straightline", fullgraph=True)
             for (x,) in rows(generator, 5, 4):
                 torch.testing.assert_close(compiled(x), model(x))
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("counts", [False, True])
+def test_results_of_unique_that_are_not_asked_for(inverse: bool, counts: bool) -> None:
+    """They have no elements, as in ATen."""
+    ops = torch.ops.aten
+    function = lambda x: [  # noqa: E731
+        *ops._unique2(x, True, inverse, counts), *ops.unique_consecutive(x, inverse, counts), *ops._unique(x, True, inverse),
+    ]  # fmt: skip
+    x = torch.randint(0, 4, (3, 4))
+    got, eager = sl.compile(function, (x,))(x), function(x)
+    assert [y.shape for y in got] == [y.shape for y in eager]
+    assert all(torch.equal(a, b) for a, b in zip(got, eager))

@@ -203,6 +203,13 @@ def _runs(ctx: Importer, x: Tensor, node: torch.fx.Node, order: Tensor | None) -
     return values, run, _first(ctx, lengths, firsts.extents[0])
 
 
+def _asked_for(ctx: Importer, a: Arguments, results: list[Tensor]) -> list[Tensor]:
+    """Values, places and counts; as in ATen one that is not asked for has no elements."""
+    values, inverse, lengths = results
+    inverse = ctx.reshape(inverse, a.self.extents) if a.return_inverse else ctx.full(0, "i64", (0,))
+    return [values, inverse, lengths if a.get("return_counts") else ctx.full(0, "i64", (0,))]
+
+
 @converter("aten._unique2.default", "aten._unique.default")
 def _unique(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     """In order, also where any order would do."""
@@ -213,7 +220,7 @@ def _unique(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     types = [x.type, TensorType("i64", x.extents)]
     ordered, order = ctx.emit("topk", [x], types, {"dim": 0, "k": count, "largest": False})
     values, inverse, lengths = _runs(ctx, ordered, node, order)
-    return [values, ctx.reshape(inverse, a.self.extents), lengths][: len(node.meta["val"])]
+    return _asked_for(ctx, a, [values, inverse, lengths])[: len(node.meta["val"])]
 
 
 @converter("aten.unique_consecutive.default")
@@ -224,4 +231,4 @@ def _unique_consecutive(ctx: Importer, a: Arguments, node: torch.fx.Node) -> lis
     if not isinstance(x.extents[0], int) or x.extents[0] == 0:
         raise Reject(f"unique_consecutive of {x.extents[0]} elements", "a static size")
     values, inverse, lengths = _runs(ctx, x, node, None)
-    return [values, ctx.reshape(inverse, a.self.extents), lengths]
+    return _asked_for(ctx, a, [values, inverse, lengths])

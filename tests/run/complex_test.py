@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from policy import check, launches
+from policy import check, is_native
 from torch import Tensor, nn
 from torch.export import Dim
 
@@ -124,10 +124,6 @@ UNARY = (
 ).split()
 
 
-def _is_native(function: Callable[..., Any], *inputs: Tensor) -> bool:
-    return all(row["backend"] != "aten" for row in launches(sl.compile(function, inputs)))
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", UNARY)
 def test_functions(name: str, dtype: torch.dtype) -> None:
@@ -135,7 +131,7 @@ def test_functions(name: str, dtype: torch.dtype) -> None:
     if name in ("rsqrt", "reciprocal", "log", "log2", "log10"):
         z = z[z != 0]
     check(lambda z: getattr(torch, name)(z), (z,))
-    assert _is_native(lambda z: getattr(torch, name)(z), z)
+    assert is_native(lambda z: getattr(torch, name)(z), z)
 
 
 ARITHMETIC: dict[str, Callable[..., Any]] = {
@@ -158,7 +154,7 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
 def test_ops_of_parts(name: str, dtype: torch.dtype) -> None:
     z, w, x = torch.randn(4, 6, dtype=dtype), torch.randn(4, 6, dtype=dtype), torch.randn(4, 6, dtype=dtype.to_real())
     check(ARITHMETIC[name], (z, w, x))
-    assert _is_native(ARITHMETIC[name], z, w, x)
+    assert is_native(ARITHMETIC[name], z, w, x)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -200,7 +196,7 @@ def test_layers_with_complex_weights() -> None:
     conv, linear = nn.Conv1d(3, 4, 3, dtype=torch.complex64), nn.Linear(5, 2, dtype=torch.complex64)
     check(conv, (torch.randn(2, 3, 9, dtype=torch.complex64),))
     check(linear, (torch.randn(2, 3, 5, dtype=torch.complex64),))
-    assert _is_native(conv, torch.randn(2, 3, 9, dtype=torch.complex64))
+    assert is_native(conv, torch.randn(2, 3, 9, dtype=torch.complex64))
 
 
 def test_a_named_size_of_complex_rows() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from straightline import _internal
 from straightline.testing import policy as _policy
 from straightline.testing.policy import (
     ExactVariance,
@@ -24,7 +25,8 @@ from straightline.testing.policy import (
 )
 
 __all__ = [
-    "OWN_BACKEND", "ExactVariance", "bytes_of", "check", "check_call", "check_close", "check_tree", "clone", "in_float64", "launches",
+    "OWN_BACKEND", "ExactVariance", "bytes_of", "check", "check_call", "check_close", "check_tree", "clone", "in_float64", "is_native",
+    "launches",
     "reference_of", "same_bits", "torch_errors",
 ]  # fmt: skip
 
@@ -47,3 +49,8 @@ def check(
     if _LAUNCH:
         options.setdefault("launch", _LAUNCH)
     return _policy.check(model, args, kwargs, calls=calls, **options)
+
+
+def is_native(function: Callable[..., Any], *inputs: torch.Tensor) -> bool:
+    """Whether the function compiles to kernels of ours alone, without a call of torch's ops."""
+    return all(row["backend"] != "aten" for row in launches(_internal.compile(function, inputs)))

@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from policy import check
+from policy import check, is_native
 from torch import Tensor
 
 import straightline as sl
-from straightline.testing import policy
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 OTHERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool]
@@ -25,10 +23,6 @@ def _seed() -> None:
     torch.manual_seed(seed)
 
 
-def _is_native(function: Callable[..., Any], x: Tensor) -> bool:
-    return all(row["backend"] != "aten" for row in policy.launches(sl.compile(function, (x,))))
-
-
 @pytest.mark.parametrize("dim", [0, 1, -1])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_floats(dtype: torch.dtype, dim: int) -> None:
@@ -37,7 +31,7 @@ def test_floats(dtype: torch.dtype, dim: int) -> None:
     check(lambda x: (x.cumprod(dim), x.logcumsumexp(dim), x.logcumsumexp(dim) * 2), (x,))
     check(lambda x: x.t().cumprod(dim), (x[0],))
     check(lambda x: x[:, ::2].logcumsumexp(dim), (x,))
-    assert _is_native(lambda x: (x.cumprod(dim), x.logcumsumexp(dim), *x.cummax(dim), *x.cummin(dim)), x)
+    assert is_native(lambda x: (x.cumprod(dim), x.logcumsumexp(dim), *x.cummax(dim), *x.cummin(dim)), x)
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])

@@ -282,14 +282,8 @@ def _full_default(sizes: Sequence[Any], value: Any, *, dtype: Any = None, device
     return _full(sizes, complex(value), dtype or torch.complex64, device)
 
 
-@_complex(_aten.zeros.default)
-def _zeros(sizes: Sequence[Any], *, dtype: Any = None, device: Any = None, **kwargs: Any) -> Any:
-    return _full(sizes, 0j, dtype, device)
-
-
-@_complex(_aten.ones.default)
-def _ones(sizes: Sequence[Any], *, dtype: Any = None, device: Any = None, **kwargs: Any) -> Any:
-    return _full(sizes, 1 + 0j, dtype, device)
+COMPLEX[_aten.zeros.default] = lambda sizes, **kwargs: _full_default(sizes, 0, **kwargs)
+COMPLEX[_aten.ones.default] = lambda sizes, **kwargs: _full_default(sizes, 1, **kwargs)
 
 
 @_complex(_aten._to_copy.default, _aten.to.dtype)

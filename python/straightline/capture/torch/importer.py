@@ -36,9 +36,6 @@ _TORCH_DTYPES = {name: dtype for dtype, name in _DTYPE_NAMES.items()}
 #: Constants up to this size are literals of the graph, which can fold; larger ones are parameters.
 MAX_LITERAL_ELEMENTS = 64
 
-#: Where the functions are that export puts at the begin and the end of a torch.vmap.
-FUNCTIONS_OF_VMAP = "torch._functorch.predispatch"
-
 TORCH_FOLDER = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -272,13 +269,10 @@ class Importer(GraphBuilder):
     def run_node(self, node: torch.fx.Node) -> None:
         """Converts one call; a refusal is recorded and its results replaced, so that the walk goes on."""
         self.location, self.node = location_of(node, self.outer), node
-        in_vmap = getattr(node.target, "__module__", "") == FUNCTIONS_OF_VMAP
-        name = "torch.vmap" if in_vmap else str(node.target)
+        name = str(node.target)
         function = CONVERTERS.get(name)
         try:
             if function is None:
-                if in_vmap:
-                    raise Reject("a transform that export leaves in the graph", "the same ops over the whole batch")
                 raise Reject("no native kernel", NEAREST.get(name, NEAREST.get(_packet(name), "")))
             has_schema = isinstance(node.target, torch._ops.OpOverload)
             arguments = self.arguments(node) if has_schema else Arguments({})
@@ -332,7 +326,7 @@ class Importer(GraphBuilder):
         self.environment[node] = self._stand_in(node.meta.get("val"))
 
     def _record(self, node: torch.fx.Node, name: str, reason: str, nearest: str) -> None:
-        if (DEPENDS_ON_DATA in reason or name == "torch.vmap") and self._is_of_refused(node):
+        if DEPENDS_ON_DATA in reason and self._is_of_refused(node):
             self.following += 1
             return
         operands = ", ".join(described(arg) for arg in node.all_input_nodes)

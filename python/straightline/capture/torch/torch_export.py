@@ -26,7 +26,7 @@ from straightline.capture.text_builder import TextBuilder
 from straightline.capture.torch.export_errors import raise_export_error, without_logs_of_failures
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.graph_import import GraphImport, source_of
-from straightline.capture.torch.importer import FUNCTIONS_OF_VMAP, TORCH_FOLDER
+from straightline.capture.torch.importer import TORCH_FOLDER
 from straightline.capture.torch.model_check import check_dynamic_shapes, check_module, check_tensor
 from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
 from straightline.capture.torch.side_effects import warned_of_constants, without_seeds
@@ -35,6 +35,9 @@ from straightline.errors import UnsupportedError, UserError
 #: torch.export keeps state of the export that goes on in globals, and so does `_plain_ops`: one thread at a time.
 _exporting = threading.RLock()
 os.register_at_fork(after_in_child=lambda: globals().update(_exporting=threading.RLock()))
+
+#: Where the functions are that export puts at the begin and the end of a torch.vmap.
+_FUNCTIONS_OF_VMAP = "torch._functorch.predispatch"
 
 Model = torch.nn.Module | ExportedProgram | Callable[..., Any]
 
@@ -233,7 +236,7 @@ def _refuse_hidden_guards(exported: ExportedProgram, dynamic_shapes: Any) -> Non
 def _without_vmap(exported: ExportedProgram) -> ExportedProgram:
     """The program with torch.vmap done, which export leaves in the graph: torch traces it once more."""
     nodes = (node for module in _graphs_of(exported.graph_module) for node in module.graph.nodes)
-    if not any(getattr(node.target, "__module__", "") == FUNCTIONS_OF_VMAP for node in nodes):
+    if not any(getattr(node.target, "__module__", "") == _FUNCTIONS_OF_VMAP for node in nodes):
         return exported
     try:
         return exported.run_decompositions({})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -131,13 +132,22 @@ def _records_gradients(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> b
 
 
 def _frozen(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> dict[int, FrozenInput]:
-    """The inputs that are parameters and buffers of modules, by place."""
+    """The inputs that are parameters and buffers of modules, by place, but those whose memory another input has too.
+
+    The graph may write the other one, and what it writes is seen here.
+    """
     found: dict[int, FrozenInput] = {}
+    users = Counter(x.untyped_storage()._cdata for x in inputs if _has_storage(x))
     for place, (node, value) in enumerate(zip(_placeholders(module), inputs, strict=True)):
         source = getattr(node, "_dynamo_source", None)
-        if isinstance(value, torch.nn.Parameter) or (isinstance(value, torch.Tensor) and _is_of_module(source)):
+        is_own = isinstance(value, torch.nn.Parameter) or (isinstance(value, torch.Tensor) and _is_of_module(source))
+        if is_own and not (_has_storage(value) and users[value.untyped_storage()._cdata] > 1):
             found[place] = FrozenInput(node.name, value)
     return found
+
+
+def _has_storage(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and torch._C._has_storage(x)
 
 
 def _is_of_module(source: Any) -> bool:

@@ -88,6 +88,20 @@ def test_frozen_layers_that_share_their_code() -> None:
     check(model, *((randn(4, 8),) for _ in range(3)), options={"freeze": True})
 
 
+def test_what_shares_memory_with_a_written_buffer_is_not_frozen() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("a", randn(4, 4))
+            self.register_buffer("b", self.a.detach())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.b[1:3].zero_()
+            return self.a * x
+
+    check(Tied(), (randn(4, 4),), (randn(4, 4),), options={"freeze": True})
+
+
 # Gradients ------------------------------------------------------------------------------------------------------------
 
 

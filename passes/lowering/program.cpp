@@ -284,7 +284,6 @@ Value ProgramLowering::viewOfTied(Value tensor) {
 }
 
 void ProgramLowering::finishOwn(llvm::MutableArrayRef<Value> results) {
-  llvm::DenseMap<Value, Value> returned;
   const auto outlives = [&](Value buffer) {
     Value owner = context_.root(buffer);
     return llvm::is_contained(parts_.run.getInputs(), owner) ||
@@ -300,11 +299,9 @@ void ProgramLowering::finishOwn(llvm::MutableArrayRef<Value> results) {
       results[i] = buffer;
       continue;
     }
-    auto [seen, first] = returned.try_emplace(value, Value());
-    if (first) {  // the same value twice is the same output twice
-      seen->second = freshResult(i, buffer);
-    }
-    results[i] = seen->second;
+    // A value that comes twice was computed twice by the model: two results, which the caller may
+    // overwrite one by one. (What the model returns twice, the front end gives once.)
+    results[i] = freshResult(i, buffer);
   }
 }
 

@@ -21,7 +21,9 @@ with kind 0 (positional only), 1 (by position or name) or 2 (by name only).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
+import operator
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -29,7 +31,7 @@ from typing import Any
 
 from straightline import _complex
 from straightline._frameworks import imported_torch
-from straightline.errors import UnsupportedError, UserError
+from straightline.errors import GuardError, UnsupportedError, UserError
 
 Node = tuple[Any, ...]
 Parameter = tuple[Any, ...]
@@ -53,8 +55,9 @@ class _Leaves:
     numbered in order.
     """
 
-    def __init__(self, positions: Sequence[int] | None = None) -> None:
+    def __init__(self, positions: Sequence[int] | None = None, offsets: Mapping[int, int] = {}) -> None:
         self._positions = positions
+        self._offsets = offsets
         self._leaves = 0
         self._tensors = 0
 
@@ -73,12 +76,30 @@ class _Leaves:
             return constant(name, value)
         if _complex.is_complex(value):
             return _complex.node(name, self._positions[leaf])
+        if self._positions[leaf] in self._offsets:
+            return placed_node(name, self._positions[leaf], self._offsets[self._positions[leaf]])
         return ("tensor", name, self._positions[leaf])
 
     def finish(self) -> None:
         """Checks that every captured leaf was met."""
         if self._positions is not None and self._leaves != len(self._positions):
             raise UserError(f"the arguments have {self._leaves} leaves but {len(self._positions)} were captured")
+
+
+def placed_node(name: str, index: int, offset: int) -> Node:
+    """The node of a tensor of torch that is input number `index` and begins at element `offset` of its storage in every call."""
+    torch = sys.modules["torch"]
+    leaf = ("tensor", name, index)
+    return ("custom", name, torch.Tensor, functools.partial(_at, name, offset), operator.itemgetter(0), None, (leaf,))
+
+
+def _at(name: str, offset: int, value: Any) -> tuple[list[Any], None]:
+    if value.storage_offset() != offset:
+        raise GuardError(
+            f"input '{name}': it begins at element {value.storage_offset()} of its storage but this program, which reads the "
+            f"storage by as_strided with a storage_offset, was compiled for {offset}"
+        )
+    return [value], None
 
 
 def constant(name: str, value: object) -> Node:
@@ -229,6 +250,7 @@ def input_structure(
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None = None,
     positions: Sequence[int] | None = None,
+    offsets: Mapping[int, int] = {},
 ) -> tuple[Parameter, ...]:
     """Compiles how calls of `function` bind and flatten their arguments.
 
@@ -238,6 +260,7 @@ def input_structure(
         kwargs: Example keyword arguments.
         positions: For each leaf of `(args, kwargs)`, in the order of flattening, the number of the
             program's input, or -1 for a constant; by default tensors are numbered in that order.
+        offsets: Where in its storage an input begins, by number, of those for which calls must agree with it.
 
     Returns:
         Parameters in the order of the signature. A parameter that the example leaves out has its
@@ -247,7 +270,7 @@ def input_structure(
         UserError: The arguments do not fit the function.
     """
     kwargs = dict(kwargs or {})
-    leaves = _Leaves(positions)
+    leaves = _Leaves(positions, offsets)
     signature = _signature_of(function)
     if signature is None:
         result = _positional_only(args, kwargs, leaves)

@@ -474,11 +474,12 @@ def _capture_of_model(
         args, kwargs = model.example_inputs if model.example_inputs is not None else ((), {})
         target = model.module()
     positions = [spec.argument if spec.is_tensor else -1 for spec in captured.inputs]
+    offsets = {spec.argument: spec.storage_offset for spec in captured.inputs if spec.storage_offset is not None}
     leaves = enumerate(torch.utils._pytree.tree_leaves((args, kwargs)), 1)
     return Capture(
         captured,
         captured.builder.finish(),
-        _signature.input_structure(target, args, kwargs, positions),
+        _signature.input_structure(target, args, kwargs, positions, offsets),
         {f"example tensor {i}": leaf for i, leaf in leaves if isinstance(leaf, torch.Tensor)},
         time.perf_counter() - begin,
         uses_numpy,

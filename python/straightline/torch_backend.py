@@ -81,6 +81,8 @@ def straightline(
 
 
 def _node(spec: Any) -> _signature.Node:
+    if spec.storage_offset is not None:
+        return _signature.placed_node(spec.name, spec.argument, spec.storage_offset)
     is_complex = spec.dtype.is_complex
     return _complex.node(spec.name, spec.argument) if is_complex else ("tensor", spec.name, spec.argument)
 
@@ -189,7 +191,8 @@ def _callable(
     places = {node.name: place for place, node in enumerate(_placeholders(module))}
     tensors = [spec.name for spec in capture.captured.inputs if spec.is_tensor]
     is_plain = all(plan.is_plain and plan.place == place for place, plan in enumerate(capture.results))
-    if tensors == list(places) and is_plain and not capture.captured.tied and not without_grad:
+    may_refuse = capture.captured.tied or any(spec.storage_offset is not None for spec in capture.captured.inputs)
+    if tensors == list(places) and is_plain and not may_refuse and not without_grad:
         return function
     given = [
         f"carrier.expand(a{capture.numbers[name]})" if name in capture.numbers else f"a{places[name]}"

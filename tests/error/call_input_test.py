@@ -89,7 +89,9 @@ def test_number_of_inputs(fn: Any) -> None:
     refuses(fn, GuardTypeError, "'x' is given twice", X, X, x=X)
 
 
-@pytest.mark.parametrize("value", [3.0, None, "text", [1.0], np.float32(1), object()], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value", [3.0, None, "text", [1.0], np.float32(1), object()], ids=lambda value: type(value).__name__
+)
 def test_not_a_tensor(fn: Any, value: Any) -> None:
     refuses(fn, GuardTypeError, f"'y' must be a tensor but is a {type(value).__name__}", X, value)
 

@@ -155,6 +155,18 @@ def test_several_outputs_and_the_same_twice() -> None:
     assert out[0] is out[2] or out[0].data_ptr() == out[2].data_ptr()
 
 
+def test_equal_results_have_memory_of_their_own() -> None:
+    """Eager computes each: a caller may overwrite one of them."""
+    x = torch.randn(5)
+    for mine in (
+        check(lambda x: (x * 2, x * 2), (x,)),
+        torch.compile(lambda x: (x * 2, x * 2), backend="straightline"),
+    ):
+        one, other = mine(x)
+        one.zero_()
+        assert torch.equal(other, x * 2)
+
+
 def test_empty_and_constant_results() -> None:
     check(lambda x: (), (torch.randn(2),))
     check(lambda x: (None, 1, 2.5, True, "word", x.exp()), (torch.randn(2),))

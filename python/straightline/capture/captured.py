@@ -30,6 +30,8 @@ class InputSpec:
     #: Sizes of the example itself.
     example_shape: tuple[int, ...] = ()
     example_strides: tuple[int, ...] = ()
+    #: The place of the example's first element in its storage where the program reads the storage by such places (as_strided).
+    storage_offset: int | None = None
     constant: Any = None
     #: Of an input that is a size of tensor inputs.
     extent: Dim | None = None

@@ -29,9 +29,7 @@ _QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.qui
 _INT64 = 4
 
 #: Ops whose results depend on strides and storage, which are our own choice.
-_READS_STORAGE = frozenset(
-    f"aten::{name}" for name in ("as_strided", "as_strided_copy", "as_strided_scatter", "set", "resize", "resize_as")
-)
+_READS_STORAGE = frozenset(f"aten::{name}" for name in ("set", "resize", "resize_as"))
 
 #: Ops with an argument that says whether some of their results are wanted (by number). torch's own svdvals and eigvalsh
 #: want no vectors, but over fake tensors they ask for them.

@@ -44,6 +44,7 @@ from straightline.capture.torch.importer import (
     nested_attribute,
     raise_if_unsupported,
 )
+from straightline.capture.torch.memory_views import MemoryRead, flattened, reads_memory, restored
 from straightline.capture.torch.shared_elements import (
     ONE_VALUE,
     DistinctView,
@@ -87,6 +88,8 @@ class ValueGraph:
     attributes: Mapping[str, Any]
     #: Placeholders and attributes (by name) that are overwritten, in the order of their first write, with their last values.
     updates: dict[str, Node] = field(default_factory=dict)
+    #: Placeholders of which something is read whose place in their memory is counted from the memory's begin.
+    placed: frozenset[str] = frozenset()
 
     def attribute(self, target: str) -> Any:
         """The object that a `get_attr` node names."""
@@ -178,7 +181,7 @@ def _needs_work(node: Node) -> bool:
         return False
     if not isinstance(node.target, torch._ops.OpOverload):
         return getattr(node.target, "__module__", "") != "_operator"
-    if is_write(node) or not is_whole(node.target) or not (node.users or has_effect(node)):
+    if is_write(node) or not is_whole(node.target) or not (node.users or has_effect(node)) or reads_memory(node.target):
         return True
     fakes = [argument.meta.get("val") for argument in (node, *node.all_input_nodes)]
     return is_of_complex(node.target, fakes) or updates_statistics(node.target, node.args, node.kwargs)
@@ -206,6 +209,7 @@ class _Rewriter:
         self._values: dict[Node, Any] = {}
         self._memories: dict[str, View] = {}  # by placeholder
         self._written: list[Memory] = []  # in the order of their first write
+        self._placed: set[str] = set()
         self._exact = _may_be_written(module.graph, same)
         self._around: Callable[[], AbstractContextManager[Any]] | None = None
         self._template: Node | None = None  # the node of the source that is at work
@@ -228,7 +232,8 @@ class _Rewriter:
             if not (node.users or has_effect(node)):
                 self._graph.erase_node(node)
         used = {node.target for node in self._graph.nodes if node.op == "get_attr"}
-        return ValueGraph(self._graph, {key: value for key, value in self._attributes.items() if key in used}, updates)
+        attributes = {key: value for key, value in self._attributes.items() if key in used}
+        return ValueGraph(self._graph, attributes, updates, frozenset(self._placed))
 
     # Nodes
 
@@ -363,6 +368,8 @@ class _Rewriter:
             return self._turned_in_place(op, args, kwargs, fake)
         if op._schema.is_mutable:
             return self._write(op, args, kwargs, fake)
+        if reads_memory(op):
+            return self._read_of_memory(MemoryRead(op, named_arguments(op, args, kwargs)), fake)
         made = self._emit(op, args, kwargs, fake)
         if not says_views(op) or may_hide_views(op):
             return self._results_of(made, fake)
@@ -373,6 +380,25 @@ class _Rewriter:
             return self._results_of(made, fake)
         nodes = [self._item(made, place, part) for place, part in enumerate(fake)]
         return [self._view(args[0], node, part, call) for node, part, call in zip(nodes, fake, calls)]
+
+    def _read_of_memory(self, read: MemoryRead, fake: Any) -> View:
+        """`as_strided` and its kin, over the vector of the elements of a memory."""
+        apply = lambda op, x, *rest: self._valued(op, (x, *rest), {})  # noqa: E731
+        view: View = read.given["self"]
+        whole = view if read.is_scatter else (view, *_wholes(view))[-1]
+        if whole.fake.dtype != view.fake.dtype or whole.fake.is_complex():
+            raise Reject(f"memory of {whole.fake.dtype} that is read by strides as {view.fake.dtype}", "real numbers")
+        if read.given["storage_offset"] is not None and whole.memory.name and not read.is_scatter:
+            self._placed.add(whole.memory.name)
+        vector = flattened(whole, apply)
+        op, rest = read.call(vector.fake, 0 if read.is_scatter else whole.fake.storage_offset())
+        if read.is_scatter:
+            made = self._emit(op, (vector, *rest), {}, vector.fake)
+            return restored(View(Memory(), made, vector.fake), view.fake, apply)
+        made = self._emit(op, (vector, *rest), {}, fake)
+        if not read.is_view:
+            return self._results_of(made, fake)
+        return self._view(vector, made, fake, (op, rest, {}))
 
     def _parts(self, op: Op, args: Any, kwargs: Any) -> Any:
         """Inserts the calls into which a call is decomposed."""

@@ -154,7 +154,7 @@ def source_of_graph(
     if inputs is not None and any("val" not in node.meta for node in module.graph.nodes if node.op != "output"):
         FakeTensorProp(module, detect_fake_mode(list(inputs))).propagate_dont_convert_inputs(*inputs)
     values = value_graph(module)
-    kept = {name: of for name, of in parameters.items() if name not in values.updates}
+    kept = {name: of for name, of in parameters.items() if name not in values.updates and name not in values.placed}
     given = [
         ExportInput(InputKind.PARAMETER, TensorArgument(node.name), kept[node.name][0])
         if node.name in kept
@@ -404,6 +404,10 @@ class GraphImport:
         if len(leaves) != len(specs):
             leaves = [None] * len(specs)
         shown = self._names_of_arguments(len(specs))
+        if others := sorted(self._source.values.placed - {spec.arg.name for spec in specs}):
+            raise UnsupportedError(
+                f"as_strided with a storage_offset of {', '.join(others)}, which may be replaced: its place is not known"
+            )
         inputs: list[InputSpec] = []
         arguments = 0
         for spec, leaf, name in zip(specs, leaves, shown or [spec.arg.name for spec in specs]):
@@ -457,6 +461,7 @@ class GraphImport:
                 example_strides=(*(s * real for s in _concrete(example.stride())), *of_parts)
                 if example is not None
                 else (),
+                storage_offset=int(fake.storage_offset()) if name in self._source.values.placed else None,
             )
         except Reject as refusal:
             raise UnsupportedError(f"input '{shown}': {refusal}") from refusal

@@ -21,6 +21,7 @@ from straightline.capture.torch.aten_tail import reads_storage
 from straightline.capture.torch.complex_decompositions import COMPLEX
 from straightline.capture.torch.decompose import parts_of
 from straightline.capture.torch.importer import CONVERTERS
+from straightline.capture.torch.memory_views import reads_memory
 from straightline.errors import UserError
 
 Op = torch._ops.OpOverload
@@ -114,7 +115,7 @@ def _classified(name: str, overloads: list[str]) -> BaseOp:
     known = {text: op for text, op in ops.items() if op is not None and not _is_out(op)}
     kept = tuple(known)
     forms = list(known.values())
-    if any(str(op) in CONVERTERS for op in forms):
+    if any(str(op) in CONVERTERS or reads_memory(op) for op in forms):
         return BaseOp(name, kept, "native")
     reason = _other_kind(name)
     if reason:

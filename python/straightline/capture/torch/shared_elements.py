@@ -103,6 +103,9 @@ class DistinctView:
                 self.base = self._apply(op, self.base, own, a["start"], a["end"], a["step"])
         elif name == "diagonal":
             self._diagonal(op, a["offset"], a["dim1"] % rank, a["dim2"] % rank, view.shape[-1])
+        elif name == "as_strided" and self.dims == [0] and not has_shared_elements(view):
+            self.base = self._apply(op, self.base, a["size"], a["stride"], a["storage_offset"])
+            self.dims = list(range(view.dim()))
         elif name not in SAME:
             raise _unknown(op)
 

@@ -86,6 +86,9 @@ def written_through(
         return lambda _, new: (_aten.view_as_complex.default, (new,), {})
     if name == "view_as_complex":
         return lambda _, new: (_aten.view_as_real.default, (new,), {})
+    if name == "as_strided":  # of a contiguous vector
+        places = (a["size"], a["stride"], a["storage_offset"])
+        return lambda old, new: (_aten.as_strided_scatter.default, (old, new, *places), {})
     raise Reject(f"a write to a view that {op} made", "a write to a slice, a selection, a reshape or a permutation")
 
 

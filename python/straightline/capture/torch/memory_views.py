@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`as_strided` of memory whose layout is known: which elements of the memory's values, in the order in which they lie, it reads."""
+"""`as_strided` of memory whose layout is known: which elements of the memory, in the order in which they lie, it reads."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class MemoryRead:
     given: dict[str, Any]
 
     def call(self, vector: torch.Tensor, begin: int) -> tuple[Op, tuple[Any, ...]]:
-        """The call over a vector of the memory's elements (a fake one), which begins at `begin`: op, arguments behind the vector."""
+        """The call over a (fake) vector of the memory's elements, which begins at `begin`: op, arguments behind the vector."""
         given = self.given
         asked = given["storage_offset"]
         if asked is None:

@@ -41,11 +41,6 @@ def test_training_mode_names_the_modules() -> None:
     capture(small.Mlp(), (torch.randn(1, 64),))  # training mode changes nothing here
 
 
-def test_functional_dropout_in_training_mode() -> None:
-    with pytest.raises((UserError, UnsupportedError), match="dropout|bernoulli|rand"):
-        capture(lambda x: F.dropout(x, 0.5, True), (torch.randn(3),))
-
-
 @pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN])
 def test_dropout_of_recurrent_layers_in_training_mode(cell: type[nn.RNNBase]) -> None:
     model = cell(4, 4, 2, dropout=0.3)
@@ -273,11 +268,10 @@ def test_a_tensor_that_is_no_buffer_is_overwritten() -> None:
     [
         (lambda x: x.exp().expand(2, 3).index_put_((torch.tensor([0, 1]),), torch.stack((x, x + 1))), "several values for elements that share"),
         (lambda x: x.exp().expand(2, 3).index_put_((torch.tensor([0, 1]),), x[0], accumulate=True), "several values for elements that share"),
-        (lambda x: x.exp().expand(2, 3)[1].as_strided((2,), (1,)).zero_(), "as_strided.*whose elements share"),
-        (lambda x: x.exp().as_strided((2, 2), (1, 1)).zero_(), "as_strided"),
+        (lambda x: x.exp().as_strided((2, 2), (1, 1)).mul_(2), "a view by as_strided whose elements share"),
         (lambda x: (y := x.exp(), y.resize_(6), y.add_(1))[0], "own shape or storage"),
     ],
-    ids=["several values", "sums", "as_strided of expanded", "as_strided", "resized"],
+    ids=["several values", "sums", "as_strided", "resized"],
 )  # fmt: skip
 def test_writes_that_are_no_values(model: Any, text: str) -> None:
     with pytest.raises(UnsupportedError, match=text):

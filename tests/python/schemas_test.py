@@ -29,7 +29,7 @@ def test_every_op_has_a_kind() -> None:
     ("name", "kind"),
     [
         ("add", "native"), ("relu", "native"), ("hardtanh", "native"), ("acosh", "parts"), ("linalg_multi_dot", "parts"), ("linalg_eig", "torch"),
-        ("polar", "parts"), ("normal", "torch"), ("as_strided", "refused"), ("to_sparse", "refused"), ("quantize_per_tensor", "refused"), ("_nnz", "refused"),
+        ("polar", "parts"), ("normal", "torch"), ("as_strided", "native"), ("as_strided_copy", "native"), ("resize", "refused"), ("to_sparse", "refused"), ("quantize_per_tensor", "refused"), ("_nnz", "refused"),
     ],
 )  # fmt: skip
 def test_kinds(name: str, kind: str) -> None:

@@ -12,7 +12,8 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from straightline.capture.builder import Extent
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.torch.aten_tail import convert_effect, convert_functionalised, convert_updating
-from straightline.capture.torch.importer import NEAREST, TAKES_COMPLEX, Arguments, Importer, converter, training_error
+from straightline.capture.torch.importer import NEAREST, TAKES_COMPLEX, Arguments, Importer, converter
+from straightline.errors import InternalError
 
 if TYPE_CHECKING:
     from straightline.capture.torch.functional import ValueGraph
@@ -123,7 +124,7 @@ def _native_dropout(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Te
 )
 def _dropout(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if a.train and a.p > 0:
-        raise training_error(f"dropout of {a.p}", ctx.location)
+        raise InternalError(f"a dropout of {a.p} that draws numbers is whole")
     return a.input
 
 

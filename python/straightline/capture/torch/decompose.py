@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from straightline.capture.torch.complex_decompositions import COMPLEX, is_of_complex, parts_of_complex
 from straightline.capture.torch.decompositions import OWN, updates_statistics
+from straightline.capture.torch.dropouts import draws
 from straightline.capture.torch.importer import CONVERTERS, TAKES_COMPLEX
 from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
 
@@ -68,10 +69,10 @@ def is_whole(op: Op) -> bool:
 def is_whole_call(op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """As `is_whole`, of a call with these arguments.
 
-    What has a converter is taken apart on complex tensors, and where it updates statistics.
+    What has a converter is taken apart on complex tensors, and where it updates statistics or draws random numbers.
     """
     if not is_of_complex(op, args, kwargs):
-        return is_whole(op) and not updates_statistics(op, args, kwargs)
+        return is_whole(op) and not updates_statistics(op, args, kwargs) and not draws(op, args, kwargs)
     has_parts = op in COMPLEX or op in OWN or op in _table() or is_composite(op)
     return str(op) in TAKES_COMPLEX or not has_parts
 
@@ -147,7 +148,7 @@ class _Recorder(TorchDispatchMode):
     def _taken_apart(self, op: Op, args: Any, kwargs: Any) -> Any:
         if is_of_complex(op, args, kwargs):
             return self._complex_taken_apart(op, args, kwargs)
-        parts = parts_of(op)
+        parts = op.decompose if draws(op, args, kwargs) else parts_of(op)
         if parts is None:
             return NotImplemented
         with self:

@@ -24,6 +24,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils import _pytree as pytree
 
 from straightline.capture.graph_builder import Reject
+from straightline.capture.torch import dropouts
 from straightline.capture.torch.complex_decompositions import is_of_complex
 from straightline.capture.torch.decompose import (
     Op,
@@ -55,9 +56,6 @@ from straightline.capture.torch.views import named_arguments, op_name, parts_of_
 from straightline.errors import InternalError, UserError
 
 _aten = torch.ops.aten
-DROPOUTS = frozenset(
-    f"aten::{kind}dropout{ending}" for kind in ("", "feature_", "alpha_", "feature_alpha_") for ending in ("", "_")
-)
 #: Higher-order ops whose graph stands in place: where it is among the arguments, and where its operands begin.
 _INLINED = {
     "wrap_with_set_grad_enabled": (1, 2), "wrap_with_autocast": (4, 5), "invoke_subgraph": (0, 2),
@@ -184,11 +182,8 @@ def _needs_work(node: Node) -> bool:
     if is_write(node) or not is_whole(node.target) or not (node.users or has_effect(node)) or reads_memory(node.target):
         return True
     fakes = [argument.meta.get("val") for argument in (node, *node.all_input_nodes)]
-    return is_of_complex(node.target, fakes) or updates_statistics(node.target, node.args, node.kwargs)
-
-
-def _is_dropout_in_eval_mode(op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    return op._schema.name in DROPOUTS and named_arguments(op, args, kwargs)["train"] is False
+    call = node.target, node.args, node.kwargs
+    return is_of_complex(node.target, fakes) or updates_statistics(*call) or dropouts.draws(*call)
 
 
 def storage_key(tensor: torch.Tensor) -> tuple[Any, ...]:
@@ -346,7 +341,7 @@ class _Rewriter:
 
     def _call(self, op: Op, args: Any, kwargs: Any, fake: Any, exact: bool) -> Any:
         """One call of the source; composite ops among what it consists of have been taken apart already if not `exact`."""
-        if _is_dropout_in_eval_mode(op, args, kwargs):
+        if dropouts.is_in_eval_mode(op, args, kwargs):
             return args[0]
         if self._is_taken_apart(op, args, kwargs):
             return self._parts(op, args, kwargs)
@@ -539,6 +534,9 @@ class _Rewriter:
             return self._updated(op, args, kwargs, fake, targets)
         taken = {a.name for a in form._schema.arguments}
         left = {name: value for name, value in kwargs.items() if name in taken}
+        for a in form._schema.arguments[len(args) :]:
+            if a.name in given and not a.has_default_value():  # the op itself has one, such as p of bernoulli_
+                left.setdefault(a.name, given[a.name])
         value = self._valued(form, args, left)
         values = value if isinstance(value, list) else [value]
         for target, new in zip(targets.values(), values):

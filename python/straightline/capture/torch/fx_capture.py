@@ -30,14 +30,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from straightline.capture.builder import Builder
 from straightline.capture.captured import Captured
 from straightline.capture.torch.decompose import below_autograd, is_composite, says_views, shares_memory
+from straightline.capture.torch.dropouts import DROPOUTS, draws
 from straightline.capture.torch.export_errors import raise_export_error, without_logs_of_failures
 from straightline.capture.torch.fast_paths import PARTS
 from straightline.capture.torch.float_inputs import computed, dtype_of_number, is_alike, tensor_form
-from straightline.capture.torch.functional import DROPOUTS
 from straightline.capture.torch.graph_import import GraphImport, source_of_graph
 from straightline.capture.torch.importer import location_of, nested_attribute
 from straightline.capture.torch.model_check import check_tensor
-from straightline.capture.torch.views import named_arguments
 from straightline.errors import InternalError, UnsupportedError
 
 #: Higher-order ops that call a graph as it stands: where the graph is among the arguments, and where its operands begin.
@@ -188,7 +187,7 @@ class _Tracer(TorchDispatchMode):
         if self._paused:
             return op(*args, **kwargs)
         if op._schema.name in DROPOUTS:
-            if not _draws(named_arguments(op, args, kwargs)):
+            if not draws(op, args, kwargs):
                 return args[0]  # as eager does; its fake form gives new memory
             with self:  # what export refuses as a model that was left in training, torch.compile is asked for
                 return op.decompose(*args, **kwargs)
@@ -427,11 +426,6 @@ class _Tracer(TorchDispatchMode):
         """The graph of one row's step for all rows."""
         dims = (0,) * (len(left) + len(right)) + (None,) * len(others)
         return torch.vmap(lambda *rows: tuple(combine(*rows)), in_dims=dims)(*left, *right, *others)
-
-
-def _draws(given: Mapping[str, Any]) -> bool:
-    """Whether a dropout draws random numbers."""
-    return given["train"] and given["p"] > 0
 
 
 def _has_tensors(result: Any) -> bool:

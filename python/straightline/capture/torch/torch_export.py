@@ -23,6 +23,7 @@ from torch.utils import _pytree as pytree
 from straightline.capture.builder import Builder
 from straightline.capture.captured import Captured
 from straightline.capture.text_builder import TextBuilder
+from straightline.capture.torch.dropouts import refuse_in_training
 from straightline.capture.torch.export_errors import raise_export_error, without_logs_of_failures
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.graph_import import GraphImport, source_of
@@ -81,6 +82,8 @@ def capture(
             args, kwargs = _distinct((tuple(args), kwargs))
             forward = inspect.signature(module.forward)
             exported = _export(module, tuple(args), kwargs, dynamic_shapes)
+            nodes = (node for graph in _graphs_of(exported.graph_module) for node in graph.graph.nodes)
+            refuse_in_training(module, nodes)
         _refuse_hidden_guards(exported, dynamic_shapes)
         exported = _without_vmap(exported)
         source = source_of(exported, _values(exported))

@@ -87,9 +87,21 @@ def written_through(
     if name == "view_as_complex":
         return lambda _, new: (_aten.view_as_real.default, (new,), {})
     if name == "as_strided":  # of a contiguous vector
+        if not _are_distinct(a["size"], a["stride"]):
+            raise Reject("a write to a view by as_strided whose elements share memory", "a write to each element once")
         places = (a["size"], a["stride"], a["storage_offset"])
         return lambda old, new: (_aten.as_strided_scatter.default, (old, new, *places), {})
     raise Reject(f"a write to a view that {op} made", "a write to a slice, a selection, a reshape or a permutation")
+
+
+def _are_distinct(size: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether no two elements of a view by strides are one, as far as each dim steps over all that smaller strides reach."""
+    reach = 0
+    for step, n in sorted((step, n) for step, n in zip(stride, size) if n != 1):
+        if step <= reach:
+            return False
+        reach += (n - 1) * step
+    return True
 
 
 def parts_of_view(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -37,11 +38,20 @@ def _of_any_equals(name: str, result: Any, x: Any, *args: Any, **kwargs: Any) ->
     return values, x.take_along_dim(indices, dim)
 
 
+@contextmanager
+def _imports_of_torchs_tests() -> Iterator[None]:
+    """Without warnings; they also forbid the whole process to set flags of torch.backends, which is undone here."""
+    was_frozen = torch.backends.flags_frozen()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+    torch.backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = not was_frozen
+
+
 @functools.cache
 def entries() -> dict[str, Any]:
     """The entries of `op_db` by their full names ("linalg.svd", "nn.functional.pad.reflect")."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _imports_of_torchs_tests():
         from torch.testing._internal import common_methods_invocations as db
     db.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)  # who calls an op here seeds it himself
     return {op.formatted_name: op for op in db.op_db}
@@ -55,8 +65,7 @@ def names(dtype: torch.dtype) -> list[str]:
 @functools.cache
 def modules() -> dict[str, Any]:
     """The layers that torch tests (`module_db`), by their names behind "module."."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _imports_of_torchs_tests():
         from torch.testing._internal import common_modules
     return {MODULE + info.formatted_name: info for info in common_modules.module_db}
 

@@ -215,6 +215,12 @@ def scalar_of(ctx: Importer, value: Dim) -> Tensor:
     numbers = ctx.data_sizes.numbers
     if isinstance(value, int) or not value.symbols & set(numbers):
         return ctx.scalar(value, "i64")
+    return scalar_of_parts(ctx, value)
+
+
+def scalar_of_parts(ctx: Importer, value: Dim) -> Tensor:
+    """A size as a 0-d tensor: arithmetic on the tensors of its symbols, so that it may be negative."""
+    numbers = ctx.data_sizes.numbers
     type = TensorType("i64", ())
 
     def leaf(x: str | int) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import math
 import operator
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -60,7 +61,7 @@ from straightline.capture.torch import (  # noqa: F401  (the families register t
 )
 from straightline.capture.torch.aten_reduction import OF_SOME_ELEMENT
 from straightline.capture.torch.aten_tail import convert_tail
-from straightline.capture.torch.data_sizes import DataSizes
+from straightline.capture.torch.data_sizes import DataSizes, check, scalar_of_parts
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.importer import (
     MAX_LITERAL_ELEMENTS,
@@ -72,6 +73,7 @@ from straightline.capture.torch.importer import (
     raise_if_unsupported,
 )
 from straightline.capture.torch.model_check import check_tensor
+from straightline.capture.torch.size_guards import multiples, size_guards
 from straightline.capture.torch.symbolic_sizes import ExtentPrinter
 from straightline.errors import InternalError, UnsupportedError
 
@@ -111,6 +113,8 @@ class Source:
     takes_numbers: bool = False
     #: Placeholders of parameters.
     kept: frozenset[str] = frozenset()
+    #: Conditions on sizes, as torch.export writes them, that each call checks.
+    guards: Sequence[str] = ()
 
     def tensor(self, name: str) -> Any:
         """A parameter, buffer or constant."""
@@ -275,6 +279,10 @@ class GraphImport:
         source, self._target = self._source, target
         symbols = self._symbols()
         names = {torch_name: spec.name for torch_name, spec in symbols.items()}
+        for torch_name, count in self._multiples().items():
+            spec = symbols[torch_name]
+            symbols[torch_name] = SymbolSpec(spec.name, -(-spec.min // count), spec.max // count)
+            names[torch_name] = str(Extent(spec.name) * count)
         data_sizes = DataSizes(names, symbols.values(), source.ranges, self._graph.nodes, self._sizes_above_zero())
         self._ctx = Importer(
             self._builder,
@@ -289,6 +297,7 @@ class GraphImport:
             self._builder.symbol(spec.name, spec.min, spec.max)
         inputs = self._inputs()
         self._begin(inputs)
+        self._check_sizes(symbols.values())
         self._load_parameters()
         for node in self._graph.nodes:
             if node.op == "call_function":
@@ -465,6 +474,37 @@ class GraphImport:
             )
         except Reject as refusal:
             raise UnsupportedError(f"input '{shown}': {refusal}") from refusal
+
+    def _multiples(self) -> dict[str, int]:
+        """Symbols, by torch's names, of sizes that must be multiples of a number, so that types say it."""
+        found: dict[str, int] = {}
+        for name, dim, count in multiples(self._source.guards):
+            node = self._named_inputs().get(name)
+            fake = node.meta.get("val") if node is not None else None
+            size = fake.shape[dim] if isinstance(fake, torch.Tensor) else None
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                found[str(size.node.expr)] = math.lcm(count, found.get(str(size.node.expr), 1))
+        return found
+
+    def _named_inputs(self) -> dict[str, Node]:
+        """Placeholders of the user's inputs, by the user's names."""
+        specs = self._user_inputs()
+        names = self._names_of_arguments(len(specs)) or [spec.arg.name for spec in specs]
+        return {name: self._nodes[spec.arg.name] for name, spec in zip(names, specs) if spec.arg.name in self._nodes}
+
+    def _check_sizes(self, symbols: Iterable[SymbolSpec]) -> None:
+        """Checks in each call, before all else, what torch.export found of sizes and what no type or bound says."""
+        if not self._source.guards:
+            return
+        shapes = {
+            name: [self._ctx.extents.dim(size) for size in fake.shape]
+            for name, node in self._named_inputs().items()
+            if isinstance(fake := node.meta.get("val"), torch.Tensor)
+        }
+        guards = size_guards(self._source.guards, shapes, {spec.name: (spec.min, spec.max) for spec in symbols})
+        for guard in guards:
+            left, right = scalar_of_parts(self._ctx, guard.left), scalar_of_parts(self._ctx, guard.right)
+            check(self._ctx, guard.comparison, left, right, guard.words)
 
     def _begin(self, inputs: Sequence[InputSpec]) -> None:
         tensors = [(spec.name, _with_layout(spec)) for spec in inputs if spec.type is not None]

@@ -12,6 +12,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -84,9 +85,9 @@ def capture(
             exported = _export(module, tuple(args), kwargs, dynamic_shapes)
             nodes = (node for graph in _graphs_of(exported.graph_module) for node in graph.graph.nodes)
             refuse_in_training(module, nodes)
-        _refuse_hidden_guards(exported, dynamic_shapes)
+        guards = _open_guards(exported, dynamic_shapes)
         exported = _without_vmap(exported)
-        source = source_of(exported, _values(exported))
+        source = replace(source_of(exported, _values(exported)), guards=guards)
     return GraphImport(source, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten, target, to_aten or {})
 
 
@@ -219,21 +220,17 @@ def _bind(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         raise UserError(f"the model takes ({takes}) but the example inputs are ({given}): {error}") from None
 
 
-def _refuse_hidden_guards(exported: ExportedProgram, dynamic_shapes: Any) -> None:
-    """Refuses a graph that holds only for some sizes within its bounds.
+def _open_guards(exported: ExportedProgram, dynamic_shapes: Any) -> list[str]:
+    """Conditions on sizes under which the graph holds.
 
-    For named `Dim`s torch has proven the guards. For sizes that it was left to find (Dim.AUTO, Dim.DYNAMIC) they are
-    conditions on each call, which the function has no place for.
+    For named `Dim`s torch has proven them; those of sizes that it was left to find (Dim.AUTO, Dim.DYNAMIC), and of an
+    exported program, whose `Dim`s are not known, are for each call to check.
     """
-    guards = list(getattr(exported, "_guards_code", None) or [])
-    hints = (torch.export.Dim.AUTO, torch.export.Dim.DYNAMIC)
-    leaves = pytree.tree_leaves(dynamic_shapes, is_leaf=lambda leaf: isinstance(leaf, type(hints[0])))
-    proven = leaves and not any(leaf in hints for leaf in leaves if isinstance(leaf, type(hints[0])))
-    if guards and not proven:
-        raise UnsupportedError(
-            f"calls would have to check that {' and '.join(guards)}; "
-            "nearest supported form: a named Dim whose every size is right (2 * Dim), given with the module"
-        )
+    hint = type(torch.export.Dim.AUTO)
+    leaves = pytree.tree_leaves(dynamic_shapes, is_leaf=lambda leaf: isinstance(leaf, hint))
+    found = any(isinstance(leaf, hint) and leaf.type.name != "STATIC" for leaf in leaves)
+    proven = dynamic_shapes is not None and not found
+    return [] if proven else list(getattr(exported, "_guards_code", None) or [])
 
 
 def _without_vmap(exported: ExportedProgram) -> ExportedProgram:

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes that torch.export is left to find (Dim.AUTO, Dim.DYNAMIC): relations hold by types, or each call checks them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.export import Dim
+
+import straightline as sl
+from straightline.errors import CheckError
+
+WAYS: dict[str, dict[str, Any]] = {"line": {}, "python": {"emit": "python"}, "interpreter": {"fast_path": False}}
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    seed = random.randrange(2**31)
+    print(f"seed {seed}")
+    torch.manual_seed(seed)
+
+
+def _below(limit: int) -> Callable[[Tensor], Tensor]:
+    return lambda x: x + 1 if x.shape[0] * x.shape[1] < limit else x - 1
+
+
+def _not_longer(x: Tensor, y: Tensor) -> Tensor:
+    return x + 1 if x.shape[0] <= y.shape[0] else x - 1
+
+
+def _one_more(x: Tensor, pair: tuple[Tensor, Tensor]) -> Tensor:
+    return x + pair[1].sum() if x.shape[0] - pair[0].shape[0] >= 1 else x
+
+
+#: Function, shapes of its example, dynamic dims, shapes that are right, shapes that are wrong with error and words.
+CASES: dict[str, tuple[Any, ...]] = {
+    "twice another": (
+        lambda x, y: x + torch.cat([y, y]), [(8, 3), (4, 3)], ({0}, {0}), [[(6, 3), (3, 3)], [(40, 3), (20, 3)]],
+        [([(7, 3), (4, 3)], sl.GuardError, r"'x': dim 0 is 7 but .* s0 \* 2 = 8")],
+    ),
+    "equal": (
+        lambda x, y: x + y, [(8,), (8,)], ({0}, {0}), [[(3,), (3,)]],
+        [([(7,), (4,)], sl.GuardError, "'y': dim 0 is 4")],
+    ),
+    "a multiple": (
+        lambda x: x.view(-1, 4) * 2, [(12,)], ({0},), [[(8,)], [(64,)]],
+        [([(13,)], sl.GuardError, r"dim 0 is 13 but .* s0 \* 4, and no whole number s0 gives this size")],
+    ),
+    "a range": (
+        lambda x: x + 1 if 5 < x.shape[0] < 100 else x, [(8,)], ({0},), [[(6,)], [(99,)]],
+        [([(5,)], sl.GuardError, "dim 0 is 5"), ([(100,)], sl.GuardError, "dim 0 is 100")],
+    ),
+    "not a number": (
+        lambda x: x + 1 if x.shape[0] != 7 else x, [(8,)], ({0},), [[(6,)], [(9,)]],
+        [([(7,)], CheckError, "dim 0 of 'x' must not be 7")],
+    ),
+    "at most another": (
+        _not_longer, [(8,), (9,)], ({0}, {0}), [[(3,), (3,)], [(2,), (30,)]],
+        [([(4,), (3,)], CheckError, "dim 0 of 'x' must be at most dim 0 of 'y'")],
+    ),
+    "a product": (
+        _below(100), [(8, 3)], ({0, 1},), [[(33, 3)], [(2, 2)]],
+        [([(10, 10)], CheckError, "must be less than 100")],
+    ),
+    "zero and one": (
+        lambda x: x + 1, [(8,)], ({0},), [[(2,)]],
+        [([(0,)], sl.GuardError, "dim 0 is 0"), ([(1,)], sl.GuardError, "dim 0 is 1")],
+    ),
+}  # fmt: skip
+
+
+def _tensors(shapes: list[tuple[int, ...]]) -> tuple[Tensor, ...]:
+    return tuple(torch.randn(shape) for shape in shapes)
+
+
+@pytest.mark.parametrize("hint", [Dim.AUTO, Dim.DYNAMIC], ids=["AUTO", "DYNAMIC"])
+@pytest.mark.parametrize("name", CASES)
+def test_guards(name: str, hint: Any) -> None:
+    function, example, dims, right, wrong = CASES[name]
+    shapes = tuple(dict.fromkeys(sorted(of), hint) for of in dims)
+    for way in WAYS.values():
+        compiled = sl.compile(function, _tensors(example), dynamic_shapes=shapes, **way)
+        for given in [example, *right]:
+            args = _tensors(given)
+            torch.testing.assert_close(compiled(*args), function(*args))
+        for given, error, words in wrong:
+            with pytest.raises(error, match=words):
+                compiled(*_tensors(given))
+        args = _tensors(example)  # a call that failed leaves nothing behind
+        torch.testing.assert_close(compiled(*args), function(*args))
+
+
+def test_sizes_of_tensors_in_a_tuple() -> None:
+    """A difference of sizes may be negative: the check says so, nothing else fails."""
+    example = (torch.randn(8), (torch.randn(7), torch.randn(3)))
+    shapes = ({0: Dim.AUTO}, ({0: Dim.AUTO}, None))
+    compiled = sl.compile(_one_more, example, dynamic_shapes=shapes)
+    args = (torch.randn(9), (torch.randn(4), torch.randn(3)))
+    torch.testing.assert_close(compiled(*args), _one_more(*args))
+    with pytest.raises(
+        CheckError, match=r"dim 0 of 'x' - dim 0 of 'pair\[0\]' must be at least 1|dim 0 of 'pair\[0\]'"
+    ):
+        compiled(torch.randn(4), (torch.randn(6), torch.randn(3)))
+
+
+def test_an_exported_program() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return _not_longer(x, y)
+
+    exported = torch.export.export(
+        Model(), (torch.randn(8), torch.randn(9)), dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO})
+    )
+    compiled = sl.compile(exported)
+    x = torch.randn(3)
+    torch.testing.assert_close(compiled(x, x), x + 1)
+    with pytest.raises(CheckError, match="dim 0 of 'x' must be at most dim 0 of 'y'"):
+        compiled(torch.randn(4), x)

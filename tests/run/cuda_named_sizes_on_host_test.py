@@ -125,7 +125,15 @@ def test_sizes(name: str, tmp_path: Path) -> None:
         compiled = sl.compile(model, inputs(7), target="cuda:sm_90", routes=_OWN, dynamic_shapes=(shapes,))
     assert {row["backend"] for row in launches_of(compiled)} <= {"cuda", "runtime"}
     most = 5 if name == "long rows" else 200  # a row takes the host a second there
-    for n in sorted({least, least + 1, min(17, most), min(130, most), random.Random(torch.initial_seed()).randrange(least, most + 1)}):
+    for n in sorted(
+        {
+            least,
+            least + 1,
+            min(17, most),
+            min(130, most),
+            random.Random(torch.initial_seed()).randrange(least, most + 1),
+        }
+    ):
         given = inputs(n)
         with torch.no_grad():
             rights = model(*given)

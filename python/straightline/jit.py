@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 import weakref
 from collections.abc import Callable, Mapping
@@ -91,6 +92,57 @@ class Jit(Guarded):
         return f"<straightline.jit of {self.__wrapped__!r}>"
 
 
+#: Attributes of a jitted module that are its own; all others are those of what torch.compile returned.
+_OWN = frozenset(
+    "_compiled _dynamo _reason _look_undisturbed _torchdynamo_orig_callable __wrapped__ _how _plan".split()
+)
+
+
+@functools.cache
+def _class_of_modules() -> type[Jit]:
+    """The class of jitted modules, made when torch is there."""
+    import torch
+    from torch._dynamo import OptimizedModule
+
+    class JitModule(Jit, OptimizedModule):
+        """A module compiled by `jit`: an `nn.Module` as that of torch.compile is, over the module itself (`_orig_mod`)."""
+
+        def __init__(self, compiled: Any, how: Mapping[str, Any]) -> None:
+            # Its modules and hooks are those of `compiled`, in the same dicts.
+            vars(self).update({name: value for name, value in vars(compiled).items() if isinstance(value, dict)})
+            Jit.__init__(self, compiled)
+            self._how = dict(how)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name in _OWN:
+                object.__setattr__(self, name, value)
+            else:
+                setattr(self._compiled, name, value)
+
+        def __delattr__(self, name: str) -> None:
+            delattr(self._compiled, name)
+
+        def __dir__(self) -> list[str]:
+            return sorted({*vars(self), *dir(type(self)), *dir(self._compiled)})
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return _again, (self._orig_mod, self._how)
+
+        def __get__(self, owner: Any, kind: type | None = None) -> Any:
+            return self  # a module in a class is no method
+
+        __repr__ = torch.nn.Module.__repr__
+
+    return JitModule
+
+
+def _again(module: Any, how: Mapping[str, Any]) -> Any:
+    """A copy of a jitted module: the copied module, jitted anew."""
+    import torch
+
+    return _class_of_modules()(torch.compile(module, **how), how)
+
+
 def _program(called: Any) -> Any:
     """The program that Dynamo calls for a graph, without what it puts around it; None where it is something else."""
     inner = vars(called).get("_torchdynamo_orig_callable", called) if hasattr(called, "__dict__") else None
@@ -118,8 +170,8 @@ def jit(
         options: Those of `CompileOptions` by name.
 
     Returns:
-        What is called like the function, a `Jit`. It is no `nn.Module` where the function is one: a model that keeps it as an
-        attribute does not see its parameters.
+        What is called like the function, a `Jit`. It is an `nn.Module` where the function is one, as that of torch.compile:
+        its attributes are the module's, and its parameters have names that begin with `_orig_mod`.
     """
     how: dict[str, Any] = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": "straightline"}
     how |= {name: value for name, value in (("mode", mode), ("options", options)) if value is not None}
@@ -127,6 +179,6 @@ def jit(
     def around(inner: Callable[..., Any]) -> Jit:
         import torch
 
-        return Jit(torch.compile(inner, **how))
+        return _again(inner, how) if isinstance(inner, torch.nn.Module) else Jit(torch.compile(inner, **how))
 
     return around if function is None else around(function)

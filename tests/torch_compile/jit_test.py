@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import threading
 import types
 import weakref
@@ -525,3 +527,76 @@ def test_a_steady_call_does_not_reach_dynamo(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(AssertionError, match=r"through torch\.compile"):
         function(x, power=2)
     assert counters["stats"]["unique_graphs"] == compiled
+
+
+# Modules --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_jitted_module_is_a_module() -> None:
+    model = _module()
+    function = sl.jit(model)
+    x = randn(2, 3)
+    for _ in range(3):
+        torch.testing.assert_close(function(x), model(x))
+    assert isinstance(function, nn.Module) and isinstance(function, torch._dynamo.OptimizedModule)
+    names = [name for name, _ in torch.compile(model, backend="straightline").named_parameters()]
+    assert [name for name, _ in function.named_parameters()] == names
+    outer = nn.Sequential(function, nn.ReLU())
+    assert len(list(outer.parameters())) == 2
+    torch.testing.assert_close(outer(x), model(x).relu())
+    before = function.explain().direct_calls
+    function(x)
+    assert function.explain().direct_calls == before + 1
+
+    function.load_state_dict({name: value * 2 for name, value in function.state_dict().items()})
+    torch.testing.assert_close(function(x), model(x))
+    assert model.offset[0] == 2
+    function.scale = 5.0
+    assert model.scale == 5.0 and function.scale == 5.0
+    torch.testing.assert_close(function(x), model(x))
+    function.note = 1
+    del function.note
+    assert not hasattr(model, "note") and "note" not in dir(function) and "scale" in dir(function)
+    function.train()
+    assert model.training and function.training
+    function.eval()
+    assert not model.training
+    function.double()
+    torch.testing.assert_close(function(x.double()), model(x.double()))
+    assert "(_orig_mod): Model(" in repr(function)
+
+
+def test_hooks_of_a_jitted_module() -> None:
+    model = _module()
+    function, x, seen = sl.jit(model), randn(2, 3), list[str]()
+    for _ in range(3):
+        function(x)
+    with function.register_forward_hook(lambda *_: seen.append("after")):
+        function(x)
+    with function.register_forward_pre_hook(lambda *_: seen.append("before")):
+        function(x)
+    function(x)
+    assert seen == ["after", "before"]
+
+
+def test_copies_of_a_jitted_module() -> None:
+    model = nn.Sequential(nn.Linear(3, 3)).eval().requires_grad_(False)
+    function, x = sl.jit(model, dynamic=False), randn(2, 3)
+    function(x)
+    for other in (copy.deepcopy(function), pickle.loads(pickle.dumps(function))):
+        assert type(other) is type(function)
+        torch.testing.assert_close(other(x), model(x))
+        other._orig_mod[0].weight.zero_()
+        other(x)
+        torch.testing.assert_close(other(x), other._orig_mod(x))
+        assert other.explain().direct_calls
+    torch.testing.assert_close(function(x), model(x))
+
+
+def test_a_jitted_module_in_a_compiled_one() -> None:
+    """The outer graph ends at it, and goes on behind it."""
+    model = _module()
+    outer, x = nn.Sequential(nn.ReLU(), sl.jit(model), nn.Tanh()), randn(2, 3)
+    compiled = torch.compile(outer, backend="straightline")
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x), model(x.relu()).tanh())

@@ -26,7 +26,7 @@ _NEEDED = {
     "torch._dynamo.utils": (),
     "torch._dynamo.distributed": (),
     "torch._guards": ("_TLS",),
-    "torch.fx._symbolic_trace": ("_is_fx_tracing_flag",),
+    "torch.fx._symbolic_trace": (),
     "torch.compiler": ("_is_exporting_flag",),
     "torch.autograd.profiler": ("_is_profiler_enabled",),
     "torch.nn.modules.module": (
@@ -37,6 +37,8 @@ _NEEDED = {
     ),
     "torch._C": ("_is_tracing",),
 }
+#: Whether torch.fx traces: a flag of the process until torch 2.14, then one of the thread.
+_TRACING_FLAG, _TRACING_OF_THREAD = "_is_fx_tracing_flag", "_is_fx_tracing_tls"
 _HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
 
 
@@ -161,13 +163,16 @@ class Dynamo:
             for name in names:
                 if name.endswith(("_flag", "_enabled")):
                     empty += [vars(modules[module]), name]
+        empty += [vars(modules["torch.fx._symbolic_trace"]), _TRACING_FLAG]
         empty += [vars(modules["torch._dynamo.distributed"]), "_GUARD_PG"]  # processes that agree on their guards
         return same, empty, [], []
 
     def _ambient_calls(self) -> tuple[Any, ...]:
         tracing = functools.partial(getattr, self._modules["torch._guards"]._TLS, "tracing_context", None)
         callback = self._modules["torch._C._dynamo.eval_frame"].get_eval_frame_callback
-        return (callback, None, tracing, None, self._modules["torch._C"]._is_tracing, False)
+        calls = (callback, None, tracing, None, self._modules["torch._C"]._is_tracing, False)
+        of_thread = getattr(self._modules["torch.fx._symbolic_trace"], _TRACING_OF_THREAD, None)
+        return calls if of_thread is None else (*calls, functools.partial(getattr, of_thread, "flag", False), False)
 
     # Entries ------------------------------------------------------------------------------------------------------------
 
@@ -240,6 +245,8 @@ def dynamo() -> Dynamo | str:
         for attribute in needed:
             if not hasattr(modules[name], attribute):
                 return f"this torch has no {name}.{attribute}"
+    if not any(hasattr(modules["torch.fx._symbolic_trace"], name) for name in (_TRACING_FLAG, _TRACING_OF_THREAD)):
+        return f"this torch has no torch.fx._symbolic_trace.{_TRACING_OF_THREAD}"
     if not hasattr(modules["torch._C._dynamo.guards"].RootGuardManager, "check"):
         return "this torch has no RootGuardManager.check"
     return Dynamo(modules)

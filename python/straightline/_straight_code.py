@@ -25,7 +25,7 @@ class _Value:
     """Something on the stack: how it is written, and what it is where that is known."""
 
     text: str
-    #: "" for a value, "null" of CPython's calls, "graph", "helpers", "helper", "dropped".
+    #: "" for a value, "null" of CPython's calls, "graph", "helpers", "helper", "profiler", "known" (True or False), "dropped".
     kind: str = ""
 
 
@@ -43,6 +43,7 @@ _NULL = _Value("None", "null")
 _READS = {"call_size", "call_stride", "call_storage_offset", "dict_keys_getitem"}
 #: Notes of torch's profiler: while it is on, calls go through torch.compile.
 _NOTES = {"record_pregraph_bytecode_enter", "record_pregraph_bytecode_exit"}
+_PROFILER = "__import_torch_dot_autograd_dot_profiler"
 _CALLS = "its code calls {} beside the graph: a side effect, or a result that is made again"
 #: Of torch: how Dynamo gives a float that has changed.
 _FLOAT_AS_TENSOR = "_as_tensor_fullprec"
@@ -63,7 +64,10 @@ class _Reader:
         self.result: str | None = None
         if any(name.startswith(("__resume_at", "torch_dynamo_resume_in")) for name in code.co_names):
             raise MoreThanOneGraph("it has a graph break")
+        self._next = 0  # the offset before which all is jumped over
         for instruction in dis.get_instructions(code):
+            if instruction.offset < self._next:
+                continue
             self._follow(instruction)
             if self.result is not None:
                 return
@@ -175,6 +179,8 @@ class _Reader:
             return _Value(name, "graph")
         if name == self._helpers:
             return _Value(name, "helpers")
+        if name == _PROFILER:
+            return _Value(name, "profiler")
         if name in self._scope:
             value = self._push(f"scope[{name!r}]")
             self._stack.pop()
@@ -189,6 +195,9 @@ class _Reader:
         owner = self._stack.pop()
         name = instruction.argval
         is_method = "LOAD_ATTR" in _HAVE_A_FLAG and bool(_number(instruction) & 1)
+        if owner.kind == "profiler" and name == "_is_profiler_enabled":
+            self._stack.append(_Value("False", "known"))  # else the call goes through torch.compile
+            return
         if owner.kind == "helpers" or name == _FLOAT_AS_TENSOR:
             if name not in _READS | _NOTES | {_FLOAT_AS_TENSOR}:
                 raise MoreThanOneGraph(_CALLS.format(name))
@@ -218,6 +227,32 @@ class _Reader:
         owner = self._pop()
         for place in reversed(range(_number(instruction))):
             self._push(f"{owner.text}[{place}]", owner)
+
+    # Branches whose way is known ------------------------------------------------------------------------------------
+
+    def _is_op(self, instruction: dis.Instruction) -> None:
+        one, other = self._several(2)
+        if (one.text, other.text) != ("None", "None"):
+            raise MoreThanOneGraph("its code compares what objects are beside the graph")
+        self._stack.append(_Value(str(_number(instruction) == 0), "known"))
+
+    def _jump_if(self, instruction: dis.Instruction, wanted: str) -> None:
+        value = self._stack.pop()
+        if value.kind != "known":
+            raise MoreThanOneGraph(f"its code has {instruction.opname}, which is not read here")
+        if value.text == wanted:
+            self._jump_forward(instruction)
+
+    def _pop_jump_forward_if_false(self, instruction: dis.Instruction) -> None:
+        self._jump_if(instruction, "False")
+
+    def _pop_jump_forward_if_true(self, instruction: dis.Instruction) -> None:
+        self._jump_if(instruction, "True")
+
+    _pop_jump_if_false, _pop_jump_if_true = _pop_jump_forward_if_false, _pop_jump_forward_if_true
+
+    def _jump_forward(self, instruction: dis.Instruction) -> None:
+        self._next = instruction.argval
 
     # New values -----------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from straightline._straight_code import MoreThanOneGraph
 _NEEDED = {
     "torch._C._dynamo.eval_frame": ("_debug_get_cache_entry_list", "get_eval_frame_callback"),
     "torch._C._dynamo.guards": ("RootGuardManager",),
-    "torch._dynamo.eval_frame": ("_stance", "DynamoStance", "innermost_backend", "OptimizedModule"),
+    "torch._dynamo.eval_frame": ("_stance", "DynamoStance", "OptimizedModule"),
     "torch._dynamo.utils": (),
     "torch._dynamo.distributed": (),
     "torch._guards": ("_TLS",),
@@ -183,7 +183,9 @@ class Dynamo:
         if "callback" not in names or not wrapper.__closure__:
             return None
         callback = wrapper.__closure__[names.index("callback")].cell_contents
-        return self._modules["torch._dynamo.eval_frame"].innermost_backend(callback)
+        while hasattr(callback, "_torchdynamo_orig_backend"):  # as Dynamo compares them
+            callback = callback._torchdynamo_orig_backend
+        return callback
 
     def entries(self, frame: Frame, compiled: Any, find: Callable[[Any], Any]) -> list[Entry]:
         """Of all that Dynamo has for the frame what it would look through, in its order.

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.export import Dim
 
 import straightline as sl
+from straightline.capture.torch.size_guards import size_guards
 from straightline.errors import CheckError
 
 WAYS: dict[str, dict[str, Any]] = {"line": {}, "python": {"emit": "python"}, "interpreter": {"fast_path": False}}
@@ -121,3 +122,11 @@ def test_an_exported_program() -> None:
     torch.testing.assert_close(compiled(x, x), x + 1)
     with pytest.raises(CheckError, match="dim 0 of 'x' must be at most dim 0 of 'y'"):
         compiled(torch.randn(4), x)
+
+
+@pytest.mark.parametrize(
+    "guard", ["L['x'].size()[0] in (3, 4)", "3 < L['x'].size()[0] < 9", "L['z'].size()[0] > 2", "L['x'].size()[0] >"]
+)
+def test_a_guard_that_compares_no_two_sizes_is_refused(guard: str) -> None:
+    with pytest.raises(sl.UnsupportedError, match="calls would have to check that .* named Dim"):
+        size_guards([guard], {"x": [3]}, {})

@@ -252,6 +252,8 @@ class _Reader:
     _pop_jump_if_false, _pop_jump_if_true = _pop_jump_forward_if_false, _pop_jump_forward_if_true
 
     def _jump_forward(self, instruction: dis.Instruction) -> None:
+        if instruction.argval <= instruction.offset:
+            raise MoreThanOneGraph("its code has a loop")
         self._next = instruction.argval
 
     # New values -----------------------------------------------------------------------------------------------------

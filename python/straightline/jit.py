@@ -12,6 +12,8 @@ from typing import Any
 from straightline import _dynamo_guards, _programs
 from straightline._call import Guarded
 
+#: As python/call_path/guarded.c binds them.
+_MOST_SLOTS = 32
 _NOT_CALLED = "it has not been called"
 
 
@@ -71,6 +73,8 @@ class Jit(Guarded):
 
     def _found(self, dynamo: _dynamo_guards.Dynamo) -> tuple[_dynamo_guards.Frame | str, list[_dynamo_guards.Entry]]:
         frame = dynamo.frame(self._compiled)
+        if not isinstance(frame, str) and len(frame.slots) > _MOST_SLOTS:
+            frame = f"it has {len(frame.slots)} arguments and free variables, {_MOST_SLOTS} at most go directly"
         return frame, [] if isinstance(frame, str) else dynamo.entries(frame, self._compiled, _program)
 
     def explain(self) -> JitExplanation:

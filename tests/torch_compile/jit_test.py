@@ -529,6 +529,20 @@ def test_a_steady_call_does_not_reach_dynamo(monkeypatch: pytest.MonkeyPatch) ->
     assert counters["stats"]["unique_graphs"] == compiled
 
 
+def test_more_arguments_than_a_direct_call_binds() -> None:
+    for count, direct in ((32, 2), (33, 0)):
+        names = ", ".join(f"a{place}" for place in range(count))
+        namespace: dict[str, Any] = {}
+        exec(f"def function({names}): return a0 + a{count - 1}", namespace)
+        function = sl.jit(namespace["function"])
+        given = [randn(3) for _ in range(count)]
+        for _ in range(3):
+            torch.testing.assert_close(function(*given), given[0] + given[-1])
+        explained = function.explain()
+        assert explained.direct_calls == direct
+        assert bool(explained.reason) == (not direct) and (direct or "33 arguments" in explained.reason)
+
+
 # Modules --------------------------------------------------------------------------------------------------------------
 
 

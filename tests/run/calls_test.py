@@ -167,6 +167,16 @@ def test_equal_results_have_memory_of_their_own() -> None:
         assert torch.equal(other, x * 2)
 
 
+def test_one_tensor_given_twice_is_one_memory() -> None:
+    def model(x: Tensor) -> tuple[Tensor, ...]:
+        turned = (x * 2).t()
+        return turned, torch.dropout(turned, 0.5, False), x.exp()
+
+    compiled = torch.compile(model, backend="straightline", fullgraph=True)
+    one, other, _ = compiled(torch.randn(3, 4))
+    assert one.data_ptr() == other.data_ptr() and one.stride() == (1, 4)
+
+
 def test_empty_and_constant_results() -> None:
     check(lambda x: (), (torch.randn(2),))
     check(lambda x: (None, 1, 2.5, True, "word", x.exp()), (torch.randn(2),))

@@ -516,6 +516,7 @@ class _Planning:
             if isinstance(value, torch.Tensor):
                 self._sharing.setdefault(_storage(value), set()).add(id(value))
         self._wholes: dict[int, int] = {}
+        self._turned: dict[int, ResultPlan] = {}
         self.given: list[Any] = []
         self.plans = [self._plan(value) for value in results]
 
@@ -528,7 +529,9 @@ class _Planning:
         if len(self._sharing[storage]) == 1 and _is_row_major(value):
             return ResultPlan(self._give(value))
         if len(self._sharing[storage]) == 1 and (dims := _order(value)) is not None:
-            return ResultPlan(self._give(value.permute(dims)), dims=_inverse(dims))
+            if storage not in self._turned:  # a tensor that comes twice is one result
+                self._turned[storage] = ResultPlan(self._give(value.permute(dims)), dims=_inverse(dims))
+            return self._turned[storage]
         if storage not in self._wholes:
             whole = self._whole(value)
             if whole is None:

@@ -88,7 +88,6 @@ _OPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "wide_": _writing(lambda x, y: x.add_(y.double() * 0.1)), "wide copy_": _writing(lambda x, y: x.copy_(y.double())),
     "strided": lambda x, y: x * 2 if _overlaps(_square(x)) else _square(x).as_strided((2, 3), (5, 1)),
     "strided_": lambda x, y: x * 2 if _overlaps(_square(x)) else _square(x).as_strided((3, 2), (4, 2)).mul_(2),
-    "strided copy": lambda x, y: x * 2 if _overlaps(_square(x)) else torch.as_strided_copy(_square(x), (4,), (3,)),
     "out_": _writing(lambda x, y: torch.sub(x, y, out=x)),
     "cell of repeated_": lambda x, y: _repeated(x)[2, 1:2].mul_(3), "diagonal of repeated_": lambda x, y: _repeated(x).diagonal(1).add_(1),
     "row of turned_": lambda x, y: _repeated(x).t()[:, 3].view(2, 2).sub_(1), "repeated filled_": lambda x, y: _repeated(x).fill_(1.5),

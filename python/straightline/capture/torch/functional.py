@@ -391,7 +391,10 @@ class _Rewriter:
             made = self._emit(op, (vector, *rest), {}, vector.fake)
             return restored(View(Memory(), made, vector.fake), view.fake, apply)
         made = self._emit(op, (vector, *rest), {}, fake)
-        if not read.is_view:
+        if not read.is_view:  # torch's fake form of a copy is a view
+            made.meta["val"] = fake = run_fake(
+                self._mode, _aten.clone.default, (fake,), {"memory_format": torch.contiguous_format}
+            )
             return self._results_of(made, fake)
         return self._view(vector, made, fake, (op, rest, {}))
 

@@ -73,6 +73,16 @@ def test_tail(name: str) -> None:
     check(TAIL[name], (torch.randn(6, 7),), calls=[(torch.randn(6, 7),)], threads=1 + len(name) % 2)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_a_trace_that_cancels(dtype: torch.dtype) -> None:
+    """Eager sums it in float64."""
+    compiled = sl.compile(torch.trace, (torch.randn(6, 6, dtype=dtype),))
+    for _ in range(50):
+        x = torch.randn(6, 6, dtype=dtype)
+        x[5, 5] = -x.diagonal()[:5].sum()
+        assert torch.equal(compiled(x), x.trace())
+
+
 @pytest.mark.parametrize("dtype", [F64, BF16, F16, torch.int64, torch.bool])
 def test_dtypes(dtype: torch.dtype) -> None:
     """Sorting, placing and picking take any dtype; those of floats any float."""

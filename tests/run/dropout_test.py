@@ -59,6 +59,33 @@ def test_an_exported_program_says_what_it_does() -> None:
     assert torch.equal(fn(x), want)
 
 
+@pytest.mark.parametrize("read", ["the input", "the whole", "results"])
+def test_what_torch_export_takes_for_a_copy(read: str) -> None:
+    """In eval mode eager returns the tensor, and `contiguous` then copies it; the trace has neither."""
+
+    def model(x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        whole = x if read == "the input" else x.sin()
+        part = F.dropout(whole[:, 1:3], 0.5, False).contiguous()
+        part += 1
+        return part if read == "the input" else (whole, part) if read == "results" else whole[:, :2] + part
+
+    with pytest.raises(
+        sl.UnsupportedError, match=r"(?s)dropout_test.py:\d+.*behind dropout in eval mode of float32\[4, 2\]"
+    ):
+        sl.compile(model, (torch.randn(4, 4),))
+
+
+def test_a_write_behind_dropout_that_nothing_else_reads() -> None:
+    def model(x: Tensor) -> Tensor:
+        part = F.dropout(x.sin()[:, 1:3], 0.5, False)
+        part += 1
+        part[0] = 3
+        return part * 2
+
+    x = torch.randn(4, 4)
+    torch.testing.assert_close(sl.compile(model, (x,))(x), model(x))
+
+
 def test_a_model_that_was_left_in_training_is_refused() -> None:
     class Forgotten(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,6 +110,8 @@ class Memory:
 
     name: str = ""
     version: int = 0
+    #: A view that the trace took for contiguous and that was written since: eager may have written to a copy of it.
+    doubted: View | None = None
 
 
 @dataclass(eq=False)
@@ -125,6 +127,8 @@ class View:
     op: Op | None = None
     rest: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
+    #: Whether the trace gave it other strides than it has.
+    is_misread: bool = False
 
 
 def is_write(node: Node) -> bool:
@@ -216,7 +220,8 @@ class _Rewriter:
         for node in self._source.nodes:
             self._template = node
             if node.op == "output":
-                results = self._results(node)
+                with _refusals(node):
+                    results = self._results(node)
             elif node.op == "placeholder":
                 self._values[node] = self._placeholder(node)
             else:
@@ -264,7 +269,7 @@ class _Rewriter:
             return self._attribute(node)
         if node.op != "call_function":
             raise InternalError(f"a node of kind {node.op}")
-        try:
+        with _refusals(node):
             if node.target is operator.getitem:
                 return self._values[node.args[0]][node.args[1]]
             args, kwargs = self._mapped(node.args), self._mapped(node.kwargs)
@@ -274,11 +279,6 @@ class _Rewriter:
             if str(node.target) in _INLINED:
                 return self._inlined(node)
             return self._copied(node, args, kwargs)
-        except Reject as refusal:
-            operands = ", ".join(described(arg) for arg in node.all_input_nodes)
-            where = location_of(node)
-            raise_if_unsupported([UnsupportedNode(str(node.target), str(refusal), operands, where, refusal.nearest)])
-            raise
 
     def _attribute(self, node: Node) -> Any:
         if all(str(user.target) in _INLINED for user in node.users):
@@ -342,7 +342,7 @@ class _Rewriter:
     def _call(self, op: Op, args: Any, kwargs: Any, fake: Any, exact: bool) -> Any:
         """One call of the source; composite ops among what it consists of have been taken apart already if not `exact`."""
         if dropouts.is_in_eval_mode(op, args, kwargs):
-            return args[0]
+            return self._handed_on(args[0], fake)
         if self._is_taken_apart(op, args, kwargs):
             return self._parts(op, args, kwargs)
         if exact and may_hide_views(op):
@@ -350,6 +350,14 @@ class _Rewriter:
             if shares_memory(shared, (self._fakes(args), self._fakes(kwargs))):
                 return self._parts(op, args, kwargs)
         return self._recorded_call(op, args, kwargs, fake)
+
+    def _handed_on(self, view: View, fake: torch.Tensor) -> View:
+        """What dropout in eval mode returns: its argument, which torch's trace takes for a contiguous copy."""
+        if fake.stride() == view.fake.stride():
+            return view
+        same = self._view(view, self._read(view), view.fake, (_aten.alias.default, (), {}))
+        same.is_misread = True
+        return same
 
     def _is_taken_apart(self, op: Op, args: Any, kwargs: Any) -> bool:
         if self._around is not None:
@@ -485,8 +493,14 @@ class _Rewriter:
         return tree
 
     def _read(self, view: View) -> Node:
+        doubted = view.memory.doubted
+        if doubted is not None and doubted not in (view, *_wholes(view)):
+            raise _misread(doubted)
+        return self._current(view)
+
+    def _current(self, view: View) -> Node:
         if view.parent is not None and view.version != view.memory.version:
-            view.node = self._made_again(view, self._read(view.parent))
+            view.node = self._made_again(view, self._current(view.parent))
             view.version = view.memory.version
         return view.node
 
@@ -633,14 +647,17 @@ class _Rewriter:
         if new.fake.dtype != view.fake.dtype:
             node = self._emit(_aten._to_copy.default, (node,), {"dtype": view.fake.dtype}, view.fake)
         changes = [(view, node)]
+        memory = view.memory
+        memory.doubted = next((one for one in (view, *_wholes(view)) if one.is_misread), None)
+        if memory.doubted is not None and memory.name:
+            raise _misread(memory.doubted)
         while (whole := view.parent) is not None:
             through = written_through(view.op, view.rest, view.kwargs, whole.fake, view.fake)
             if through is not None:
-                op, args, kwargs = through(self._read(whole), node)
+                op, args, kwargs = through(self._current(whole), node)
                 node = self._emit(op, args, kwargs, whole.fake)
             changes.append((whole, node))
             view = whole
-        memory = view.memory
         memory.version += 1
         if memory not in self._written:
             self._written.append(memory)
@@ -656,6 +673,25 @@ class _Rewriter:
             else self._read_all(value)
             for value in values
         )
+
+
+@contextmanager
+def _refusals(node: Node) -> Iterator[None]:
+    """What is rejected within is the node's, or of the model's results."""
+    try:
+        yield
+    except Reject as refusal:
+        op, of = (str(node.target), node) if node.op != "output" else ("the results", node.all_input_nodes[0])
+        operands = ", ".join(described(arg) for arg in node.all_input_nodes)
+        raise_if_unsupported([UnsupportedNode(op, str(refusal), operands, location_of(of), refusal.nearest)])
+
+
+def _misread(view: View) -> Reject:
+    return Reject(
+        f"a write behind dropout in eval mode of {described(view.node)}, which is not contiguous: torch.export takes the "
+        "result for a copy, eager does not",
+        "dropout of a contiguous tensor, or no dropout",
+    )
 
 
 def _wholes(view: View) -> Iterator[View]:

@@ -91,13 +91,13 @@ def chosen(target: object, tensors: Iterable[Any], number: int) -> str:
 
 
 def stand_ins(model: Any) -> list[Any]:
-    """The tensors that name the device of a call: an exported program's example, else the model's own, else torch's default."""
+    """The tensors that name the device of a call: an exported program's example, else the model's own; there may be none."""
     import torch
 
     if isinstance(model, torch.export.ExportedProgram):
-        return torch.utils._pytree.tree_leaves(model.example_inputs or ()) or list(model.state_dict.values())
-    own = list(model.parameters()) + list(model.buffers()) if isinstance(model, torch.nn.Module) else []
-    return own or [torch.empty(0)]
+        given = torch.utils._pytree.tree_leaves(model.example_inputs or ())
+        return [x for x in given if isinstance(x, torch.Tensor)] or list(model.state_dict.values())
+    return list(model.parameters()) + list(model.buffers()) if isinstance(model, torch.nn.Module) else []
 
 
 def tf32() -> str:

@@ -34,7 +34,7 @@ from straightline import (
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
 from straightline._tuning import Tuning, processor
-from straightline.errors import CacheWarning, CopyError, UnsupportedError, UserError
+from straightline.errors import CacheWarning, CopyError, PlaceError, UnsupportedError, UserError
 from straightline.module_builder import ModuleBuilder
 from straightline.options import CompileOptions, takes_options
 from straightline.parameters import ParameterTable, copied
@@ -260,20 +260,28 @@ def compile(
         UnsupportedError: Lists every op that has no kernel, with its source line.
         InternalError: A bug; the message names the file that keeps what reproduces it.
     """
+    import numpy
+
     torch = _torch_for(model)
     chosen = CompileOptions.of(options, changes, compile)
     examples = _examples(args, kwargs)
     if isinstance(model, torch.export.ExportedProgram) and len(examples) > 1:
         raise UserError(f"an ExportedProgram has one example of its own but {len(examples)} are given")
-    leaves = ([] if isinstance(model, torch.export.ExportedProgram) else torch.utils._pytree.tree_leaves(examples)) or (
-        _targets.stand_ins(model)
-    )
+    given = [] if isinstance(model, torch.export.ExportedProgram) else torch.utils._pytree.tree_leaves(examples)
+    leaves = [leaf for leaf in given if isinstance(leaf, (torch.Tensor, numpy.ndarray))] or _targets.stand_ins(model)
 
     def captures(where: Where) -> list[Capture]:
         return [_capture_of_model(model, *example, dynamic_shapes, where) for example in examples]
 
     name = getattr(model, "__name__", type(model).__name__)
-    functions = compiled(captures, leaves, chosen, name)
+    try:
+        functions = compiled(captures, leaves or [torch.empty(0)], chosen, name)  # torch's default device
+    except PlaceError as error:
+        if leaves or chosen.target is not None:
+            raise
+        functions = compiled(
+            captures, [torch.empty(0, device=error.device)], chosen, name
+        )  # only its results say where
     if isinstance(functions[0], CompiledElsewhere):
         functions[0]._others = tuple(functions[1:])
         return functions[0]

@@ -56,6 +56,14 @@ class UnsupportedError(StraightlineError, NotImplementedError):
     """Straightline cannot do this; the message names the nearest supported form, if any."""
 
 
+class PlaceError(UnsupportedError):
+    """A result is not where the program runs; `device` is where it is."""
+
+    def __init__(self, message: str, device: object) -> None:
+        super().__init__(message)
+        self.device = device
+
+
 class InternalError(StraightlineError, RuntimeError):
     """A bug in Straightline."""
 

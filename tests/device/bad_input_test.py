@@ -7,6 +7,7 @@ foreign contexts in launch_test.py. Fails when nothing is refused, or not in the
 
 from __future__ import annotations
 
+import pytest
 import straightline as sl
 import torch
 from torch import Tensor
@@ -71,12 +72,39 @@ def test_mixed_devices() -> None:
 def test_results_of_the_host() -> None:
     """A model on the device whose result is to be on the host."""
     x = torch.randn(8, 8, device="cuda")
-    refused(sl.UnsupportedError, lambda: sl.compile(lambda x: (x * 2).cpu(), (x,)), "is on cpu", "are on cuda:0")
+    refused(sl.UnsupportedError, lambda: sl.compile(lambda x: (x * 2).cpu(), (x,)), "is on cpu", "runs on cuda:0")
     refused(
-        sl.UnsupportedError, lambda: sl.compile(lambda x: (x * 2, torch.ones(3)), (x,)), "is on cpu", "are on cuda:0"
+        sl.UnsupportedError, lambda: sl.compile(lambda x: (x * 2, torch.ones(3)), (x,)), "is on cpu", "runs on cuda:0"
     )
     back = sl.compile(lambda x: (x * 2).cpu().cuda() + 1, (x,))
     assert torch.equal(back(x), x * 2 + 1)
+
+
+def test_results_say_where_a_model_without_tensors_runs() -> None:
+    """Nothing but numbers comes in; a module's own tensors say it too."""
+    assert sl.compile(lambda: torch.hann_window(5, device="cuda"), ())().equal(torch.hann_window(5, device="cuda"))
+    made = sl.compile(lambda n: torch.full((3,), 0.5, device="cuda") * n, (3,))(3)
+    assert made.equal(torch.full((3,), 1.5, device="cuda"))
+    module = torch.nn.Linear(4, 4).cuda()
+    module.forward = lambda n: module.weight * n
+    assert sl.compile(module, (2,))(2).equal(module.weight * 2)
+    refused(
+        sl.UnsupportedError, lambda: sl.compile(lambda: torch.ones(3, device="cuda"), (), target="cpu"), "is on cuda:0"
+    )
+
+
+@pytest.mark.parametrize("op", ["layer", "batch"])
+def test_statistics_of_halves_are_float32(op: str) -> None:
+    """On a device; on the host they are halves."""
+    weight = torch.rand(6, device="cuda", dtype=torch.bfloat16)
+
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if op == "layer":
+            return torch.native_layer_norm(x, [6], weight, weight, 1e-5)
+        return torch.native_batch_norm(x, weight, weight, None, None, True, 0.1, 1e-5)
+
+    x = torch.randn(32, 6, device="cuda", dtype=torch.bfloat16)
+    torch.testing.assert_close(sl.compile(model, (x,))(x), model(x))
 
 
 def test_freed_while_enqueued() -> None:

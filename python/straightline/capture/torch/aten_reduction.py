@@ -230,6 +230,12 @@ def _norm_statistics(ctx: Importer, x: Tensor, dims: Sequence[int], eps: float) 
     return mean, ctx.emit_one("rsqrt", [shifted], shifted.type)
 
 
+def _as_statistics(ctx: Importer, x: Tensor, node: torch.fx.Node) -> Tensor:
+    """`x` in the dtype of the statistics that the op returns: of halves float32 on a device, halves on the CPU."""
+    _, mean, *_ = node.meta["val"]
+    return ctx.cast(x, ctx.type_of(mean).dtype)
+
+
 def _layer_norm(ctx: Importer, a: Arguments) -> Tensor:
     attributes = {"normalized_rank": len(a.normalized_shape), "eps": float(a.eps)}
     operands = [a.get("self", a.get("input")), a.weight, a.bias]
@@ -248,7 +254,7 @@ def _native_layer_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list
     if read_results(node) & {1, 2}:
         first = a.input.rank - len(a.normalized_shape)
         dims = list(range(first, a.input.rank))
-        result[1:] = _norm_statistics(ctx, a.input, dims, float(a.eps))
+        result[1:] = _norm_statistics(ctx, _as_statistics(ctx, a.input, node), dims, float(a.eps))
     return result
 
 
@@ -286,12 +292,14 @@ def _batch_norm_inference(ctx: Importer, a: Arguments, node: torch.fx.Node) -> l
 
 @converter("aten._native_batch_norm_legit.no_stats")
 def _batch_norm_of_batch(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
-    return _of_batch(ctx, a)
+    return _of_batch(ctx, a, _as_statistics(ctx, a.input, node))
 
 
-def _of_batch(ctx: Importer, a: Arguments) -> list[Tensor]:
-    """Normalizes by the statistics of this batch, and gives these: instance norm, and batch norm without running statistics."""
-    x = a.input
+def _of_batch(ctx: Importer, a: Arguments, x: Tensor) -> list[Tensor]:
+    """Normalizes by the statistics of this batch, and gives these: instance norm, and batch norm without running statistics.
+
+    `x`: the input, in the dtype of the statistics.
+    """
     dims = [d for d in range(x.rank) if d != 1]
     mean, var = reduce(ctx, "mean", x, dims, False), reduce(ctx, "var", x, dims, False, correction=0.0)
     shifted = ctx.emit_one("add", [var, ctx.operand(float(a.eps), var.type)], var.type)
@@ -310,6 +318,5 @@ def _batch_norm_default(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any
         result = _batch_norm(ctx, a, a.running_mean, a.running_var)
         return result if is_single else [result, None, None]
     if a.running_mean is None:
-        results = _of_batch(ctx, a)
-        return results[0] if is_single else results
+        return _of_batch(ctx, a, a.input)[0] if is_single else _of_batch(ctx, a, _as_statistics(ctx, a.input, node))
     raise Reject("batch norm in training mode", "model.eval()")

@@ -75,7 +75,7 @@ from straightline.capture.torch.importer import (
 from straightline.capture.torch.model_check import check_tensor
 from straightline.capture.torch.size_guards import multiples, size_guards
 from straightline.capture.torch.symbolic_sizes import ExtentPrinter
-from straightline.errors import InternalError, UnsupportedError
+from straightline.errors import InternalError, PlaceError, UnsupportedError
 
 _TIES = {
     OutputKind.BUFFER_MUTATION: "state",
@@ -610,7 +610,9 @@ class GraphImport:
         places: dict[tuple[int, bool], int] = {}  # identity of a builder value, alias -> its result
         copies: dict[int, Tensor] = {}  # identity of a builder value -> its copy
         nodes, values = self._output_nodes(), self._output_values()
-        home = {_device_of(node) for node in self._graph.nodes if node.op == "placeholder"} - {None}
+        constants = {spec.arg.name for spec in self._source.inputs if spec.kind == InputKind.CONSTANT_TENSOR}
+        placeholders = (node for node in self._graph.nodes if node.op == "placeholder" and node.name not in constants)
+        home = set(map(_device_of, placeholders)) - {None}
         if not home and self._target:  # no tensors say where it runs
             home = {torch.device(self._target.partition(":")[0])}
         written = {node for node, spec in zip(nodes, self._source.outputs) if spec.kind in _TIES}
@@ -685,9 +687,10 @@ def _check_home(home: set[Any], node: Any, name: str) -> None:
     device = _device_of(node)
     kinds = {one.type for one in home if one.index is None}  # of any number
     if len(home) == 1 and device is not None and device not in home and device.type not in kinds:
-        raise UnsupportedError(
+        raise PlaceError(
             f"output {name} is on {device} but the program runs on {next(iter(home))}, as its inputs and parameters say: "
-            "a program's results are where it runs; move this one behind the call"
+            "a program's results are where it runs; move this one behind the call",
+            device,
         )
 
 

@@ -64,11 +64,6 @@ class Placer {
                  load && !load.getIndices().empty()) {
         why = "the host can wait for a single number, not for one of " +
               std::to_string(load.getIndices().size()) + " dims";
-      } else if (llvm::isa<kernel::SetExtentOp>(op)) {
-        why =
-            "a size that depends on data has no form on a device yet; nearest supported form: "
-            "where "
-            "with a mask, which keeps sizes known";
       } else if (llvm::isa<kernel::AllocOp, kernel::CallOp, kernel::RecordOp, kernel::WaitOp>(op)) {
         why = "'" + op->getName().getStringRef().str() + "' has no " + target_.title().str() +
               " form";

@@ -160,7 +160,7 @@ def test_ops_of_parts(name: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_chains_of_ops(seed: int) -> None:
     """Random chains: each step takes what an earlier one gave."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(seed)
     steps: list[Callable[[Tensor, Tensor], Tensor]] = [
         lambda a, b: a * b, lambda a, b: a + b.conj(), lambda a, b: (a @ b.mH) @ a / 8, lambda a, b: a / (b.abs() + 1),
         lambda a, b: torch.exp(a * 0.1), lambda a, b: a - b.mean(0), lambda a, b: torch.cat([a[1:], b[:1]]), lambda a, b: a.flip(0).conj(),

@@ -660,3 +660,23 @@ def test_attention_by_warps_of_a_named_number_of_keys(tmp_path: Path) -> None:
         got = torch.empty_like(exact, dtype=q.dtype, memory_format=torch.contiguous_format)
         run_on_host(compiled, Attend(False), given, (got,), tmp_path)
         assert (got.double() - exact).abs().max() <= 3e-2 * exact.abs().max(), n
+
+
+class Picked(nn.Module):
+    """Rows by a mask, and where it is true."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(6, 5))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        rows = x[x[:, 0] > 0]
+        return rows @ self.weight, torch.nonzero(x > 0.5), rows.softmax(-1).sum(0)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sizes_that_depend_on_data(tmp_path: Path, sign: int) -> None:
+    x = torch.randn(300, 6)
+    x[:, 0] = x[:, 0].abs() * sign if sign < 0 else x[:, 0]
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compare(Picked(), (x,), tmp_path / "picked", {})

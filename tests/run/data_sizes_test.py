@@ -24,7 +24,7 @@ WAYS: dict[str, dict[str, Any]] = {"line": {}, "python": {"emit": "python"}, "in
 def seeded() -> torch.Generator:
     seed = random.randrange(2**31)
     print(f"seed {seed}")
-    return torch.Generator().manual_seed(seed)
+    return torch.Generator(torch.get_default_device()).manual_seed(seed)
 
 
 def check(model: Model, calls: list[tuple[Any, ...]], example: int = 0, **options: Any) -> list[Any]:
@@ -276,9 +276,13 @@ def test_a_size_without_a_bound(model: Model) -> None:
         sl.compile(model, (torch.tensor(3),))
 
 
-def test_a_device_refuses_it() -> None:
-    with pytest.raises(sl.UnsupportedError, match=r"set_extent on cuda: a size that depends on data.*"):
-        sl.compile(MASKS["mask"], (torch.randn(5, 4),), target="cuda:sm_90")
+@pytest.mark.parametrize("name", MASKS)
+def test_for_a_device(name: str) -> None:
+    """One wait a size, and one a check of sizes; no op of torch's."""
+    compiled = sl.compile(MASKS[name], (torch.randn(5, 4),), target="cuda:sm_90", allow=["cuda"])
+    waits = [row for row in compiled.explain().statements if row["op"] == "read on the host"]
+    ir = compiled.ir("kernel")
+    assert len(waits) == ir.count("kernel.set_extent ") + ir.count("kernel.check ") > 0
 
 
 def test_an_out_that_cannot_be_given() -> None:

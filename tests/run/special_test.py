@@ -111,6 +111,8 @@ def test_polynomials(name: str, dtype: torch.dtype) -> None:
     x = x[(x.abs() < 1e3)].to(dtype)
     n = torch.randint(-2, 20, x.shape).to(dtype)
     n[:6] = torch.tensor([2.7, -0.5, 0.5, math.nan, math.inf, -math.inf])
+    if x.is_cuda:  # eager counts up to it in whole numbers there
+        n[4] = 3
     _compare(lambda x, n: function(x, n), x, n)
     for degree in (0, 1, 5, 12):
         _compare(lambda x, degree=degree: function(x, degree), x)

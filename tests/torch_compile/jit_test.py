@@ -266,8 +266,8 @@ def test_modes_around_a_call() -> None:
         torch.no_grad,
         torch.enable_grad,
         torch.inference_mode,
-        lambda: torch.autocast("cpu", dtype=torch.bfloat16),
-        lambda: torch.device("cpu"),
+        lambda: torch.autocast(x.device.type, dtype=torch.bfloat16),
+        lambda: torch.device(x.device),
         Counts,
     ]
     for mode in around * 2:

@@ -756,6 +756,9 @@ int32_t sl_queue_copy(sl_ctx*, void*, void* to, const char*, const void* from, c
   launch(what);
   return SL_OK;
 }
+void* sl_queue_record(void*) { return nullptr; }
+void sl_queue_wait(void*, void*, void*) { awaitAll(); }
+void sl_queue_forget(void*, void*) {}
 void __assertfail(const char* what, const char*, unsigned, const char*, size_t) { fail(what); }
 }
 
@@ -824,6 +827,12 @@ Call::Call(Buffers& buffers) {
   const int64_t inputCount = buffers.number();
   for (int64_t n = 0; n < inputCount; ++n) {
     inputs.push_back(readInput(buffers, n));
+  }
+  for (int i = 0; i < program->extent_count; ++i) {
+    if (program->extents[i].bound.count >
+        0) {  // a statement computes it; memory is for the largest
+      extents[size_t(i)] = valueOf(program->extents[i].bound);
+    }
   }
   for (int64_t n = buffers.number(); n > 0; --n) {
     outputBytes.push_back(buffers.number());

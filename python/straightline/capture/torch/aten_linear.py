@@ -69,6 +69,8 @@ def _matmul(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
         raise Reject(
             f"matmul over the named extent {x.extents[-1]}, which only devices have", "products over a static dim"
         )
+    if x.extents[-1] != y.extents[-2]:  # sizes that depend on data, of which torch says that they are equal
+        y = ctx.same(y, (*y.extents[:-2], x.extents[-1], y.extents[-1]))
     return ctx.emit_one("matmul", [x, y], TensorType(x.dtype, (*x.extents[:-1], y.extents[-1])))
 
 

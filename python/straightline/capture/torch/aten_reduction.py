@@ -281,7 +281,8 @@ def _group_norm_default(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Ten
 
 
 def _batch_norm(ctx: Importer, a: Arguments, mean: Tensor, var: Tensor) -> Tensor:
-    operands = [a.input, a.weight, a.bias, mean, var]
+    affine = [x and ctx.cast(x, mean.dtype) for x in (a.weight, a.bias)]
+    operands = [a.input, *affine, mean, var]
     return ctx.emit_one("batch_norm", operands, a.input.type, {"eps": float(a.eps)})
 
 

@@ -182,13 +182,14 @@ class Importer(GraphBuilder):
     def reshape(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
         """As `GraphBuilder.reshape`; sizes that depend on data may have to be compared first."""
         same = product_of(x.extents) == product_of(tuple(extents))
-        return super().reshape(x if same else self._same(x, extents), extents)
+        return super().reshape(x if same else self.same(x, extents), extents)
 
     def expand(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
         """As `GraphBuilder.expand`; sizes that depend on data may have to be compared first."""
-        return super().expand(self._same(x, extents), extents)
+        return super().expand(self.same(x, extents), extents)
 
-    def _same(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+    def same(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+        """`x` with sizes that torch takes to be equal to its own: those that depend on data are compared in each call."""
         numbers = self.data_sizes.numbers
         return self.data_sizes.same(self, x, extents) if numbers and x.extents != tuple(extents) else x
 

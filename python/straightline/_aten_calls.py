@@ -11,7 +11,7 @@ import ctypes
 import itertools
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -206,7 +206,7 @@ class _PlannedCall:
             _copy,
             tuple(place(argument) for argument in self._arguments),
             tuple(-1 if result is None else result.number for result in self._results),
-            tuple((*layout.type, layout.extents, layout.strides) for layout in layouts),
+            tuple((*x.type, x.extents, _as_torch_has_them(x.extents, x.strides)) for x in layouts),
             len(self._inputs),
         )
 
@@ -276,6 +276,16 @@ def _layout(operand: _Operand, numbers: itertools.count[int]) -> _Layout:
     return _Layout(kind, dtype, known(operand.extents), known(operand.strides))
 
 
+def _as_torch_has_them(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides, those of dims of size 1 as torch's own tensors have them: its kernels choose by these, too."""
+    found, span = list(strides), 1  # of the dims behind
+    for dim in reversed(range(len(found))):
+        if shape[dim] == 1:
+            found[dim] = span
+        span = max(span, found[dim] * shape[dim])
+    return tuple(found)
+
+
 class _DeviceMemory:
     """Bytes of a device as torch takes them."""
 
@@ -289,6 +299,7 @@ def _tensor_at(address: int | None, layout: _Layout, sizes: Any, device: str) ->
 
     shape = [sizes[n.number] if isinstance(n, _Size) else n for n in layout.extents]
     strides = [sizes[n.number] if isinstance(n, _Size) else n for n in layout.strides]
+    strides = _as_torch_has_them(shape, strides)
     if 0 in shape or address is None:
         return torch.empty(shape, dtype=layout.dtype, device=device)
     count = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides))

@@ -222,6 +222,13 @@ TensorHandle DispatcherCall::view(const Value& value, const Operands& operands) 
     extents[dim] = valueOf(layout.extents[dim], layout.extentSizes[dim], sizes);
     strides[dim] = valueOf(layout.strides[dim], layout.strideSizes[dim], sizes) / (complex ? 2 : 1);
   }
+  int64_t span = 1;  // of the dims behind
+  for (int32_t dim = rank - 1; dim >= 0; --dim) {
+    if (extents[dim] == 1) {
+      strides[dim] = span;  // as torch's own tensors have it: its kernels choose by strides
+    }
+    span = std::max(span, strides[dim] * extents[dim]);
+  }
   if (std::find(extents, extents + rank, 0) != extents + rank) {
     // torch asks the driver for the device of any other address, which may belong to none
     data = nullptr;

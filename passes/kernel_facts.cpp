@@ -147,6 +147,9 @@ uint32_t typeBit(mlir::Type element) {
            : element.isF64()  ? SL_TYPE_F64
                               : 0;
   }
+  if (integer.isUnsigned() && integer.getWidth() > 8) {
+    return 0;  // no kernel says that it takes them
+  }
   switch (integer.getWidth()) {
     case 1:
       return SL_TYPE_BOOL;

@@ -22,9 +22,8 @@ bool isElement(Type type) {
     return false;
   }
   const unsigned width = integer.getWidth();
-  return integer.isUnsigned()
-             ? width == 8
-             : width == 1 || width == 8 || width == 16 || width == 32 || width == 64;
+  return width == 8 || width == 16 || width == 32 || width == 64 ||
+         (width == 1 && !integer.isUnsigned());
 }
 
 Type elementOf(Type type) { return llvm::cast<RankedTensorType>(type).getElementType(); }

@@ -20,7 +20,7 @@ from straightline.parameters import DeclaredParameter, ParameterTable
 #: Element types of the IR, as numpy and torch name them.
 _DTYPES = {
     "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "i1": "bool", "i8": "int8",
-    "i16": "int16", "i32": "int32", "i64": "int64", "ui8": "uint8",
+    "i16": "int16", "i32": "int32", "i64": "int64", "ui8": "uint8", "ui16": "uint16", "ui32": "uint32", "ui64": "uint64",
 }  # fmt: skip
 
 

@@ -29,9 +29,22 @@ if TYPE_CHECKING:
 _DTYPE_NAMES = {
     torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
     torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
-    torch.uint8: "ui8", torch.bool: "i1",
+    torch.uint8: "ui8", torch.uint16: "ui16", torch.uint32: "ui32", torch.uint64: "ui64", torch.bool: "i1",
 }  # fmt: skip
 _TORCH_DTYPES = {name: dtype for dtype, name in _DTYPE_NAMES.items()}
+
+#: Types that no kernel of ours computes with: what only moves their elements is native, all else torch's.
+_MOVED = (torch.uint16, torch.uint32, torch.uint64)
+_MOVES = frozenset(
+    f"aten.{name}"
+    for name in (
+        "alias.default", "cat.default", "clone.default", "contiguous.default", "detach.default", "expand.default",
+        "flatten.using_ints", "flip.default", "lift_fresh_copy.default", "permute.default", "reshape.default", "select.int",
+        "slice.Tensor", "split.Tensor", "split_with_sizes.default", "squeeze.default", "squeeze.dim", "squeeze.dims",
+        "stack.default", "t.default", "transpose.int", "unbind.int", "unsqueeze.default", "view.default",
+        "_unsafe_view.default",
+    )
+)  # fmt: skip
 
 #: Constants up to this size are literals of the graph, which can fold; larger ones are parameters.
 MAX_LITERAL_ELEMENTS = 64
@@ -49,6 +62,13 @@ class Complex(Tensor):
 
 #: The real dtype of the parts of a complex one.
 PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64, torch.complex32: torch.float16}
+
+
+def _moved(node: torch.fx.Node) -> torch.dtype | None:
+    """A dtype among arguments and results that is not computed with."""
+    fakes = (torch.utils._pytree.tree_leaves(one.meta.get("val")) for one in (node, *node.all_input_nodes))
+    dtypes = (getattr(fake, "dtype", None) for leaves in fakes for fake in leaves)
+    return next((dtype for dtype in dtypes if dtype in _MOVED), None)
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -277,6 +297,8 @@ class Importer(GraphBuilder):
                 raise Reject("no native kernel", NEAREST.get(name, NEAREST.get(_packet(name), "")))
             has_schema = isinstance(node.target, torch._ops.OpOverload)
             arguments = self.arguments(node) if has_schema else Arguments({})
+            if has_schema and name not in _MOVES and (moved := _moved(node)):
+                raise Reject(f"numbers of {moved}, which have no kernels of our own")
             if name not in TAKES_COMPLEX and any(isinstance(x, Complex) for x in _leaves(arguments)):
                 raise Reject("complex numbers", "two real tensors")
             with self._routes_hold(True):

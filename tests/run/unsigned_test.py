@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unsigned integers of 16, 32 and 64 bits: moved by our kernels, computed with by torch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy
+import pytest
+import straightline as sl
+import torch
+from policy import launches
+from torch import Tensor, nn
+
+DTYPES = [torch.uint16, torch.uint32, torch.uint64]
+
+MOVES: dict[str, Callable[[Tensor], Tensor]] = {
+    "permute": lambda x: x.permute(2, 0, 1).clone(), "slice": lambda x: x[1:, ::2].clone(), "cat": lambda x: torch.cat([x, x[:1]]),
+    "expand": lambda x: x[:1].expand(4, 3, 5).clone(), "flip": lambda x: x.flip(1), "reshape": lambda x: x.transpose(0, 1).reshape(-1),
+    "stack": lambda x: torch.stack([x, x]), "select": lambda x: x[:, 1].clone(), "unbind": lambda x: torch.cat(x.unbind(1)),
+}  # fmt: skip
+
+COMPUTED: dict[str, Callable[[Tensor], Tensor]] = {
+    "add": lambda x: x + x, "compare": lambda x: x == x.flip(0), "float": lambda x: x.to(torch.float32) * 2,
+    "from floats": lambda x: (x.to(torch.float64) / 3).to(x.dtype), "signed": lambda x: x.to(torch.int64) + 1,
+    "mul": lambda x: x * 3, "full": lambda x: torch.full_like(x, 7), "bitwise": lambda x: x.bitwise_and(x.flip(0)),
+    "where": lambda x: torch.where(x == x[0], x, x.flip(1)), "sum": lambda x: x.sum(), "table": lambda x: x[torch.tensor([1, 0])],
+}  # fmt: skip
+
+
+def numbers(dtype: torch.dtype) -> Tensor:
+    """Half of them above the largest signed number."""
+    info = numpy.iinfo(str(dtype).removeprefix("torch."))
+    x = numpy.random.default_rng(torch.initial_seed() % 2**32).integers(
+        0, info.max, (2, 3, 5), info.dtype, endpoint=True
+    )
+    return torch.from_numpy(x).to(torch.get_default_device())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", MOVES)
+def test_moves(name: str, dtype: torch.dtype) -> None:
+    x = numbers(dtype)
+    compiled = sl.compile(MOVES[name], (x,))
+    got = compiled(x)
+    assert got.dtype == dtype and torch.equal(got, MOVES[name](x))
+    assert all(row["backend"] != "aten" for row in launches(compiled))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", COMPUTED)
+def test_torch_computes(name: str, dtype: torch.dtype) -> None:
+    """What eager has no kernel for is refused as there."""
+    x, model = numbers(dtype), COMPUTED[name]
+    try:
+        want = model(x)
+    except (RuntimeError, NotImplementedError):
+        pytest.skip("torch has no kernel for it")
+    for options in ({}, {"emit": "python"}, {"fast_path": False}):
+        got = sl.compile(model, (x,), **options)(x)
+        assert got.dtype == want.dtype and torch.equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_state_parameters_and_numpy(dtype: torch.dtype) -> None:
+    class Table(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("table", numbers(dtype))
+            self.register_buffer("last", torch.zeros_like(self.table))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.last.copy_(x)
+            return torch.cat([self.table, x])
+
+    model, x = Table(), numbers(dtype)
+    compiled = sl.compile(model, (x,))
+    assert torch.equal(compiled(x), torch.cat([model.table, x]))
+    assert torch.equal(compiled.parameters()["last"], x)
+    if x.device.type == "cpu":
+        of_numpy = sl.compile(lambda x: x.flip(1), (x.numpy(),))
+        assert numpy.array_equal(of_numpy(x.numpy()), numpy.flip(x.numpy(), 1))
+    with pytest.raises(sl.GuardError, match=str(dtype).removeprefix("torch.")):
+        compiled(x.to(torch.int64))
+
+
+def test_by_the_backend() -> None:
+    model = lambda x: torch.cat([x, x.flip(0)]).to(torch.int64) + 1  # noqa: E731
+    x = numbers(torch.uint32)
+    assert torch.equal(torch.compile(model, backend="straightline", fullgraph=True)(x), model(x))
+
+
+def test_without_torchs_ops_it_is_refused() -> None:
+    with pytest.raises(sl.UnsupportedError, match=r"aten.add.Tensor\(uint16\[2, 3, 5\].*numbers of torch.uint16"):
+        sl.compile(lambda x: x + x, (numbers(torch.uint16),), allow=["native"])

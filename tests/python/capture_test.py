@@ -20,6 +20,7 @@ from straightline import demo_models
 from op_interpreter import OpInterpreter, call
 from straightline.capture import Captured, TextBuilder, capture
 from straightline.capture.torch import torch_export
+from straightline.errors import UnsupportedError
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -418,6 +419,41 @@ def test_ops_without_reader_and_effect_are_left_out() -> None:
         return x + 1
 
     assert record(model, torch.randn(4, 4)).builder.names() == ["full", "expand", "add"]
+
+
+class Function(nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.forward = function
+
+
+def on_fake_device(exported: torch.export.ExportedProgram, *names: str) -> None:
+    """Says that nodes are on a device, which fake tensors can without one."""
+    for node in exported.graph.nodes:
+        if node.name in names:
+            with node.meta["val"].fake_mode:
+                node.meta["val"] = torch.empty(node.meta["val"].shape, device="cuda")
+
+
+def test_results_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a program for a device: constants are returned as they are, all else is refused."""
+    own = torch.Tensor.to
+    monkeypatch.setattr(torch.Tensor, "to", lambda x, *to: x if str(to[0]).startswith("cuda") else own(x, *to))
+
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x * 2, torch.tensor([4.0, 9.0]).sqrt(), torch.ones(2, 2)
+
+    exported = torch.export.export(Function(model), (torch.randn(3),))
+    on_fake_device(exported, "x", "mul")
+    of_device, root, ones = capture(exported).outputs
+    assert of_device.result == 0 and root.result == ones.result == -1
+    assert torch.equal(root.constant, torch.tensor([2.0, 3.0])) and torch.equal(ones.constant, torch.ones(2, 2))
+
+    for model in (lambda x: (x * 2, x + 1), lambda x: (x * 2, torch.rand(3))):
+        exported = torch.export.export(Function(model), (torch.randn(3),))
+        on_fake_device(exported, "x", "mul")
+        with pytest.raises(UnsupportedError, match="is on cpu but the program runs on cuda"):
+            capture(exported)
 
 
 def test_constants_that_export_leaves_on_the_host_are_moved_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ and floats that an op picks or moves.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -54,6 +55,48 @@ def fixed_value(node: Node) -> torch.Tensor | None:
     return values[node]
 
 
+def host_value(node: Node, constant: Callable[[Node], torch.Tensor | None]) -> torch.Tensor | None:
+    """The tensor of the host that a node computes from constants; None where it needs anything else.
+
+    Args:
+        node: Of a graph of values.
+        constant: The tensor that a leaf of the graph holds in each call, or None.
+    """
+    values: dict[Node, Any] = {}
+
+    def value(each: Node) -> Any:
+        if each not in values:
+            if each.op != "call_function":
+                values[each] = constant(each)
+            elif each.target is not operator.getitem and not _is_of_values(each):
+                values[each] = None
+            else:
+                given = {argument: value(argument) for argument in each.all_input_nodes}
+                is_known = all(x is not None for x in given.values()) and _is_of_host(each)
+                args, kwargs = pytree.tree_map_only(Node, given.get, (each.args, dict(each.kwargs)))
+                values[each] = each.target(*args, **kwargs) if is_known else None
+        return values[each]
+
+    evaluated(value, node)
+    return values[node]
+
+
+def _is_of_values(node: Node) -> bool:
+    """Whether a node calls an op of torch's that gives the same in each call."""
+    op = node.target
+    return (
+        isinstance(op, torch._ops.OpOverload)
+        and not op._schema.is_mutable
+        and op.namespace in ("aten", "prims")
+        and torch.Tag.nondeterministic_seeded not in op.tags
+    )
+
+
+def _is_of_host(node: Node) -> bool:
+    fakes = pytree.tree_leaves(node.meta.get("val"))
+    return all(isinstance(fake, torch.Tensor) and fake.is_cpu for fake in fakes)
+
+
 def _needed(node: Node) -> list[Node] | None:
     """The nodes that a node's value is made by, itself the last; None where one of them is no such node."""
     found: dict[Node, None] = {}
@@ -73,11 +116,8 @@ def _needed(node: Node) -> list[Node] | None:
 def _is_alike_everywhere(node: Node) -> bool:
     if node.op != "call_function":
         return False
-    if node.target is not operator.getitem:
-        if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
-            return False
-        if node.target.namespace not in ("aten", "prims") or torch.Tag.nondeterministic_seeded in node.target.tags:
-            return False
+    if node.target is not operator.getitem and not _is_of_values(node):
+        return False
     fakes = pytree.tree_leaves(node.meta.get("val"))
     return bool(fakes) and all(
         isinstance(fake, torch.Tensor)

@@ -62,6 +62,7 @@ from straightline.capture.torch import (  # noqa: F401  (the families register t
 from straightline.capture.torch.aten_reduction import OF_SOME_ELEMENT
 from straightline.capture.torch.aten_tail import convert_tail
 from straightline.capture.torch.data_sizes import DataSizes, check, scalar_of_parts
+from straightline.capture.torch.fixed_values import host_value
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.importer import (
     MAX_LITERAL_ELEMENTS,
@@ -622,7 +623,9 @@ class GraphImport:
             if isinstance(spec.arg, ConstantArgument):
                 outputs.append(OutputSpec(constant=spec.arg.value))
             elif isinstance(value, Tensor):
-                _check_home(home, node, spec.arg.name)
+                if _is_elsewhere(home, node):
+                    outputs.append(OutputSpec(constant=self._constant_of_host(home, node, spec.arg.name)))
+                    continue
                 if _is_of_copied_view(node):
                     if id(value) not in copies:
                         copy = self._ctx.emit_one("clone", [value], value.type)
@@ -642,6 +645,27 @@ class GraphImport:
             else:
                 raise InternalError(f"output {spec.arg} has value {value!r}")
         return outputs, results
+
+    def _constant_of_host(self, home: set[Any], node: Any, name: str) -> torch.Tensor:
+        """The value of a result that is not where the program runs and that no call changes; raises `PlaceError` for others."""
+        device = _device_of(node)
+        value = host_value(node, self._constant)
+        if value is None:
+            raise PlaceError(
+                f"output {name} is on {device} but the program runs on {next(iter(home))}, as its inputs and parameters "
+                "say: a program's results are where it runs; move this one behind the call",
+                device,
+            )
+        return value
+
+    def _constant(self, node: Any) -> torch.Tensor | None:
+        """The tensor that a leaf of the graph holds in each call; None for inputs and parameters."""
+        if node.op == "get_attr":
+            return self._source.values.attribute(node.target)
+        targets = (
+            s.target for s in self._source.inputs if s.kind == InputKind.CONSTANT_TENSOR and s.arg.name == node.name
+        )
+        return self._source.constants.get(next(targets, None))
 
     def _output_nodes(self) -> list[Any]:
         return pytree.tree_leaves(next(n for n in self._graph.nodes if n.op == "output").args[0])
@@ -682,16 +706,11 @@ def _device_of(node: Any) -> Any:
     return getattr(node.meta.get("val"), "device", None)
 
 
-def _check_home(home: set[Any], node: Any, name: str) -> None:
-    """Raises for a result that is not where all inputs and parameters (`home`) are: a program gives none elsewhere."""
+def _is_elsewhere(home: set[Any], node: Any) -> bool:
+    """Whether a result is not where all inputs and parameters (`home`) are."""
     device = _device_of(node)
     kinds = {one.type for one in home if one.index is None}  # of any number
-    if len(home) == 1 and device is not None and device not in home and device.type not in kinds:
-        raise PlaceError(
-            f"output {name} is on {device} but the program runs on {next(iter(home))}, as its inputs and parameters say: "
-            "a program's results are where it runs; move this one behind the call",
-            device,
-        )
+    return len(home) == 1 and device is not None and device not in home and device.type not in kinds
 
 
 def _viewed(node: Any) -> Iterator[Any]:

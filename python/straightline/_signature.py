@@ -176,8 +176,8 @@ def treespec_structure(spec: Any, leaves: Sequence[Node], name: str = "result") 
 
     Args:
         spec: Tree whose leaves are in the order of `leaves`.
-        leaves: One "tensor", "complex" (a tensor of real numbers, made complex), "const" or "extent" node for each leaf; their
-            names are not used.
+        leaves: One "tensor", "complex" (a tensor of real numbers, made complex), "const", "copy" (a constant tensor, of which
+            each call returns a copy) or "extent" node for each leaf; their names are not used.
         name: Name of the root; leaves are named after their place.
     """
     rest = list(leaves)
@@ -187,11 +187,21 @@ def treespec_structure(spec: Any, leaves: Sequence[Node], name: str = "result") 
     return node
 
 
+def _own_copy(children: Any, context: None) -> Any:
+    return children[0].clone()
+
+
+def _flattened_copy(value: Any) -> tuple[list[Any], None]:
+    return [value], None
+
+
 def _treespec_node(spec: Any, rest: list[Node], name: str) -> Node:
     if spec.is_leaf():
         if not rest:
             raise UserError(f"{name}: the tree has more leaves than are given")
         kind, _, value = rest.pop(0)
+        if kind == "copy":
+            return ("custom", name, type(value), _flattened_copy, _own_copy, None, (("const", name, value),))
         return _complex.node(name, value) if kind == "complex" else (kind, name, value)
     pytree = sys.modules["torch.utils._pytree"]
     kind, context = spec.type, spec.context

@@ -672,12 +672,8 @@ def _output_leaf(spec: Any, captured: Any) -> tuple[Any, ...]:
     if spec.extent is not None:
         return ("extent", "", _reverse_polish(str(spec.extent), [symbol.name for symbol in captured.symbols]))
     if hasattr(spec.constant, "dtype"):  # a tensor of the host, of a program that runs elsewhere: each call has its own
-        return ("custom", "", type(spec.constant), None, _own_copy, None, (("const", "", spec.constant),))
+        return ("copy", "", spec.constant)
     return ("const", "", spec.constant)
-
-
-def _own_copy(children: Any, context: None) -> Any:
-    return children[0].clone()
 
 
 def _reverse_polish(text: str, names: Sequence[str]) -> tuple[tuple[str, int], ...]:

@@ -12,6 +12,7 @@ import pytest
 import straightline as sl
 import torch
 from policy import check, clone
+from straightline.capture.torch import graph_import
 from torch import Tensor, nn
 
 
@@ -420,3 +421,15 @@ def test_one_example_given_twice() -> None:
     for shapes in (None, ({0: torch.export.Dim("n", min=1, max=8)},) * 2):
         compiled = sl.compile(lambda x, y: x - 2 * y, (example, example), dynamic_shapes=shapes)
         assert torch.equal(compiled(x, y), x - 2 * y)
+
+
+def test_a_constant_of_the_host_is_each_calls_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As beside the results of a device; here every root is taken for one."""
+    monkeypatch.setattr(graph_import, "_is_elsewhere", lambda home, node: node.name == "sqrt")
+    model = lambda x: {"a": x * 2, "b": torch.tensor([4.0, 9.0]).sqrt()}  # noqa: E731
+    for options in ({}, {"emit": "python"}, {"fast_path": False}):
+        compiled = sl.compile(model, (torch.randn(3),), **options)
+        first = compiled(torch.ones(3))["b"]
+        assert torch.equal(first, torch.tensor([2.0, 3.0]))
+        first.zero_()
+        assert torch.equal(compiled(torch.ones(3))["b"], torch.tensor([2.0, 3.0]))

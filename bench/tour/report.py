@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 import re
 import statistics
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -73,3 +75,35 @@ def markdown(facts: dict[str, Any]) -> str:
         own = [record for record in records if record["package"] == package]
         lines += [_row(record) for record in sorted(own, key=lambda record: record["outcome"] == "right")]
     return "\n".join(lines) + "\n"
+
+
+def ways(tours: Sequence[dict[str, Any]]) -> str:
+    """A table of several tours: how each was made, and of each model its time over eager's, or why there is none."""
+    lines = []
+    heads = [f"{facts['machine'].get('gpu') or 'CPU'}, {facts['options'].get('way', 'export')}" for facts in tours]
+    for head, facts in zip(heads, tours, strict=True):
+        records = facts["records"]
+        counted = Counter(record["outcome"] for record in records)
+        ratios = [record["ratio"] for record in records if "ratio" in record]
+        mean = (
+            f"; {math.exp(statistics.fmean(map(math.log, ratios))):.2f} of eager's time (geometric mean)"
+            if ratios
+            else ""
+        )
+        found = ", ".join(f"{count} {outcome}" for outcome, count in counted.most_common())
+        lines.append(f"- {head}: {found} of {len(records)}{mean}; commit {facts['commit']}, {facts['date'][:10]}.")
+    lines += ["", f"| model | package | {' | '.join(heads)} |", "|---" * (len(heads) + 2) + "|"]
+    by_name = [{record["model"]: record for record in facts["records"]} for facts in tours]
+    packages = {record["model"]: record["package"] for records in by_name for record in records.values()}
+    for name, package in packages.items():
+        cells = [_in_short(records.get(name)) for records in by_name]
+        lines.append(f"| `{name}` | {package} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _in_short(record: dict[str, Any] | None) -> str:
+    if record is None:
+        return "not visited"
+    if "ratio" not in record:
+        return str(record["outcome"])
+    return f"{record['ratio']:.2f}" if record["outcome"] == "right" else f"{record['outcome']}, {record['ratio']:.2f}"

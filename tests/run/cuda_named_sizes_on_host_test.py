@@ -124,7 +124,7 @@ def test_sizes(name: str, tmp_path: Path) -> None:
     with torch.backends.cudnn.flags(allow_tf32=False):
         compiled = sl.compile(model, inputs(7), target="cuda:sm_90", routes=_OWN, dynamic_shapes=(shapes,))
     assert {row["backend"] for row in launches_of(compiled)} <= {"cuda", "runtime"}
-    most = 2 if name == "long rows" else 200  # a row takes the host ten seconds there
+    most = 5 if name == "long rows" else 200  # a row takes the host a second there
     for n in sorted(
         {
             least,

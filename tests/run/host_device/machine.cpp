@@ -118,8 +118,77 @@ struct Copy {
 // under way in a thread; fibers make no memory, which would be theirs to the sanitizer
 constexpr size_t kMostCopies = 256;
 
+#if defined(__x86_64__)
+// swapcontext asks the kernel for the signal mask, twice a switch.
+asm(R"(
+  .text
+  .type switchStack, @function
+switchStack:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  subq $8, %rsp
+  stmxcsr (%rsp)
+  fnstcw 4(%rsp)
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  ldmxcsr (%rsp)
+  fldcw 4(%rsp)
+  addq $8, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+  .size switchStack, . - switchStack
+)");
+extern "C" void switchStack(void** from, void* to);
+
+/// Where a stack of its own goes on.
+class Context {
+ public:
+  void start(char* stack, size_t bytes, void (*entry)()) {
+    // What switchStack takes from there: control words, six registers, where to return to. An entry
+    // finds its stack as behind a call.
+    auto* top = reinterpret_cast<uint64_t*>((uintptr_t(stack) + bytes) & ~uintptr_t(15));
+    uint64_t* const first = top - 9;
+    std::fill(first, top, 0);
+    uint32_t mxcsr;
+    uint16_t fcw;
+    asm volatile("stmxcsr %0\n fnstcw %1" : "=m"(mxcsr), "=m"(fcw));
+    first[0] = uint64_t(fcw) << 32 | mxcsr;
+    first[7] = uint64_t(entry);
+    stack_ = first;
+  }
+  void switchTo(Context& other) { switchStack(&stack_, other.stack_); }
+
+ private:
+  void* stack_ = nullptr;
+};
+#else
+class Context {
+ public:
+  void start(char* stack, size_t bytes, void (*entry)()) {
+    getcontext(&context_);
+    context_.uc_stack.ss_sp = stack;
+    context_.uc_stack.ss_size = bytes;
+    context_.uc_link = nullptr;
+    makecontext(&context_, entry, 0);
+  }
+  void switchTo(Context& other) { swapcontext(&context_, &other.context_); }
+
+ private:
+  ucontext_t context_;
+};
+#endif
+
 struct Fiber {
-  ucontext_t context;
+  Context context;
   char* stack = nullptr;
   void* watched = nullptr;  ///< who this is to ThreadSanitizer
   bool finished = false, waited = false;
@@ -179,7 +248,7 @@ struct Block {
   int live = 0;
   uint64_t moves = 0;  // of anything: else all wait for ever
   uint64_t random = 1;
-  ucontext_t scheduler;
+  Context scheduler;
   void* schedulerWatched = nullptr;
   char* shared = nullptr;
   size_t sharedBytes = 0;
@@ -190,7 +259,7 @@ struct Block {
 thread_local Block* block = nullptr;
 Fiber& mine() { return block->processor->fibers[threadIdx.x]; }
 
-void switchTo(ucontext_t* from, ucontext_t* to, void* watched, const void* bottom, size_t bytes,
+void switchTo(Context* from, Context* to, void* watched, const void* bottom, size_t bytes,
               bool dies) {
   void* fake = nullptr;
   if (__sanitizer_start_switch_fiber) {
@@ -199,7 +268,7 @@ void switchTo(ucontext_t* from, ucontext_t* to, void* watched, const void* botto
   if (__tsan_switch_to_fiber) {
     __tsan_switch_to_fiber(watched, kNoOrder);
   }
-  swapcontext(from, to);
+  from->switchTo(*to);
   if (__sanitizer_finish_switch_fiber) {
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
   }
@@ -312,11 +381,7 @@ void runBlock(Block* which) {
     fiber.finished = fiber.waited = false;
     fiber.copies.clear();
     fiber.group = 0;
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack;
-    fiber.context.uc_stack.ss_size = kStackBytes;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, &entryOfFiber, 0);
+    fiber.context.start(fiber.stack, kStackBytes, &entryOfFiber);
   }
   release(&which->begun);
   which->cluster->ready.fetch_add(1);

@@ -679,4 +679,5 @@ def test_sizes_that_depend_on_data(tmp_path: Path, sign: int) -> None:
     x = torch.randn(300, 6)
     x[:, 0] = x[:, 0].abs() * sign if sign < 0 else x[:, 0]
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
-        compare(Picked(), (x,), tmp_path / "picked", {})
+        # Not watched: elements where a mask is false are all written to one place, which nothing reads.
+        compare(Picked(), (x,), tmp_path / "picked", {}, sanitizer=None)

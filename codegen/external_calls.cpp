@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/external_calls.h"
 
+#include "dialect/element_type.h"
+
 namespace straightline::codegen {
 
 using kernel::BufferType;
@@ -55,13 +57,8 @@ std::string linesLiteral(StringRef text) {
 }  // namespace
 
 std::string dtypeText(mlir::Type type) {
-  const int code = type.isBF16()              ? 4
-                   : type.isInteger(1)        ? 6
-                   : type.isFloat()           ? 2
-                   : type.isUnsignedInteger() ? 1
-                                              : 0;
   const unsigned bits = type.isInteger(1) ? 8 : type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
-  return "{" + std::to_string(code) + ", " + std::to_string(bits) + ", 1}";
+  return "{" + std::to_string(dlpackCode(type)) + ", " + std::to_string(bits) + ", 1}";
 }
 
 llvm::SmallVector<StringRef> externalSymbols(kernel::DeclOp decl) {

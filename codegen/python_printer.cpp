@@ -4,6 +4,7 @@
 #include "codegen/cpp_text.h"
 #include "codegen/statement_walk.h"
 #include "codegen/storage_printer.h"
+#include "dialect/element_type.h"
 #include "dialect/kernel/recorded.h"
 #include "llvm/ADT/StringExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -48,6 +49,10 @@ std::string dtypeName(mlir::Type type) {
   }
   if (type.isInteger(1)) {
     return "bool";
+  }
+  if (std::optional<int> code = float8Code(type)) {
+    constexpr const char* kNames[] = {"e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu"};
+    return std::string("float8_") + kNames[*code - 10];
   }
   const std::string width = std::to_string(type.getIntOrFloatBitWidth());
   return (type.isFloat() ? "float" : type.isUnsignedInteger() ? "uint" : "int") + width;

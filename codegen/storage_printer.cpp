@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/storage_printer.h"
 
+#include "dialect/element_type.h"
 #include "dialect/error_kind.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -17,6 +18,9 @@ namespace {
 std::string storageLiteral(const llvm::APFloat& value, mlir::Type type) {
   if (type.isBF16() || type.isF16()) {
     return "{" + std::to_string(value.bitcastToAPInt().getZExtValue()) + "u}";
+  }
+  if (float8Code(type)) {
+    return std::to_string(value.bitcastToAPInt().getSExtValue());  // of int8_t
   }
   return floatLiteral(value, type);
 }

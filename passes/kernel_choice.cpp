@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "dialect/element_type.h"
 #include "dialect/error_kind.h"
 #include "llvm/ADT/STLExtras.h"
 #include "passes/targets/target.h"
@@ -11,20 +12,8 @@
 namespace straightline {
 
 sl_dtype dtypeOf(mlir::Type element) {
-  auto make = [](uint8_t code, unsigned bits) {
-    return sl_dtype{code, static_cast<uint8_t>(bits), 1};
-  };
-  if (llvm::isa<mlir::BFloat16Type>(element)) {
-    return make(4, 16);
-  }
-  if (llvm::isa<mlir::FloatType>(element)) {
-    return make(2, element.getIntOrFloatBitWidth());
-  }
-  auto integer = llvm::cast<mlir::IntegerType>(element);
-  if (integer.getWidth() == 1) {
-    return make(6, 8);
-  }
-  return make(integer.isUnsigned() ? 1 : 0, integer.getWidth());
+  const unsigned bits = element.isInteger(1) ? 8 : element.getIntOrFloatBitWidth();
+  return {static_cast<uint8_t>(dlpackCode(element)), static_cast<uint8_t>(bits), 1};
 }
 
 Problem::Problem(std::string op, kernel::TargetAttr target) : op_(std::move(op)), target_(target) {}

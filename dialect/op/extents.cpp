@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dialect/element_type.h"
 #include "dialect/op/op_dialect.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -14,7 +15,7 @@ using symbolic::ExprList;
 namespace {
 
 bool isElement(Type type) {
-  if (type.isF32() || type.isF64() || type.isBF16() || type.isF16()) {
+  if (type.isF32() || type.isF64() || type.isBF16() || type.isF16() || float8Code(type)) {
     return true;
   }
   auto integer = llvm::dyn_cast<mlir::IntegerType>(type);

@@ -54,7 +54,6 @@ INPUTS: dict[str, tuple[Callable[[], torch.Tensor], type[Exception], str]] = {
     "subclass": (lambda: torch.ones(2).as_subclass(Subclass), UnsupportedError, "Subclass"),
     "sparse": (lambda: torch.eye(2).to_sparse(), UnsupportedError, "sparse_coo"),
     "conj": (lambda: torch.ones(2, dtype=torch.complex64).conj(), UnsupportedError, "conj"),
-    "uint16": (lambda: torch.ones(2, dtype=torch.uint16), UnsupportedError, "uint16"),
     "quantised": (
         lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), UnsupportedError, "qint8",
     ),

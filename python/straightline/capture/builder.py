@@ -13,13 +13,15 @@ from typing import Any, Protocol
 
 from straightline.capture.extents import Dim, Extent
 
+#: Floats of 8 bits, which programs move and torch computes with.
+FLOAT8 = ("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f8E8M0FNU")
 #: Element types, by their names in the IR. `ui8` is torch.uint8, `i1` is torch.bool.
-DTYPES = ("f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "i1")
+DTYPES = ("f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "i1", *FLOAT8)
 
 #: Bytes of one element in a dense constant (`i1`: one byte of 0 or 1).
 DTYPE_BYTES = {
     "f32": 4, "f64": 8, "f16": 2, "bf16": 2, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "i1": 1,
-    "ui8": 1, "ui16": 2, "ui32": 4, "ui64": 8,
+    "ui8": 1, "ui16": 2, "ui32": 4, "ui64": 8, **dict.fromkeys(FLOAT8, 1),
 }  # fmt: skip
 
 

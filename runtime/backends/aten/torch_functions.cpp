@@ -98,6 +98,16 @@ std::string torchDtypeName(sl_dtype dtype) {
       return "bfloat" + bits;
     case 6:
       return "bool";
+    case 10:
+      return "float8_e4m3fn";
+    case 11:
+      return "float8_e4m3fnuz";
+    case 12:
+      return "float8_e5m2";
+    case 13:
+      return "float8_e5m2fnuz";
+    case 14:
+      return "float8_e8m0fnu";
     default:
       return "";
   }

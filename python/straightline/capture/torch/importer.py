@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
-from straightline.capture.builder import Attr, Dense, Dim, Extent, Location, TensorType
+from straightline.capture.builder import FLOAT8, Attr, Dense, Dim, Extent, Location, TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor, not_of_floats
 from straightline.capture.target_facts import TargetFacts
@@ -30,11 +30,13 @@ _DTYPE_NAMES = {
     torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
     torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
     torch.uint8: "ui8", torch.uint16: "ui16", torch.uint32: "ui32", torch.uint64: "ui64", torch.bool: "i1",
+    torch.float8_e4m3fn: "f8E4M3FN", torch.float8_e4m3fnuz: "f8E4M3FNUZ", torch.float8_e5m2: "f8E5M2",
+    torch.float8_e5m2fnuz: "f8E5M2FNUZ", torch.float8_e8m0fnu: "f8E8M0FNU",
 }  # fmt: skip
 _TORCH_DTYPES = {name: dtype for dtype, name in _DTYPE_NAMES.items()}
 
-#: Types that no kernel of ours computes with: what only moves their elements is native, all else torch's.
-_MOVED = (torch.uint16, torch.uint32, torch.uint64)
+#: Types that no kernel of ours computes with: what moves their elements or looks at none is ours, all else torch's.
+_MOVED = frozenset(dtype for dtype, name in _DTYPE_NAMES.items() if name in ("ui16", "ui32", "ui64", *FLOAT8))
 _MOVES = frozenset(
     f"aten.{name}"
     for name in (
@@ -42,7 +44,8 @@ _MOVES = frozenset(
         "flatten.using_ints", "flip.default", "lift_fresh_copy.default", "permute.default", "reshape.default", "select.int",
         "slice.Tensor", "split.Tensor", "split_with_sizes.default", "squeeze.default", "squeeze.dim", "squeeze.dims",
         "stack.default", "t.default", "transpose.int", "unbind.int", "unsqueeze.default", "view.default",
-        "_unsafe_view.default",
+        "_unsafe_view.default", "_assert_tensor_metadata.default", "sym_numel.default", "sym_size.int",
+        "sym_storage_offset.default", "sym_stride.int",
     )
 )  # fmt: skip
 
@@ -297,7 +300,7 @@ class Importer(GraphBuilder):
                 raise Reject("no native kernel", NEAREST.get(name, NEAREST.get(_packet(name), "")))
             has_schema = isinstance(node.target, torch._ops.OpOverload)
             arguments = self.arguments(node) if has_schema else Arguments({})
-            if has_schema and name not in _MOVES and (moved := _moved(node)):
+            if name.startswith("aten.") and name not in _MOVES and (moved := _moved(node)):
                 raise Reject(f"numbers of {moved}, which have no kernels of our own")
             if name not in TAKES_COMPLEX and any(isinstance(x, Complex) for x in _leaves(arguments)):
                 raise Reject("complex numbers", "two real tensors")

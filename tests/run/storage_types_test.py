@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unsigned integers of 16, 32 and 64 bits: moved by our kernels, computed with by torch's."""
+"""Unsigned integers of 16, 32 and 64 bits, floats of 8: moved by our kernels, computed with by torch's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy
 import pytest
@@ -13,6 +14,8 @@ from policy import launches
 from torch import Tensor, nn
 
 DTYPES = [torch.uint16, torch.uint32, torch.uint64]
+FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu]
+WAYS: list[dict[str, Any]] = [{}, {"emit": "python"}, {"fast_path": False}]
 
 MOVES: dict[str, Callable[[Tensor], Tensor]] = {
     "permute": lambda x: x.permute(2, 0, 1).clone(), "slice": lambda x: x[1:, ::2].clone(), "cat": lambda x: torch.cat([x, x[:1]]),
@@ -56,8 +59,8 @@ def test_torch_computes(name: str, dtype: torch.dtype) -> None:
         want = model(x)
     except (RuntimeError, NotImplementedError):
         pytest.skip("torch has no kernel for it")
-    for options in ({}, {"emit": "python"}, {"fast_path": False}):
-        got = sl.compile(model, (x,), **options)(x)
+    for way in WAYS:
+        got = sl.compile(model, (x,), **way)(x)
         assert got.dtype == want.dtype and torch.equal(got, want)
 
 
@@ -94,3 +97,61 @@ def test_without_torchs_ops_it_is_refused() -> None:
     own = "cuda" if torch.get_default_device().type == "cuda" else "native"
     with pytest.raises(sl.UnsupportedError, match=r"aten.add.Tensor\(uint16\[2, 3, 5\].*numbers of torch.uint16"):
         sl.compile(lambda x: x + x, (numbers(torch.uint16),), allow=[own])
+
+
+# Floats of 8 bits
+
+
+def same_bytes(a: Tensor, b: Tensor) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a.view(torch.uint8), b.view(torch.uint8))
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+@pytest.mark.parametrize("name", MOVES)
+def test_moves_of_float8(name: str, dtype: torch.dtype) -> None:
+    x = torch.randn(2, 3, 5).abs().to(dtype)
+    try:
+        want = MOVES[name](x)
+    except (RuntimeError, NotImplementedError):
+        pytest.skip("torch has no kernel for it")
+    compiled = sl.compile(MOVES[name], (x,))
+    assert same_bytes(compiled(x), want)
+    assert all(row["backend"] != "aten" for row in launches(compiled))
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_casts_of_float8(dtype: torch.dtype) -> None:
+    x = torch.randn(7, 5).abs()
+    for model in (
+        lambda x: (x * 2).to(dtype),
+        lambda x: x.to(dtype).to(torch.float32) + 1,
+        lambda x: x.to(dtype).t().to(torch.bfloat16),
+    ):
+        for way in WAYS:
+            got, want = sl.compile(model, (x,), **way)(x), model(x)
+            assert same_bytes(got, want) if got.dtype == dtype else torch.equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_weights_of_float8(dtype: torch.dtype) -> None:
+    """They are made wide once, before the first call; new ones are taken."""
+
+    class Small(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("weight", torch.randn(6, 5).to(dtype))
+            self.scale = nn.Parameter(torch.tensor(0.5))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.linear(x, self.weight.to(torch.float32) * self.scale)
+
+    model, x = Small().requires_grad_(False), torch.randn(3, 5)
+    compiled = sl.compile(model, (x,))
+    torch.testing.assert_close(compiled(x), model(x))
+    assert all(row["backend"] != "aten" for row in launches(compiled))
+    other = Small().requires_grad_(False)
+    compiled.load_parameters(other.state_dict())
+    torch.testing.assert_close(compiled(x), other(x))
+    assert compiled.parameters()["weight"].dtype == dtype
+    by_compile = torch.compile(model, backend="straightline", fullgraph=True)
+    torch.testing.assert_close(by_compile(x), model(x))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -181,3 +182,26 @@ def test_the_report_has_what_went_wrong_first() -> None:
     assert "median of compile times 2.0 s, 1.25 s of it beyond torch's export." in text
     assert "1 right, 1 wrong of 2" in text and r"off \|x\| by 3" in text
     assert "| `good` | right | 1.5 ms | 3.0 ms | 0.50 | 2.0 | 9 | aten::roll x 2 |" in text
+
+
+def test_tours_in_one_table(tmp_path: Path) -> None:
+    def tour(way: str, **outcomes: float | str) -> dict[str, Any]:
+        records = [
+            {"model": name, "package": "timm", "outcome": "right" if isinstance(found, float) else found}
+            | ({"ratio": found} if isinstance(found, float) else {})
+            for name, found in outcomes.items()
+        ]
+        return {
+            "machine": {"cpu": "x"}, "commit": "abc", "date": "2026-11-27T00:00", "options": {"way": way}, "records": records
+        }  # fmt: skip
+
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    paths[0].write_text(json.dumps(tour("export", vit=0.5, swin="refused")))
+    paths[1].write_text(json.dumps(tour("torch.compile", swin=0.25, new=1.0)))
+    words = [sys.executable, "-m", "bench.tour.ways", *map(str, paths)]
+    done = subprocess.run(words, cwd=_ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0].startswith("- CPU, export: 1 right, 1 refused of 2; 0.50 of eager's time")
+    assert done.stdout.splitlines()[3:] == [
+        "| model | package | CPU, export | CPU, torch.compile |", "|---|---|---|---|",
+        "| `vit` | timm | 0.50 | not visited |", "| `swin` | timm | refused | 0.25 |", "| `new` | timm | not visited | 1.00 |",
+    ]  # fmt: skip

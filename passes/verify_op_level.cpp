@@ -107,6 +107,16 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
         llvm::append_range(types, block.getArgumentTypes());
       }
     }
+    for (mlir::NamedAttribute attribute : operation->getAttrs()) {
+      const auto dims = llvm::dyn_cast<op::DimsAttr>(attribute.getValue());
+      for (mlir::StringAttr name : dims ? dims.getNames() : llvm::ArrayRef<mlir::StringAttr>()) {
+        if (!symbols.contains(name.getValue())) {
+          operation->emitError() << "extent '" << name.getValue() << "' of the attribute "
+                                 << attribute.getName().getValue() << " has no op.symbol";
+          return false;
+        }
+      }
+    }
     for (mlir::Type type : types) {
       if (!op::isTensor(type)) {
         operation->emitError() << "type " << type

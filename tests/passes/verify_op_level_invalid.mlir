@@ -15,6 +15,14 @@ func.func @no_symbol(%x: tensor<?xf32, #op.dims<[b]>>) {
 
 // -----
 
+func.func @no_symbol_of_an_attribute(%x: tensor<4xf32>) {
+  // expected-error @+1 {{extent 'n' of the attribute sizes has no op.symbol}}
+  %y = op.aten "aten::roll.default"(%x) {arguments = "self=%0, shifts=[$0]", door = "dispatcher", outcome = "@0", schema = "aten::roll", sizes = #op.dims<[n]>, torch = "2.13.0", why = ""} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
 // expected-error @+1 {{type 'memref<4xf32>' is no tensor of static rank, known elements and named extents}}
 func.func @no_tensor(%x: memref<4xf32>) {
   return

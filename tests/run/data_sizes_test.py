@@ -276,6 +276,32 @@ def test_a_size_without_a_bound(model: Model) -> None:
         sl.compile(model, (torch.tensor(3),))
 
 
+SLICES: dict[str, Model] = {
+    "stack": lambda x, n: torch.stack([x[:n], x[:n] * 2]), "rows": lambda x, n: x[:n].reshape(n, 1, 4) + 1,
+    "attention": lambda x, n: F.scaled_dot_product_attention(x[None, :n], x[None, :n], x[None, :n]),
+    "product": lambda x, n: x[:n].t() @ x[:n], "cat": lambda x, n: torch.cat([x[:n], x]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_slices_by_a_number_without_bounds(name: str) -> None:
+    """Each slice has a size of its own, and torch says that they are equal."""
+
+    def model(x: Tensor, i: Tensor) -> Any:
+        return SLICES[name](x, i.item())
+
+    x = torch.randn(8, 4)
+    check(model, [(x, torch.tensor(n)) for n in (3, 8, 1)])
+
+
+def test_a_number_without_bounds_is_no_argument() -> None:
+    """Of an op of torch's; it ended the process."""
+    with pytest.raises(
+        sl.UnsupportedError, match=r"aten.roll.*depends on data.*torch._check|aten.roll.*constant shift"
+    ):
+        sl.compile(lambda x, i: x.roll(i.item(), 0), (torch.randn(8, 4), torch.tensor(3)))
+
+
 @pytest.mark.parametrize("name", MASKS)
 def test_for_a_device(name: str) -> None:
     """One wait a size, and one a check of sizes; no op of torch's."""

@@ -229,6 +229,7 @@ def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     lead = -3 if a.enable_gqa else -2
     batch = broadcast(broadcast(q.extents[:lead], k.extents[:lead]), v.extents[:lead])
     q, k, v = (ctx.expand(x, (*batch, *x.extents[lead:])) for x in (q, k, v))
+    v = ctx.same(v, (*v.extents[:-2], k.extents[-2], v.extents[-1]))
     if not isinstance(width, int) or not isinstance(v.extents[-1], int):
         raise Reject("attention over a dynamic head size", "a constant head size")
     mask, is_causal = a.attn_mask, bool(a.is_causal)

@@ -214,6 +214,7 @@ def call_op(
     encoder = _Encoder(updated=dict(zip(updated, renewed)))
     changes = [(number, encoder.operand(values[name])) for name, number in encoder.updated.items()]
     arguments = ", ".join(encoder.argument(declared, values[declared.name]) for declared in schema.arguments)
+    ctx.data_sizes.refuse_unbounded(encoder.sizes)
     if not encoder.python and has_python_kernel(op):
         encoder.python = "its kernel is Python code"
     if not encoder.python and results.is_negated:

@@ -148,6 +148,17 @@ class DataSizes:
             x = ctx.emit_one("dynamic_slice", [x, ctx.scalar(0, "i64")], type, attributes)
         return x
 
+    def renamed(self, extents: Sequence[Dim], others: Sequence[Dim]) -> tuple[Dim, ...]:
+        """`extents` with the only number of theirs that `others` lack by the name of the only one that is there alone."""
+        mine, theirs = (
+            {name for extent in one if isinstance(extent, Extent) for name in extent.symbols} & set(self.numbers)
+            for one in (extents, others)
+        )
+        if len(mine - theirs) != 1 or len(theirs - mine) != 1:
+            return tuple(others)
+        (old,), (new,) = mine - theirs, theirs - mine
+        return tuple(Extent(new) if extent == Extent(old) else extent for extent in extents)
+
     def refuse_unbounded(self, extents: Iterable[Dim]) -> None:
         """Raises for a size that uses a number without a bound."""
         known = {spec.name for spec in self.computed}

@@ -204,8 +204,10 @@ class Importer(GraphBuilder):
 
     def reshape(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
         """As `GraphBuilder.reshape`; sizes that depend on data may have to be compared first."""
-        same = product_of(x.extents) == product_of(tuple(extents))
-        return super().reshape(x if same else self.same(x, extents), extents)
+        if product_of(x.extents) != product_of(tuple(extents)):
+            self.data_sizes.refuse_unbounded(extents)
+            x = self.same(x, self.data_sizes.renamed(x.extents, extents))
+        return super().reshape(x, extents)
 
     def expand(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
         """As `GraphBuilder.expand`; sizes that depend on data may have to be compared first."""

@@ -328,6 +328,28 @@ def test_by_the_backend() -> None:
                 torch.testing.assert_close(compiled(x), model(x))
 
 
+@pytest.mark.parametrize("dim", [0, 1, 2])  # of -1 torch's fake kernel has the sizes of another tensor
+@pytest.mark.parametrize("consecutive", [False, True])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.bool, torch.uint8])
+def test_unique_along_a_dim(dim: int, consecutive: bool, dtype: torch.dtype) -> None:
+    generator = seeded()
+    find = torch.unique_consecutive if consecutive else torch.unique
+
+    def model(x: Tensor) -> Any:
+        values, inverse, counts = find(x, dim=dim, return_inverse=True, return_counts=True)
+        return values, inverse, counts, values.sum()
+
+    most = 2 if dtype in (torch.bool, torch.uint8) else 3
+    calls = [(torch.randint(0, most, (7, 3, 2), generator=generator).to(dtype),) for _ in range(4)]
+    compiled = check(model, [*calls, (torch.zeros(7, 3, 2, dtype=dtype),)])
+    assert all(row["backend"] != "aten" for row in compiled[0].explain().statements)
+    edges = lambda e: torch.unique(e, dim=1)  # noqa: E731  (of a graph)
+    check(edges, [(torch.randint(0, 4, (2, 30), generator=generator),) for _ in range(3)])
+    sl.compile(edges, (torch.zeros(2, 30, dtype=torch.int64),), target="cuda:sm_90", allow=["cuda"])
+    with pytest.raises(sl.UnsupportedError, match="unique along dim 0 of parts of 40 elements"):
+        sl.compile(lambda x: torch.unique(x, dim=0), (torch.zeros(3, 40),))
+
+
 @pytest.mark.parametrize("inverse", [False, True])
 @pytest.mark.parametrize("counts", [False, True])
 def test_results_of_unique_that_are_not_asked_for(inverse: bool, counts: bool) -> None:

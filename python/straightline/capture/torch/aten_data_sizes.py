@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -180,19 +181,25 @@ def _repeat_rows(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return ctx.emit_one("index_select", [x, rows], type, {"dim": dim})
 
 
-def _runs(ctx: Importer, x: Tensor, node: torch.fx.Node, order: Tensor | None) -> Sequence[Tensor]:
-    """The first of equal neighbours, the number of each element's run, and how long runs are."""
+def _runs(ctx: Importer, x: Tensor, size: int | torch.SymInt, order: Tensor | None) -> Sequence[Tensor]:
+    """The first of equal neighbours (`size` of them), the number of each element's run, and how long runs are.
+
+    Of rank 2: rows are compared. `order`: where the elements were before they were sorted.
+    """
     count = x.extents[0]
-    flag = TensorType("i1", x.extents)
+    flag = TensorType("i1", (count,))
     if count == 1:
         begins = ctx.full(True, "i1", (1,))
     else:
         rest = count - 1
         before, after = ctx.slice(x, 0, 0, rest, rest), ctx.slice(x, 0, 1, count, rest)
-        differs = ctx.emit_one("ne", [after, before], TensorType("i1", (rest,)))
+        differs = ctx.emit_one("ne", [after, before], TensorType("i1", (rest, *x.extents[1:])))
+        if x.rank == 2:
+            differs = ctx.emit_one("any", [differs], TensorType("i1", (rest,)), {"dims": [1], "keepdim": False})
         begins = ctx.cat([ctx.full(True, "i1", (1,)), differs], 0, flag)
-    firsts = true_places(ctx, begins, node.meta["val"][0].shape[0])
-    values = ctx.emit_one("index_select", [x, firsts], TensorType(x.dtype, firsts.extents), {"dim": 0})
+    firsts = true_places(ctx, begins, size)
+    type = TensorType(x.dtype, (*firsts.extents, *x.extents[1:]))
+    values = ctx.emit_one("index_select", [x, firsts], type, {"dim": 0})
     ones = _ones(ctx, begins)
     run = _binary(ctx, "sub", ctx.emit_one("cumsum", [ones], ones.type, {"dim": 0}), 1)
     zeros = ctx.full(0, "i64", (count,))
@@ -219,16 +226,70 @@ def _unique(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
         raise Reject(f"unique of {count} elements", "a static size")
     types = [x.type, TensorType("i64", x.extents)]
     ordered, order = ctx.emit("topk", [x], types, {"dim": 0, "k": count, "largest": False})
-    values, inverse, lengths = _runs(ctx, ordered, node, order)
+    values, inverse, lengths = _runs(ctx, ordered, node.meta["val"][0].shape[0], order)
     return _asked_for(ctx, a, [values, inverse, lengths])[: len(node.meta["val"])]
 
 
 @converter("aten.unique_consecutive.default")
 def _unique_consecutive(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
-    if a.dim is not None and a.self.rank != 1:
-        raise Reject(f"unique_consecutive along dim {a.dim} of rank {a.self.rank}", "all elements (dim=None)")
+    if a.dim is not None:
+        return _unique_rows(ctx, a, node, is_sorted=True)
     x = ctx.reshape(a.self, (product_of(a.self.extents),))
     if not isinstance(x.extents[0], int) or x.extents[0] == 0:
         raise Reject(f"unique_consecutive of {x.extents[0]} elements", "a static size")
-    values, inverse, lengths = _runs(ctx, x, node, None)
+    values, inverse, lengths = _runs(ctx, x, node.meta["val"][0].shape[0], None)
     return _asked_for(ctx, a, [values, inverse, lengths])
+
+
+#: Most elements of a row, of which each is a sort.
+_MOST_SORTS = 32
+
+
+@converter("aten.unique_dim.default")
+def _unique_dim(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    return _unique_rows(ctx, a, node, is_sorted=False)
+
+
+@converter("aten.unique_dim_consecutive.default")
+def _unique_dim_consecutive(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    return _unique_rows(ctx, a, node, is_sorted=True)
+
+
+def _unique_rows(ctx: Importer, a: Arguments, node: torch.fx.Node, is_sorted: bool) -> list[Tensor]:
+    """The parts along a dim that differ, in the order of their first elements, then of their second ones, and so on.
+
+    `is_sorted`: only neighbours are compared. ATen gives places and counts whether they are asked for or not.
+    """
+    dim = wrap(a.dim, a.self.rank)
+    sizes = a.self.extents
+    if not a.self.type.is_static or 0 in sizes:
+        raise Reject(f"unique along dim {dim} of {list(sizes)}", "static sizes, none of them 0")
+    order = [dim, *(d for d in range(a.self.rank) if d != dim)]
+    count, width = sizes[dim], math.prod(size for d, size in enumerate(sizes) if d != dim)
+    rows = ctx.reshape(ctx.permute(a.self, order), (count, width))
+    found = node.meta["val"][0].shape[dim]
+    if is_sorted:
+        values, inverse, lengths = _runs(ctx, rows, found, None)
+    elif width > _MOST_SORTS:
+        raise Reject(f"unique along dim {dim} of parts of {width} elements", f"{_MOST_SORTS} elements")
+    else:
+        places = _order_of_rows(ctx, rows)
+        ordered = ctx.emit_one("index_select", [rows, places], rows.type, {"dim": 0})
+        values, inverse, lengths = _runs(ctx, ordered, found, places)
+    shaped = ctx.reshape(values, (values.extents[0], *(sizes[d] for d in order[1:])))
+    return [ctx.permute(shaped, [order.index(d) for d in range(a.self.rank)]), inverse, lengths]
+
+
+def _order_of_rows(ctx: Importer, rows: Tensor) -> Tensor:
+    """Where the rows are in their order: stable sorts by the last column first."""
+    count, width = rows.extents
+    keys = ctx.cast(rows, "ui8") if rows.dtype == "i1" else rows
+    type = TensorType("i64", (count,))
+    places: Tensor | None = None
+    for column in reversed(range(width)):
+        key = ctx.reshape(ctx.slice(keys, 1, column, column + 1, 1), (count,))
+        if places is not None:
+            key = ctx.emit_one("index_select", [key, places], key.type, {"dim": 0})
+        _, order = ctx.emit("topk", [key], [key.type, type], {"dim": 0, "k": count, "largest": False})
+        places = order if places is None else ctx.emit_one("index_select", [places, order], type, {"dim": 0})
+    return places

@@ -33,12 +33,12 @@ CASES: dict[str, Callable[[Tensor], Any]] = {
     "scan": lambda x: _scanned(x),
     "scan from the end": lambda x: _scanned(x, reverse=True),
     "scan of several": lambda x: scan(
-        lambda c, a: ((c[0] + a["x"], c[1] * 0.5 + a["y"].sum()), {"sum": c[0] * 1, "y": a["y"] > 0}),
+        lambda c, a: ((c[0] + a["x"], c[1] * 0.5 + (a["y"] * a["y"]).sum()), {"sum": c[0] * 1, "y": a["y"] > 0}),
         (x[0] * 0, x.sum() * 0), {"x": x, "y": x * 2}, dim=0,
     ),
     "scan along another dim": lambda x: scan(lambda c, a: (c + a, c.sum() + a), x[:, 0] * 0, x, dim=1),
     "map": lambda x: map_rows(lambda a, w: (a @ w).relu(), x, W.to(x.dtype)),
-    "map of several": lambda x: map_rows(lambda a: (a[0] + a[1].sum(), a[1] * 2), (x, x.flip(0))),
+    "map of several": lambda x: map_rows(lambda a: (a[0] + (a[1] * a[1]).sum(), a[1] * 2), (x, x.flip(0))),
     "associative scan": lambda x: associative_scan(lambda a, b: a * 0.5 + b, x, dim=0, combine_mode="generic"),
     "linear recurrence": lambda x: associative_scan(
         lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (x.sigmoid(), x), dim=0, combine_mode="generic"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import statistics
 from collections import Counter
@@ -58,8 +57,9 @@ def markdown(facts: dict[str, Any]) -> str:
     ]
     ratios = [record["ratio"] for record in records if "ratio" in record]
     if ratios:
-        mean = math.exp(statistics.fmean(map(math.log, ratios)))
-        line = f"Time of a call over eager's, geometric mean of {len(ratios)}: {mean:.2f}; "
+        line = (
+            f"Time of a call over eager's, geometric mean of {len(ratios)}: {statistics.geometric_mean(ratios):.2f}; "
+        )
         line += f"median of compile times {_median(records, 'compile_s'):.1f} s"
         if all("compile_own_s" in record for record in records if "ratio" in record):
             line += f", {_median(records, 'compile_own_s'):.2f} s of it beyond torch's export"
@@ -85,11 +85,7 @@ def ways(tours: Sequence[dict[str, Any]]) -> str:
         records = facts["records"]
         counted = Counter(record["outcome"] for record in records)
         ratios = [record["ratio"] for record in records if "ratio" in record]
-        mean = (
-            f"; {math.exp(statistics.fmean(map(math.log, ratios))):.2f} of eager's time (geometric mean)"
-            if ratios
-            else ""
-        )
+        mean = f"; {statistics.geometric_mean(ratios):.2f} of eager's time (geometric mean)" if ratios else ""
         found = ", ".join(f"{count} {outcome}" for outcome, count in counted.most_common())
         lines.append(f"- {head}: {found} of {len(records)}{mean}; commit {facts['commit']}, {facts['date'][:10]}.")
     lines += ["", f"| model | package | {' | '.join(heads)} |", "|---" * (len(heads) + 2) + "|"]

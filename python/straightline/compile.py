@@ -279,9 +279,8 @@ def compile(
     except PlaceError as error:
         if leaves or chosen.target is not None:
             raise
-        functions = compiled(
-            captures, [torch.empty(0, device=error.device)], chosen, name
-        )  # only its results say where
+        # Only its results say where it runs.
+        functions = compiled(captures, [torch.empty(0, device=error.device)], chosen, name)
     if isinstance(functions[0], CompiledElsewhere):
         functions[0]._others = tuple(functions[1:])
         return functions[0]
@@ -667,11 +666,15 @@ def _torch_examples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[boo
 
 
 def _output_leaf(spec: Any, captured: Any) -> tuple[Any, ...]:
+    import torch
+
     if spec.result >= 0:
         return ("complex" if spec.is_complex else "tensor", "", spec.result)
     if spec.extent is not None:
         return ("extent", "", _reverse_polish(str(spec.extent), [symbol.name for symbol in captured.symbols]))
-    if hasattr(spec.constant, "dtype"):  # a tensor of the host, of a program that runs elsewhere: each call has its own
+    if isinstance(
+        spec.constant, torch.Tensor
+    ):  # one of the host, of a program that runs elsewhere: each call has its own
         return ("copy", "", spec.constant)
     return ("const", "", spec.constant)
 

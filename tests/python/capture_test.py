@@ -465,10 +465,7 @@ def test_constants_that_export_leaves_on_the_host_are_moved_once(monkeypatch: py
             return x + table.to(x.device)
 
     exported = torch.export.export(Model(), (torch.randn(100),))
-    (x,) = (n for n in exported.graph.nodes if n.op == "placeholder" and not n.name.startswith("c_"))
-    (total,) = (n for n in exported.graph.nodes if n.target is torch.ops.aten.add.Tensor)
-    with x.meta["val"].fake_mode:
-        x.meta["val"], total.meta["val"] = torch.empty(100, device="cuda"), torch.empty(1, 100, device="cuda")
+    on_fake_device(exported, "x", "add")
     (lifted,) = exported.constants.values()
     moved, own = [], torch.Tensor.to
 

@@ -40,23 +40,11 @@ def fixed_value(node: Node) -> torch.Tensor | None:
     Args:
         node: Its graph has no writes (`functional.value_graph`).
     """
-    needed = _needed(node)
-    if needed is None:
-        return None
-    values: dict[Node, Any] = {}
-
-    def run() -> None:
-        for each in needed:
-            args, kwargs = pytree.tree_map_only(Node, values.__getitem__, (each.args, dict(each.kwargs)))
-            args, kwargs = pytree.tree_map_only(torch.device, lambda _: torch.device("cpu"), (args, kwargs))
-            values[each] = each.target(*args, **kwargs)
-
-    evaluated(run)
-    return values[node]
+    return _computed(node, _is_alike_everywhere, {})
 
 
 def host_value(node: Node, constant: Callable[[Node], torch.Tensor | None]) -> torch.Tensor | None:
-    """The tensor of the host that a node computes from constants; None where it needs anything else.
+    """The tensor of the host that a node computes from constants; None where it needs anything else, or too many nodes.
 
     Args:
         node: Of a graph of values.
@@ -64,20 +52,29 @@ def host_value(node: Node, constant: Callable[[Node], torch.Tensor | None]) -> t
     """
     values: dict[Node, Any] = {}
 
-    def value(each: Node) -> Any:
-        if each not in values:
-            if each.op != "call_function":
-                values[each] = constant(each)
-            elif each.target is not operator.getitem and not _is_of_values(each):
-                values[each] = None
-            else:
-                given = {argument: value(argument) for argument in each.all_input_nodes}
-                is_known = all(x is not None for x in given.values()) and _is_of_host(each)
-                args, kwargs = pytree.tree_map_only(Node, given.get, (each.args, dict(each.kwargs)))
-                values[each] = each.target(*args, **kwargs) if is_known else None
-        return values[each]
+    def is_constant(each: Node) -> bool:
+        if each.op == "call_function":
+            return (each.target is operator.getitem or _is_of_values(each)) and _is_of_host(each)
+        values[each] = constant(each)
+        return values[each] is not None
 
-    evaluated(value, node)
+    return _computed(node, is_constant, values)
+
+
+def _computed(node: Node, is_taken: Callable[[Node], bool], values: dict[Node, Any]) -> torch.Tensor | None:
+    """What the node gives if all nodes that it is made by are taken; `values`: those that are known then."""
+    needed = _needed(node, is_taken)
+    if needed is None:
+        return None
+
+    def run() -> None:
+        for each in needed:
+            if each not in values:
+                args, kwargs = pytree.tree_map_only(Node, values.__getitem__, (each.args, dict(each.kwargs)))
+                args, kwargs = pytree.tree_map_only(torch.device, lambda _: torch.device("cpu"), (args, kwargs))
+                values[each] = each.target(*args, **kwargs)
+
+    evaluated(run)
     return values[node]
 
 
@@ -97,8 +94,8 @@ def _is_of_host(node: Node) -> bool:
     return all(isinstance(fake, torch.Tensor) and fake.is_cpu for fake in fakes)
 
 
-def _needed(node: Node) -> list[Node] | None:
-    """The nodes that a node's value is made by, itself the last; None where one of them is no such node."""
+def _needed(node: Node, is_taken: Callable[[Node], bool]) -> list[Node] | None:
+    """The nodes that a node's value is made by, itself the last; None where one of them is not taken."""
     found: dict[Node, None] = {}
     work = [(node, False)]
     while work:
@@ -106,7 +103,7 @@ def _needed(node: Node) -> list[Node] | None:
         if done:
             found.setdefault(each)
         elif each not in found:
-            if len(found) + len(work) > _MAX_NODES or not _is_alike_everywhere(each):
+            if len(found) + len(work) > _MAX_NODES or not is_taken(each):
                 return None
             work.append((each, True))
             work += [(argument, False) for argument in each.all_input_nodes]

@@ -38,6 +38,7 @@ class Explainer {
     json::Object result;
     result["inputs"] = tensors(inputs());
     result["results"] = tensors(results());
+    result["named_sizes"] = namedSizes();
     result["name"] = program_.getSymName();
     result["target"] = program_.getTarget().getCpu();
     result["threads"] = program_.getTarget().getThreads();
@@ -76,6 +77,18 @@ class Explainer {
       }
     }
     return names;
+  }
+
+  /// In the order of the program's description.
+  json::Array namedSizes() {
+    json::Array rows;
+    for (kernel::ExtentOp extent : index_.extents()) {
+      rows.push_back(json::Object{{"name", extent.getSymName()},
+                                  {"min", extent.getMin()},
+                                  {"max", extent.getMax()},
+                                  {"depends_on_data", extent.getBoundAttr() != nullptr}});
+    }
+    return rows;
   }
 
   /// The program's arguments in order.

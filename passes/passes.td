@@ -5,6 +5,16 @@
 
 include "passes/pass_base.td"
 
+def FixExtents : OpLevelPass<"fix-extents", "::mlir::ModuleOp"> {
+  let summary = "numbers in place of named extents";
+  let description = [{
+    With sizes `b=8`: op.symbol @b goes, and types and attributes over it are over the number 8. Left as they are: other names,
+    those that depend on data among them. It is no part of the pipeline: `specialize` makes the module of a special program by it.
+    A user's error: a name that is not there or depends on data, a number beyond its bounds.
+  }];
+  let options = [ListOption<"sizes", "sizes", "std::string", "name=number">];
+}
+
 def VerifyOpLevel : OpLevelPass<"verify-op-level", "::mlir::ModuleOp"> {
   let summary = "check what the op level promises at this stage";
   let description = [{

@@ -159,6 +159,20 @@ sl_text* sl_module_parameter_name(const sl_module* module, int32_t i) {
                                                          : nullptr;
 }
 
+int32_t sl_module_with_sizes(const sl_module* module, const char* const* sizes, int32_t count,
+                             sl_module** out, sl_text** error) {
+  return guarded(error, [&] {
+    auto copy = std::make_unique<sl_module>();
+    const llvm::ArrayRef<const char*> given = listOf(sizes, count);
+    Failure failure =
+        straightline::withSizes(*module->module, {given.begin(), given.end()}, &copy->module);
+    if (!failure.failed()) {
+      *out = copy.release();
+    }
+    return failure;
+  });
+}
+
 void sl_module_release(sl_module* module) { delete module; }
 
 sl_builder* sl_builder_create(void) { return new sl_builder(straightline::productStages()); }

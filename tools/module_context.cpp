@@ -49,6 +49,21 @@ Failure parseModule(const Stages& stages, std::string_view text, const std::stri
   return Failure::none();
 }
 
+Failure withSizes(const Module& module, const std::vector<std::string>& sizes,
+                  std::unique_ptr<Module>* out) {
+  const std::lock_guard<std::mutex> lock(module.context->mutex);
+  DiagnosticLog log(&module.context->context);
+  auto copy = std::make_unique<Module>();
+  copy->context = module.context;
+  copy->op = module.op.get().clone();
+  copy->isText = module.isText;
+  if (failed(module.context->stages.fixExtents(*copy->op, sizes))) {
+    return log.failure(ErrorKind::internal, "named sizes cannot become numbers");
+  }
+  *out = std::move(copy);
+  return Failure::none();
+}
+
 std::string printModule(mlir::ModuleOp module, unsigned flags) {
   mlir::OpPrintingFlags printing;
   if ((flags & SL_PRINT_LOCATIONS) != 0) {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -33,6 +34,11 @@ struct Module {
 
 Failure parseModule(const Stages& stages, std::string_view text, const std::string& name,
                     std::unique_ptr<Module>* out);
+
+/// A copy of a module at op level, with numbers ("name=number") in place of named sizes. User error:
+/// a name that is not there or depends on data, a number beyond its bounds.
+Failure withSizes(const Module& module, const std::vector<std::string>& sizes,
+                  std::unique_ptr<Module>* out);
 
 /// `flags` are SL_PRINT_*. A module that may be invalid must be printed in generic form.
 std::string printModule(mlir::ModuleOp module, unsigned flags);

@@ -104,6 +104,15 @@ class ProductStages final : public Stages {
     return manager.run(module);
   }
 
+  mlir::LogicalResult fixExtents(mlir::ModuleOp module,
+                                 const std::vector<std::string>& sizes) const override {
+    mlir::PassManager manager(module.getContext());
+    passes::FixExtentsOptions options;
+    options.sizes.assign(sizes.begin(), sizes.end());
+    manager.addPass(passes::createFixExtents(options));
+    return manager.run(module);
+  }
+
   double estimatedUs(mlir::ModuleOp module) const override { return codegen::estimatedUs(module); }
 
   Failure emit(mlir::ModuleOp module, const TargetOptions& target,

@@ -61,6 +61,10 @@ class Stages {
   /// Whether a module that the user wrote keeps the contract of its level (op, or kernel). What it
   /// emits names the user's own lines.
   virtual mlir::LogicalResult verifyText(mlir::ModuleOp module) const = 0;
+  /// Puts numbers ("name=number") in place of named sizes of a module at op level. A user's error:
+  /// what is not there, or out of bounds.
+  virtual mlir::LogicalResult fixExtents(mlir::ModuleOp module,
+                                         const std::vector<std::string>& sizes) const = 0;
   /// What one call is estimated to take, of a module that all passes have seen.
   virtual double estimatedUs(mlir::ModuleOp module) const = 0;
   virtual Failure emit(mlir::ModuleOp module, const TargetOptions& target,

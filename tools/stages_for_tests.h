@@ -46,6 +46,9 @@ class TestStages final : public Stages {
     return Failure::none();
   }
   mlir::LogicalResult verifyText(mlir::ModuleOp) const override { return mlir::success(); }
+  mlir::LogicalResult fixExtents(mlir::ModuleOp, const std::vector<std::string>&) const override {
+    return mlir::success();
+  }
   double estimatedUs(mlir::ModuleOp) const override { return estimate; }
   Failure emit(mlir::ModuleOp, const TargetOptions& target, Emitted* emitted) const override {
     emitted->units = units;

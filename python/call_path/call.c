@@ -422,7 +422,7 @@ static int missed(int* miss) {
 }
 
 PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
-                    int* miss, Py_ssize_t* likely) {
+                    int* miss, sl_likely* likely) {
   if (!self->signature.slots) {
     PyErr_SetString(slInternalError,
                     "this compiled function was already taken apart by the garbage collector");
@@ -445,7 +445,10 @@ PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyO
   if (!failed) {
     failed = slGuard(self, scratch, miss);
     if (failed && likely && *miss) {
-      *likely = slFindOther(self, scratch);
+      slFindAmong(likely, self, scratch);
+    }
+    if (!failed && self->hot) {
+      slHotSizesCount(self, scratch->extents);
     }
   }
   if (!failed && takeWeights(self, scratch) == 0 && chooseQueue(self, scratch, exchange) == 0 &&

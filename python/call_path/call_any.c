@@ -32,38 +32,70 @@ static PyObject* refuseAll(Callable* self, PyObject* others, PyObject* const* ar
   return NULL;
 }
 
+/// A callable's program for the very sizes of a call, where there is one; else its own.
+static PyObject* callProgram(Callable* self, PyObject* const* args, Py_ssize_t nargs,
+                             PyObject* names, int* miss, sl_likely* likely) {
+  sl_likely fitting = {self->special, -1};
+  if (fitting.among) {
+    Py_INCREF(fitting.among);
+    int other_sizes = 0;
+    PyObject* first = PyTuple_GetItem(fitting.among, self->last_special);
+    PyObject* result = slCallOne((Callable*)first, args, nargs, names, &other_sizes, &fitting);
+    if (other_sizes && fitting.at >= 0) {
+      if (self->special == fitting.among) {
+        self->last_special = fitting.at;
+      }
+      other_sizes = 0;
+      PyObject* program = PyTuple_GetItem(fitting.among, fitting.at);
+      result = slCallOne((Callable*)program, args, nargs, names, &other_sizes, NULL);
+    }
+    Py_DECREF(fitting.among);
+    if (!other_sizes) {
+      return result;
+    }
+  }
+  return slCallOne(self, args, nargs, names, miss, likely);
+}
+
 /// Tries the other programs in order, after the callable's own program did not fit.
 static PyObject* callOthers(Callable* self, PyObject* const* args, Py_ssize_t nargs,
-                            PyObject* names, Py_ssize_t likely) {
-  PyObject* others = self->others;
-  Py_INCREF(others);
+                            PyObject* names, const sl_likely* likely) {
+  PyObject* others = likely->among;
   PyObject* result = NULL;
   int miss = 1;
-  if (likely >= 0) {
+  if (likely->at >= 0) {
     miss = 0;
-    result = slCallOne((Callable*)PyTuple_GetItem(others, likely), args, nargs, names, &miss, NULL);
+    Callable* program = (Callable*)PyTuple_GetItem(others, likely->at);
+    result = callProgram(program, args, nargs, names, &miss, NULL);
   }
   for (Py_ssize_t i = 0; miss && i < PyTuple_Size(others); ++i) {
     miss = 0;
-    result = slCallOne((Callable*)PyTuple_GetItem(others, i), args, nargs, names, &miss, NULL);
+    Callable* program = (Callable*)PyTuple_GetItem(others, i);
+    result = callProgram(program, args, nargs, names, &miss, NULL);
   }
   if (miss) {
     result = refuseAll(self, others, args, nargs, names);
   }
-  Py_DECREF(others);
   return result;
 }
 
 PyObject* slCallAny(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
-  if (!self->others) {
+  if (!self->others && !self->special) {
     return slCallOne(self, args, nargs, names, NULL, NULL);
   }
-  int miss = 0;
-  Py_ssize_t likely = -1;
   Py_INCREF((PyObject*)self);
-  PyObject* result = slCallOne(self, args, nargs, names, &miss, &likely);
-  if (miss) {
-    result = self->others ? callOthers(self, args, nargs, names, likely) : NULL;
+  sl_likely likely = {self->others, -1};
+  PyObject* result;
+  if (likely.among) {
+    Py_INCREF(likely.among);
+    int miss = 0;
+    result = callProgram(self, args, nargs, names, &miss, &likely);
+    if (miss) {
+      result = callOthers(self, args, nargs, names, &likely);
+    }
+    Py_DECREF(likely.among);
+  } else {
+    result = callProgram(self, args, nargs, names, NULL, NULL);
   }
   Py_DECREF((PyObject*)self);
   return result;

@@ -22,6 +22,7 @@
 //   plan.c              what a callable reads from its program's description when it is made
 //   alias_check.c       what a program writes shares memory with nothing else of the call
 //   guard.c             whether the tensors of a call are what a program was compiled for
+//   hot_sizes.c         which named sizes come often
 //   python_path.c       a call by emitted Python
 //   call.c              a call of one program
 //   call_any.c          a call of a function with several programs

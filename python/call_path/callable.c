@@ -159,12 +159,14 @@ static int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT((PyObject*)Py_TYPE(object));
   Py_VISIT(self->weights);
   Py_VISIT(self->others);
+  Py_VISIT(self->special);
   Py_VISIT(self->attributes);
   Py_VISIT(self->python);
   for (int32_t o = 0; self->outputs && o < self->desc->output_count; ++o) {
     slKeptTraverse(&self->outputs[o], visit, arg);
   }
-  int stop = slSignatureTraverse(&self->signature, visit, arg);
+  int stop = slHotSizesTraverse(self, visit, arg);
+  stop = stop ? stop : slSignatureTraverse(&self->signature, visit, arg);
   return stop ? stop : slNodeTraverse(&self->output, visit, arg);
 }
 
@@ -178,6 +180,8 @@ static int clear(PyObject* object) {
   slSignatureClear(&self->signature);
   slNodeClear(&self->output);
   Py_CLEAR(self->others);
+  Py_CLEAR(self->special);
+  slHotSizesEnd(self);
   Py_CLEAR(self->attributes);
   Py_CLEAR(self->python);
   return 0;

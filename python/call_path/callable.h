@@ -55,6 +55,8 @@ typedef struct sl_result_plan {
   const char* root_name;  ///< views: owned by the program
 } sl_result_plan;
 
+typedef struct HotSizes HotSizes;  // hot_sizes.c
+
 typedef struct Callable {
   PyObject_HEAD sl_vectorcall vectorcall;
   PyObject* weak_references;
@@ -65,6 +67,10 @@ typedef struct Callable {
   sl_weights_record* record;  // inside it
   // nullable: tuple of Callables for arguments that do not fit this one
   PyObject* others;
+  // nullable: tuple of Callables, each for one combination of this one's named sizes
+  PyObject* special;
+  Py_ssize_t last_special;  // which of them took the last call
+  HotSizes* hot;            // nullable: sizes of calls are counted
   sl_queue* queue;
   int32_t device_type;  // where it runs; SL_DLPACK_CUDA: on the caller's current stream
   sl_signature signature;
@@ -77,6 +83,7 @@ typedef struct Callable {
   // 1: the straight line, 0: the interpreter; fast_path() around a call overrides it
   int fast_path;
   int any_written;
+  int has_fixed_inputs;  // 1: no input's size is named (a size may still depend on data)
   FixedInput* inputs;
   PyObject** names;  // [inputs], borrowed from the signature's nodes
   sl_output_plan* outputs;
@@ -119,11 +126,26 @@ int slCheckOutAliases(Callable* self, Scratch* scratch, int32_t output, sl_range
 
 /// Whether no extent is named and the tensors have exactly the compiled sizes.
 int slAllMatch(const Callable* self, const sl_tensor* tensors);
+/// Other programs that may take a call.
+typedef struct sl_likely {
+  PyObject* among;  ///< borrowed tuple of Callables
+  Py_ssize_t at;    ///< the first of them whose sizes the tensors have, or -1
+} sl_likely;
 /// 0, or -1 with an exception. When there are other programs to try (`miss`), tensors of another
 /// description set *miss instead, which costs no words.
 int slGuard(Callable* self, Scratch* scratch, int* miss);
-/// Among the others the first whose fixed sizes the borrowed tensors have, or -1.
-Py_ssize_t slFindOther(const Callable* self, const Scratch* scratch);
+/// Finds the first of some callables whose sizes the borrowed tensors have.
+void slFindAmong(sl_likely* likely, const Callable* self, const Scratch* scratch);
+
+// ---- hot_sizes.c
+
+/// After a guard that found the extents of a call: counts them, where that is asked for.
+void slHotSizesCount(Callable* self, const int64_t* extents);
+/// Begins to count: `told({name: size})` is called once sizes came `enough` times. None may be
+/// counted yet.
+int slHotSizesBegin(Callable* self, unsigned int enough, PyObject* told);
+void slHotSizesEnd(Callable* self);
+int slHotSizesTraverse(Callable* self, visitproc visit, void* arg);
 
 // ---- python_path.c
 
@@ -136,10 +158,9 @@ void slKeepLookedAt(Callable* self, Scratch* scratch, const sl_dl_exchange* exch
 // ---- call.c
 
 /// One program. `miss` NULL: exceptions say why the arguments do not fit; else *miss is set when
-/// they do not, without an exception, and *likely (nullable) to the other program that may fit, or
-/// -1.
+/// they do not, without an exception, and `likely` (nullable) says which other one may fit.
 PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
-                    int* miss, Py_ssize_t* likely);
+                    int* miss, sl_likely* likely);
 /// Gives the callable another set; the one it had is returned and the caller's to drop.
 PyObject* slExchangeWeights(Callable* self, PyObject* weights, sl_weights_record* record);
 /// override_fast_path(value): True, False or None for calls of this thread; gives what held before.
@@ -147,7 +168,7 @@ PyObject* slOverrideFastPath(PyObject* module, PyObject* value);
 
 // ---- call_any.c
 
-/// The whole call: the own program, then the others.
+/// The whole call: programs for its very sizes, the own program, then the others in the same way.
 PyObject* slCallAny(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 
 // ---- callable.c
@@ -163,6 +184,8 @@ int slIsCallable(PyObject* object);
 
 PyObject* slPublish(PyObject* module, PyObject* args);
 PyObject* slGroup(PyObject* module, PyObject* args);
+PyObject* slSpecialize(PyObject* module, PyObject* args);
+PyObject* slCountSizes(PyObject* module, PyObject* args);
 
 #pragma GCC visibility pop
 

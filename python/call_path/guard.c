@@ -21,12 +21,16 @@ static int fixedMatches(const FixedInput* want, const sl_tensor* given) {
   return 1;
 }
 
-int slAllMatch(const Callable* self, const sl_tensor* tensors) {
-  int same = self->desc->extent_count == 0;
+static int sizesMatch(const Callable* self, const sl_tensor* tensors) {
+  int same = 1;
   for (int32_t i = 0; same && i < self->desc->input_count; ++i) {
     same = fixedMatches(&self->inputs[i], &tensors[i]);
   }
   return same;
+}
+
+int slAllMatch(const Callable* self, const sl_tensor* tensors) {
+  return self->desc->extent_count == 0 && sizesMatch(self, tensors);
 }
 
 /// The runtime's words, "input 'a_0': ..", with the argument as the caller knows it: 'a[0]'.
@@ -85,13 +89,14 @@ int slGuard(Callable* self, Scratch* scratch, int* miss) {
   return self->any_written ? slCheckWritten(self, scratch) : 0;
 }
 
-Py_ssize_t slFindOther(const Callable* self, const Scratch* scratch) {
-  for (Py_ssize_t i = 0; i < PyTuple_Size(self->others); ++i) {
-    const Callable* other = (const Callable*)PyTuple_GetItem(self->others, i);
-    if (other->desc->input_count == self->desc->input_count &&
-        slAllMatch(other, scratch->tensors)) {
-      return i;
+void slFindAmong(sl_likely* likely, const Callable* self, const Scratch* scratch) {
+  likely->at = -1;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(likely->among); ++i) {
+    const Callable* other = (const Callable*)PyTuple_GetItem(likely->among, i);
+    if (other->desc->input_count == self->desc->input_count && other->has_fixed_inputs &&
+        sizesMatch(other, scratch->tensors)) {
+      likely->at = i;
+      return;
     }
   }
-  return -1;
 }

@@ -115,6 +115,12 @@ static PyMethodDef functions[] = {
     {"group", slGroup, METH_VARARGS,
      "group(first, others)\n--\n\nCalls of `first` that do not fit its program go to the first of "
      "the others that they fit."},
+    {"specialize", slSpecialize, METH_VARARGS,
+     "specialize(callable, programs)\n--\n\nCalls of the very sizes of one of the programs go to "
+     "that."},
+    {"count_sizes", slCountSizes, METH_VARARGS,
+     "count_sizes(callable, enough, told)\n--\n\nCounts the named sizes of calls; "
+     "`told({name: size})` is called once they came so often."},
     {"publish", slPublish, METH_VARARGS,
      "publish(callables, weights)\n--\n\nGives each callable its new set, all at once."},
     {NULL, NULL, 0, NULL},

@@ -20,6 +20,10 @@ int slPlanInputs(Callable* self) {
     PyErr_NoMemory();
     return -1;
   }
+  self->has_fixed_inputs = 1;
+  for (int32_t i = 0; i < desc->extent_count; ++i) {
+    self->has_fixed_inputs &= desc->extents[i].bound.count > 0;
+  }
   for (int32_t b = 0; b < desc->buffer_count; ++b) {
     const sl_buffer* buffer = &desc->buffers[b];
     if (buffer->role != SL_ROLE_INPUT) {
@@ -36,7 +40,7 @@ int slPlanInputs(Callable* self) {
     input->device_type = slDeviceType(desc, buffer);
     input->device = sl_program_device(self->program);
     int empty = 0;
-    for (int32_t d = 0; desc->extent_count == 0 && d < buffer->rank; ++d) {
+    for (int32_t d = 0; self->has_fixed_inputs && d < buffer->rank; ++d) {
       input->shape[d] = sl_expr_value(&buffer->extents[d], NULL);
       input->strides[d] = sl_expr_value(&buffer->strides[d], NULL);
       empty |= input->shape[d] == 0;

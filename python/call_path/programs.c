@@ -23,6 +23,51 @@ PyObject* slGroup(PyObject* module, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+/// specialize(callable, programs): calls whose sizes are exactly those of one of the programs go to
+/// that; there is at least one.
+PyObject* slSpecialize(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject* callable = NULL;
+  PyObject* programs = NULL;
+  if (!PyArg_ParseTuple(args, "OO!", &callable, &PyTuple_Type, &programs) ||
+      !slIsCallable(callable)) {
+    return NULL;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_Size(programs); ++i) {
+    if (!slIsCallable(PyTuple_GetItem(programs, i))) {
+      return NULL;
+    }
+  }
+  if (PyTuple_Size(programs) == 0) {
+    PyErr_SetString(PyExc_ValueError, "specialize needs at least one program");
+    return NULL;
+  }
+  Callable* self = (Callable*)callable;
+  PyObject* before = self->special;
+  Py_INCREF(programs);
+  self->special = programs;
+  self->last_special = 0;
+  Py_XDECREF(before);
+  Py_RETURN_NONE;
+}
+
+/// count_sizes(callable, enough, told): `told({name: size})` is called once a callable's named sizes
+/// came so often; enough 0: no longer.
+PyObject* slCountSizes(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject* callable = NULL;
+  PyObject* told = NULL;
+  unsigned int enough = 0;
+  if (!PyArg_ParseTuple(args, "OIO", &callable, &enough, &told) || !slIsCallable(callable)) {
+    return NULL;
+  }
+  slHotSizesEnd((Callable*)callable);
+  if (enough && slHotSizesBegin((Callable*)callable, enough, told)) {
+    return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
 /// publish(callables, weights): one exchange of pointers for each, with nothing between them that
 /// could let another thread in. Sets that were replaced go when the last call that began with them
 /// is over.

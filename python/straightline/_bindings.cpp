@@ -112,6 +112,23 @@ class Module {
 
   py::str parameters() const { return toStr(sl_module_parameters(module_.get())); }
 
+  Module withSizes(const std::map<std::string, int64_t>& sizes) const {
+    std::vector<std::string> texts;
+    for (const auto& [name, size] : sizes) {
+      texts.push_back(name + "=" + std::to_string(size));
+    }
+    sl_module* module = nullptr;
+    sl_text* error = nullptr;
+    int32_t kind = SL_ERROR_NONE;
+    {
+      const Released released;  // another thread may compile this module
+      kind = sl_module_with_sizes(module_.get(), pointers(texts).data(),
+                                  static_cast<int32_t>(texts.size()), &module, &error);
+    }
+    check(kind, error);
+    return Module(module);
+  }
+
   const sl_module* get() const { return module_.get(); }
 
  private:
@@ -613,6 +630,8 @@ PYBIND11_MODULE(_compiler, m) {
            py::arg("generic") = false, py::arg("elide") = false)
       .def_property_readonly("parameters_json", &Module::parameters,
                              "What it reads beside its inputs.")
+      .def("with_sizes", &Module::withSizes, py::arg("sizes"),
+           "A copy with numbers in place of named sizes.")
       .def("__str__", [](const Module& module) { return module.print(false, false, false); });
 
   py::class_<Builder>(m, "Builder", "Builds one function op by op; values are numbers.")

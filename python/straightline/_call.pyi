@@ -126,6 +126,12 @@ def parameters(weights: WeightsCapsule) -> list[Any]:
 def group(first: Callable, others: tuple[Callable, ...]) -> None:
     """Calls of `first` whose arguments do not fit its program go to the first of `others` that they fit."""
 
+def specialize(callable: Callable, programs: tuple[Callable, ...]) -> None:
+    """Calls whose sizes are exactly those of one of the programs go to that; there is at least one."""
+
+def count_sizes(callable: Callable, enough: int, told: Callable_[[dict[str, int]], None]) -> None:
+    """Counts the named sizes of calls: `told` gets those that came `enough` times, once or more. With 0 it ends."""
+
 def publish(callables: tuple[Callable, ...], weights: tuple[WeightsCapsule, ...]) -> None:
     """Gives each callable a new set, all at once. A call keeps the set that it began with."""
 

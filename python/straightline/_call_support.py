@@ -133,10 +133,11 @@ def no_example_fits(function: Any, reasons: list[Exception]) -> Exception:
     """The exception for a call that fits none of several programs.
 
     Args:
-        function: The callable; what its programs were compiled for is in `function.examples`.
+        function: The callable; what its programs were compiled for is in their bindings.
         reasons: What each program says, in that order.
     """
-    heads = [f"({i}) {example}" for i, example in enumerate(function.examples, 1)]
+    programs = (function, *function._others)
+    heads = [f"({i}) {program._binding.example}" for i, program in enumerate(programs, 1)]
     if len({str(reason) for reason in reasons}) == 1:
         return type(reasons[0])(f"{reasons[0]}\nthe compiled examples: {'; '.join(heads)}")
     lines = [f"{head}: {reason}" for head, reason in zip(heads, reasons, strict=True)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The compiler's C ABI (tools/compiler_abi.h) as Python classes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 version: str
@@ -14,6 +14,12 @@ class Module:
     @property
     def parameters_json(self) -> str: ...
     def print(self, *, locations: bool = False, generic: bool = False, elide: bool = False) -> str: ...
+    def with_sizes(self, sizes: Mapping[str, int]) -> Module:
+        """A copy with numbers in place of named sizes.
+
+        Raises:
+            UserError: A name that is not there or whose size depends on data, a number beyond its bounds.
+        """
 
 class Builder:
     """Builds one function op by op; values are numbers."""

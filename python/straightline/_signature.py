@@ -187,6 +187,26 @@ def treespec_structure(spec: Any, leaves: Sequence[Node], name: str = "result") 
     return node
 
 
+def with_sizes(node: Node, names: Sequence[str], sizes: Mapping[str, int]) -> Node:
+    """The node of a result whose extents are over `names`, sorted, with numbers in place of some of them."""
+    kind, name, *rest = node
+    if kind in ("tensor", "const"):
+        return node
+    if kind != "extent":
+        children = tuple(with_sizes(child, names, sizes) for child in rest[-1])
+        return (kind, name, *rest[:-1], children)
+    left = [symbol for symbol in names if symbol not in sizes]
+    steps = tuple(
+        (code, value)
+        if code != "s"
+        else ("c", sizes[names[value]])
+        if names[value] in sizes
+        else ("s", left.index(names[value]))
+        for code, value in rest[0]
+    )
+    return (kind, name, steps)
+
+
 def _own_copy(children: Any, context: None) -> Any:
     return children[0].clone()
 

@@ -7,7 +7,8 @@ import ctypes
 import importlib.util
 import pathlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from straightline import _call
@@ -153,6 +154,27 @@ def open_compiler() -> None:
             if path.exists():
                 ctypes.CDLL(str(path))
                 return
+
+
+@contextmanager
+def apart(request: Mapping[str, Any]) -> Iterator[None]:
+    """A block of a background thread that prepares a program of these options: on a stream of its own, and without disturbing
+    graphs that other threads capture meanwhile."""
+    if request["target"] == "cpu":
+        yield
+        return
+    import torch
+
+    # cudaStreamCaptureModeRelaxed: what this thread does is no part of anybody's capture.
+    mode = ctypes.c_int(2)
+    exchange = ctypes.CDLL("libcuda.so.1").cuThreadExchangeStreamCaptureMode
+    exchange(ctypes.byref(mode))
+    try:
+        with torch.cuda.device(request["device"]), torch.cuda.stream(torch.cuda.Stream(request["device"])):
+            yield
+            torch.cuda.current_stream().synchronize()
+    finally:
+        exchange(ctypes.byref(mode))
 
 
 def settle(tensors: Iterable[Any]) -> None:

@@ -7,8 +7,9 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, SupportsIndex
 
@@ -26,6 +27,7 @@ from straightline import (
     _launch,
     _paths,
     _signature,
+    _specialize,
     _targets,
     _threads,
     explanation,
@@ -51,14 +53,21 @@ class _Methods:
     __slots__ = ()
 
     _others: tuple[CompiledFunction, ...] = ()
+    #: Programs for single combinations of its named sizes.
+    _special: tuple[CompiledFunction, ...] = ()
+    #: None: it is such a program itself, or cannot be called here.
+    _specializer: Any = None
 
     @property
     def _all(self) -> tuple[CompiledFunction, ...]:
-        return (self, *self._others)
+        return tuple(program for function in (self, *self._others) for program in (function, *function._special))
 
     @property
     def examples(self) -> tuple[str, ...]:
-        """The example inputs of each program, in words, in the order in which a call tries the programs."""
+        """The example inputs of each program, in words, in the order in which a call tries the programs.
+
+        Those of single sizes (`specialize`) stand behind the program for all sizes, though they are tried before it.
+        """
         return tuple(function._binding.example for function in self._all)
 
     def _texts(self, texts: Sequence[str]) -> str:
@@ -129,6 +138,9 @@ class _Methods:
             path = "interpreter" if not fast else "straight line" if function._emitted is None else "python"
             own = {"example": function._binding.example, "path": path, "path_reason": reason}
             own.update(_launch.facts(function._binding.launch))
+            special = function._specializer.entries if function._specializer is not None else {}
+            own["specialized"] = function._binding.sizes
+            own["specializing"] = [entry.facts() for entry in special.values()]
             explained = json.loads(function._compilation.explain_json)
             explained["compile_seconds"].update(function._binding.seconds)
             if function._binding.tuning is not None:
@@ -162,16 +174,56 @@ class _Methods:
             UserError: Names every entry that is missing, unknown or of another shape, dtype, device or memory format;
                 nothing is changed.
         """
-        _call.publish(self._all, self._new_weights(state_dict))
+        with self._settled():
+            everything, sets = self._all, self._new_weights(state_dict)
+            _call.publish(everything, tuple(new.capsule for new in sets))
+            for function, new in zip(everything, sets, strict=True):
+                function._sources = new.sources
+
+    @contextmanager
+    def _settled(self) -> Iterator[None]:
+        """No program for frequent sizes begins to count within this."""
+        with ExitStack() as stack:
+            for function in (self, *self._others):
+                stack.enter_context(function._specializer.lock)
+            yield
+
+    def specialize(self, sizes: Mapping[str, int]) -> None:
+        """Compiles a program for these sizes now, unless there is one: calls that have them go to it.
+
+        A program of fixed sizes can be faster than that for all sizes, and has prepared weights of its own. With the option
+        `specialize` such programs are made of themselves, for sizes that come often.
+
+        Args:
+            sizes: Each named size but those that depend on data, by the name in `explain().facts["named_sizes"]`.
+
+        Raises:
+            UserError: The names are others, a size is beyond its bounds, or parameters were changed since they were prepared.
+        """
+        if self._others:
+            raise UserError(f"specialize is for one program but there are {len(self._others) + 1} (several examples)")
+        self._specializer.now(sizes)
+
+    def wait_for_specialized(self, timeout: float | None = None) -> bool:
+        """Waits until the programs that are being made for frequent sizes are there; False: not within `timeout` seconds each."""
+        return all(function._specializer.wait(timeout) for function in (self, *self._others))
 
     def with_parameters(self, state_dict: Mapping[str, Any]) -> CompiledFunction:
         """Another function over the same program, with parameters of its own; both may be called at once.
 
         Takes and raises what `load_parameters` does.
         """
-        sets = self._new_weights(state_dict)
-        pairs = zip(self._all, sets, strict=True)
-        return _grouped([f._binding.function(f._compilation, w, f._kernels, f._emitted) for f, w in pairs])
+        with self._settled():
+            everything, sets = self._all, self._new_weights(state_dict)
+        made = {
+            id(f): f._binding.function(f._compilation, new, f._kernels, f._emitted)
+            for f, new in zip(everything, sets, strict=True)
+        }
+        programs = (self, *self._others)
+        for function in programs:
+            if function._special:
+                _set_special(made[id(function)], tuple(made[id(special)] for special in function._special))
+        return _grouped([made[id(function)] for function in programs])
 
     def __copy__(self) -> NoReturn:
         raise CopyError(f"a compiled function cannot be copied or pickled: {_INSTEAD_OF_A_COPY}")
@@ -182,7 +234,7 @@ class _Methods:
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         self.__copy__()
 
-    def _new_weights(self, state_dict: Mapping[str, Any]) -> tuple[_call.WeightsCapsule, ...]:
+    def _new_weights(self, state_dict: Mapping[str, Any]) -> tuple[_Weights, ...]:
         self._binding.table.check(state_dict)
         copies: dict[int, Any] = {}
         return tuple(function._binding.weights(function, state_dict, copies) for function in self._all)
@@ -212,11 +264,27 @@ class CompiledElsewhere(_Methods):
         """Raises UnsupportedError: there is no set of parameters."""
         raise self._refuse()
 
-    def _new_weights(self, state_dict: Mapping[str, Any]) -> tuple[_call.WeightsCapsule, ...]:
+    def specialize(self, sizes: Mapping[str, int]) -> None:
+        """Raises UnsupportedError: there is no set of parameters."""
+        raise self._refuse()
+
+    def load_parameters(self, state_dict: Mapping[str, Any]) -> None:
+        """Raises UnsupportedError: there is no set of parameters."""
+        raise self._refuse()
+
+    def with_parameters(self, state_dict: Mapping[str, Any]) -> CompiledFunction:
+        """Raises UnsupportedError: there is no set of parameters."""
         raise self._refuse()
 
 
 CompiledFunction = _call.callable_type("straightline.CompiledFunction", _Methods)
+
+
+class _Weights(NamedTuple):
+    """A set, and the tensors that it was made of, each with its version then."""
+
+    capsule: _call.WeightsCapsule
+    sources: tuple[tuple[Any, int | None], ...]
 
 
 def _grouped(functions: Sequence[CompiledFunction]) -> CompiledFunction:
@@ -320,7 +388,7 @@ def compiled(
         for capture in captures:
             compilation = _compile(capture.module, progress, tuning, **request)
             function = capture.function(
-                compilation, table, options, path=path, copies=copies, place=place, tuning=tuning
+                compilation, table, options, request=request, path=path, copies=copies, place=place, tuning=tuning
             )
             functions.append(function)
     return functions
@@ -406,6 +474,7 @@ class Capture:
         table: ParameterTable,
         options: CompileOptions,
         *,
+        request: Mapping[str, Any],
         path: tuple[bool, str],
         copies: dict[int, Any],
         place: str,
@@ -417,7 +486,7 @@ class Capture:
         something to look at.
         """
         way = _launch.chosen(options.launch, place, compilation.program)
-        binding = self._binding(compilation, table, options, path=path, launch=way, tuning=tuning)
+        binding = self._binding(compilation, table, options, request=request, path=path, launch=way, tuning=tuning)
         python = options.emit == "python"
         why = _targets.why_not_here(self._tensors(), place) if place != "cpu" else ""
         if why:
@@ -435,6 +504,7 @@ class Capture:
         table: ParameterTable,
         options: CompileOptions,
         *,
+        request: Mapping[str, Any],
         path: tuple[bool, str],
         launch: tuple[str | None, str],
         tuning: Tuning | None,
@@ -443,6 +513,9 @@ class Capture:
         leaves = [_output_leaf(spec, captured) for spec in captured.outputs]
         return _Binding(
             names=explained["parameters"],
+            module=self.module,
+            request=request,
+            most=options.specialize,
             table=table,
             live=not options.freeze,
             kept=frozenset(explained["kept_parameters"]),
@@ -538,6 +611,11 @@ class _Binding:
     example: str
     #: Names of the program's parameters in its order.
     names: list[str]
+    module: _compiler.Module
+    #: Options of its compilation.
+    request: Mapping[str, Any]
+    #: So many programs are made for frequent sizes.
+    most: int
     table: ParameterTable
     #: The set follows the tensors that were given when these get other storage or values. Else it has copies of what `run` reads.
     live: bool
@@ -557,12 +635,12 @@ class _Binding:
     launch: tuple[str | None, str] = (None, "")
     #: What was measured for it; None: nothing.
     tuning: Tuning | None = None
+    #: Of a program for these sizes alone.
+    sizes: Mapping[str, int] | None = None
 
-    def weights(
-        self, function: CompiledFunction, state_dict: Mapping[str, Any], copies: dict[int, Any]
-    ) -> _call.WeightsCapsule:
+    def weights(self, function: CompiledFunction, state_dict: Mapping[str, Any], copies: dict[int, Any]) -> _Weights:
         """A new set of a checked state dict; what that leaves out is taken from the function's present set."""
-        parameters = self.table.tensors_of(self.names, state_dict, _call.parameters(function._weights))
+        parameters = self.table.tensors_of(self.names, state_dict, self.present(function))
         return self.set_of(function._compilation.program, parameters, function._emitted, copies)
 
     def first(
@@ -576,13 +654,67 @@ class _Binding:
         self.seconds["prepare"] = time.perf_counter() - begin
         return self.function(compilation, weights, own, emitted)
 
+    def specialized(
+        self, general: _compiler.Compilation, compilation: _compiler.Compilation, sizes: Mapping[str, int]
+    ) -> _Binding:
+        """That of a program for single sizes."""
+        explained = json.loads(compilation.explain_json)
+        symbols = [row["name"] for row in json.loads(general.explain_json)["named_sizes"]]
+        launch = _launch.chosen(self.request.get("launch"), self.request["target"], compilation.program)
+        return replace(
+            self,
+            names=explained["parameters"],
+            kept=frozenset(explained["kept_parameters"]),
+            example=f"{self.example} for {', '.join(f'{name} = {size}' for name, size in sizes.items())}",
+            outputs=_signature.with_sizes(self.outputs, symbols, sizes),
+            options={**self.options, "estimated_us": explained.get("estimated_us", 0.0), "launch": launch[0]},
+            seconds={},
+            launch=launch,
+            tuning=None,
+            sizes=dict(sizes),
+        )
+
+    def over(self, general: CompiledFunction, compilation: _compiler.Compilation) -> CompiledFunction:
+        """The function of a program for single sizes, over the present parameters of that for all.
+
+        Raises:
+            UserError: A parameter may have other values than when it was prepared for that one.
+        """
+        copies: dict[int, Any] = {}
+        tensors = dict(zip(general._binding.names, general._binding.present(general), strict=True))
+        versions = {name: at for name, (_, at) in zip(general._binding.names, general._sources, strict=True)}
+        states = {row["name"] for row in json.loads(self.module.parameters_json) if row["kind"] == "state"}
+        for name in () if self.live else self.names:
+            tensor = tensors[name]
+            if name in general._binding.kept:
+                copies[id(tensor)] = (tensor, tensor)  # a copy already
+            elif name not in states and (versions[name] is None or _specialize.version(tensor) != versions[name]):
+                told = (
+                    "was written in place since it was prepared"
+                    if versions[name] is not None
+                    else "may be written unseen"
+                )
+                raise UserError(
+                    f"parameter {name} {told}, so that a program of its own might have other values: call load_parameters, "
+                    "or compile with freeze=False"
+                )
+        return self.first(compilation, tensors, general._emitted is not None, copies)
+
+    def present(self, function: CompiledFunction) -> list[Any]:
+        """The tensors of a function's set, in order: those that were given, but for copies."""
+        held = _call.parameters(function._weights)
+        if self.live:
+            return held
+        given = [tensor for tensor, _ in function._sources]
+        return [h if name in self.kept else g for name, h, g in zip(self.names, held, given, strict=True)]
+
     def set_of(
         self,
         program: _call.ProgramCapsule,
         tensors: Sequence[Any],
         emitted: _emitted.Emitted | None,
         copies: dict[int, Any],
-    ) -> _call.WeightsCapsule:
+    ) -> _Weights:
         """A set of these tensors. `copies` holds those made so far, so that several programs share them."""
         own = []
         for name, tensor in zip(self.names, tensors, strict=True):
@@ -592,22 +724,49 @@ class _Binding:
                 tensor = copies[id(tensor)][1]
             own.append(_complex.real(tensor))
         _targets.settle(own)
-        return _call.weights(program, own, self.live, emitted.prepare if emitted is not None else None)
+        sources = tuple((tensor, _specialize.version(tensor)) for tensor in tensors)
+        prepare = emitted.prepare if emitted is not None else None
+        return _Weights(_call.weights(program, own, self.live, prepare), sources)
 
     def function(
         self,
         compilation: _compiler.Compilation,
-        weights: _call.WeightsCapsule,
+        weights: _Weights,
         own: kernels.Kernels | None,
         emitted: _emitted.Emitted | None,
     ) -> CompiledFunction:
         """A function of its own over the program, and over emitted Python where there is any."""
-        made = CompiledFunction(compilation.program, weights, self.inputs, self.outputs, self.options)
+        made = CompiledFunction(compilation.program, weights.capsule, self.inputs, self.outputs, self.options)
         made._compilation, made._binding, made._kernels, made._emitted = compilation, self, own, emitted
+        made._sources = weights.sources
+        if self.sizes is None:
+            rows = json.loads(compilation.explain_json)["named_sizes"]
+            names = [row["name"] for row in rows if not row["depends_on_data"]]
+            made._specializer = _specialize.Specializer(made, names, self.most, _specialize_for)
         if emitted is not None:
             made._python = emitted.run
         kernels.register(made)
         return made
+
+
+def _set_special(function: CompiledFunction, programs: tuple[CompiledFunction, ...]) -> None:
+    function._special = programs
+    _call.specialize(function, programs)
+
+
+def _specialize_for(function: CompiledFunction, sizes: Mapping[str, int], in_background: bool) -> None:
+    """Compiles a function's program for sizes alone, over its present parameters, and has calls of these sizes take it."""
+    binding = function._binding
+    compiler = "clang" if binding.request["target"] == "cpu" else "NVRTC and clang"
+    progress = CompileProgress(f"{binding.name} for {dict(sizes)}", compiler)
+    with ExitStack() as stack:
+        stack.enter_context(_ending.held_off())
+        stack.enter_context(_targets.apart(binding.request) if in_background else progress)
+        module = binding.module.with_sizes(sizes)
+        compilation = _compile(module, progress, None, **binding.request)
+        stack.enter_context(function._specializer.lock)
+        special = binding.specialized(function._compilation, compilation, sizes)
+        _set_special(function, (*function._special, special.over(function, compilation)))
 
 
 def _add_resources(statements: list[dict[str, Any]], images: Sequence[bytes]) -> None:

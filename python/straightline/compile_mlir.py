@@ -78,6 +78,9 @@ def compile_mlir(
     tensors = [given[entry] for entry in explained["parameters"]]
     binding = _Binding(
         names=explained["parameters"],
+        module=module,
+        request=request,
+        most=chosen.specialize,
         table=table,
         live=not chosen.freeze,
         kept=frozenset(explained["kept_parameters"]),

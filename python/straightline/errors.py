@@ -72,5 +72,9 @@ class CacheWarning(UserWarning):
     """The disk cache of compiled code had trouble; the program is right, but it took longer to compile."""
 
 
+class SpecializeWarning(UserWarning):
+    """Frequent sizes got no program of their own: calls of these go on with the one for all sizes."""
+
+
 class CaptureWarning(UserWarning):
     """Something that a model does in Python happened once, while it was captured, and happens in no call."""

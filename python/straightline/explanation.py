@@ -11,7 +11,8 @@ class Explanation:
     """Facts about a compiled program.
 
     Attributes:
-        programs: The facts of each program; there are several when it was compiled for several examples.
+        programs: The facts of each program; there are several when it was compiled for several examples, or
+            has programs for single sizes (`specialize`).
         facts: Those of the first, as JSON-like data: `example`, `target`, `threads`, `arena_bytes`, `prepared_bytes`,
             `parameter_bytes`, `estimated_us`, `path` ("straight line", "python" or "interpreter": what a call where `explain`
             was called takes), `path_reason`, `launch` ("stream" or "graph" on a CUDA device, else None), `launch_reason`

@@ -59,6 +59,8 @@ class CompileOptions:
         tune: Measure the kernels that can do each contraction of fixed sizes on this machine instead of estimating their time,
             and keep the choices in `tuning.json` beside the compiled code: seconds the first time, none later. For a CUDA
             device the example inputs must be on it.
+        specialize: Named sizes that come often get programs of their own, at most so many, which a thread compiles meanwhile.
+            Each has prepared weights of its own. 0: none, but for those that the function's `specialize` is asked for.
     """
 
     threads: int | None = _option(None, "team size to plan for")
@@ -75,6 +77,7 @@ class CompileOptions:
     routes: Mapping[str, str] | None = _option(None, "op=backend or op=backend.kernel that must run it")
     winograd: bool = _option(True, "convolutions may be Winograd's")
     tune: bool = _option(False, "measure the kernels for each contraction here")
+    specialize: int = _option(0, "so many programs for frequent sizes, compiled in the background")
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -183,4 +186,8 @@ _TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "routes": (_is_routes, "a dict of op names and 'backend' or 'backend.kernel', such as {'linear': 'native'}"),
     "winograd": _FLAG,
     "tune": _FLAG,
+    "specialize": (
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 64,
+        "a whole number from 0 to 64",
+    ),
 }

@@ -64,7 +64,7 @@ def test_names_count_before_the_object() -> None:
 
 _TYPES: dict[str, Any] = {
     "threads": 0, "freeze": 1, "emit": "rust", "fast_path": "no", "reuse_outputs": None, "cpu": None, "target": 3, "launch": "slow",
-    "concurrent_branches": "every", "cache": "no", "allow": "native", "routes": ["linear"], "winograd": None, "tune": 2,
+    "concurrent_branches": "every", "cache": "no", "allow": "native", "routes": ["linear"], "winograd": None, "tune": 2, "specialize": "yes",
 }  # fmt: skip
 
 

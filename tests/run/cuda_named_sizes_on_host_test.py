@@ -4,122 +4,27 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from cuda_on_host import run_on_host
+from named_sizes_cases import CASES, Of, random_, rows_of
 from policy import torch_errors
 from statements import launches_of
-from torch import Tensor, nn
-from torch.export import Dim
-from torch.nn import functional as F
+from torch import Tensor
 
 import straightline as sl
 
 _OWN = {"linear": "cuda", "matmul": "cuda", "convolution": "cuda"}
 
 
-class _Of(nn.Module):
-    def __init__(self, function: Callable[..., Any], **layers: nn.Module) -> None:
-        super().__init__()
-        self.function = function
-        for name, layer in layers.items():
-            self.add_module(name, layer)
-
-    def forward(self, *inputs: Tensor) -> Any:
-        return self.function(self, *inputs)
-
-
-def _attention_by_hand(self: Any, x: Tensor, mask: Tensor) -> tuple[Tensor]:
-    """Two heads whose keys, queries and values lie in one product, and a mask of keys."""
-    rows, length, width = x.shape
-    q, k, v = self.qkv(x).view(rows, length, 3, 2, width // 2).permute(2, 0, 3, 1, 4)
-    scores = (q @ k.transpose(-1, -2) / (width // 2) ** 0.5).masked_fill(~mask[:, None, None, :], float("-inf"))
-    return (self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(rows, length, width)),)
-
-
-def _r(*sizes: int) -> Tensor:
-    return torch.randn(sizes)
-
-
-def _rows(least: int = 0) -> Dim:
-    return Dim("n", min=least, max=200)
-
-
-#: Model, inputs for a size, which dims of them have the name, the least size.
-_CASES: dict[str, tuple[nn.Module, Callable[[int], tuple[Tensor, ...]], Sequence[dict[int, None]], int]] = {
-    "elements": (
-        _Of(lambda s, x, y: (x * 2 + y, torch.where(x > 0, x, y).exp(), torch.cat([x, y, x[:, :3]], 1), x.t().contiguous(), F.pad(y, (1, 2)))),
-        lambda n: (_r(n, 9), _r(n, 9)), ({0: None}, {0: None}), 1,
-    ),
-    "nothing but elements": (
-        _Of(lambda s, x, y: (x * 2 + y, torch.cat([x, y], 0), torch.full_like(x, 2.0), x.to(torch.float64), x.expand(3, *x.shape) + y)),
-        lambda n: (_r(n, 9), _r(n, 9)), ({0: None}, {0: None}), 0,
-    ),
-    "reductions along rows": (
-        _Of(lambda s, x, r: (x.sum(1) + r, x.amax(1), x.argmin(1), torch.softmax(x, 1), F.layer_norm(x, (70,)), x.var(1), (x > 0).any(1), x.cumsum(1))),
-        lambda n: (_r(n, 70), _r(n)), ({0: None}, {0: None}), 0,
-    ),
-    "reductions of rows": (
-        _Of(lambda s, x, r: (x.sum(1) + r, x.sum(0), x.sum(), (x * x).sum((0, 1)), x.prod(1), (x > 0).any(1), x.cumsum(0))),
-        lambda n: (_r(5, n), _r(5)), ({1: None}, {}), 0,
-    ),
-    "reductions of some": (
-        _Of(lambda s, x: (x.amax(1), x.argmax(1), torch.softmax(x, 1), x.mean(1, keepdim=True) * x, x.logsumexp(1), torch.softmax(x.t(), 0))),
-        lambda n: (_r(5, n),), ({1: None},), 1,
-    ),
-    "linears": (
-        _Of(lambda s, x: (s.b(F.gelu(s.a(x))) + x, s.c(x)), a=nn.Linear(33, 70), b=nn.Linear(70, 33), c=nn.Linear(33, 1, bias=False)),
-        lambda n: (_r(n, 33),), ({0: None},), 0,
-    ),
-    "products": (
-        _Of(lambda s, x, y: (x @ y, torch.bmm(x.expand(2, *x.shape), y.expand(2, *y.shape)))),
-        lambda n: (_r(n, 20), _r(20, n)), ({0: None}, {1: None}), 0,
-    ),
-    "products over rows": (
-        _Of(lambda s, x, y, z: (x @ y, torch.relu(x @ y + 1), y.t() @ y, x @ y[:, 0], y[:, 0] @ y[:, 1], z @ y.expand(2, 3, *y.shape).permute(0, 1, 2, 3))),
-        lambda n: (_r(3, n), _r(n, 20), _r(2, 3, n, n)), ({1: None}, {0: None}, {2: None, 3: None}), 0,
-    ),
-    "attention by hand": (
-        _Of(_attention_by_hand, qkv=nn.Linear(24, 72), out=nn.Linear(24, 24)),
-        lambda n: (_r(2, n, 24), torch.arange(n).expand(2, n) < torch.tensor([[n], [n // 2 + 1]])), ({1: None}, {1: None}), 1,
-    ),
-    "attention": (
-        _Of(lambda s, q, k, v: (F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(k, k, v, is_causal=True))),
-        lambda n: (_r(2, 3, 1, 16), _r(2, 3, n, 16), _r(2, 3, n, 16)), ({}, {2: None}, {2: None}), 1,
-    ),
-    "rows by index": (
-        _Of(lambda s, i, x: (s.a(i), x[i], torch.gather(x, 0, i.unsqueeze(1).expand(i.shape[0], 6)), x.index_add(0, i, s.a(i)[:, :6])), a=nn.Embedding(40, 12)),
-        lambda n: (torch.randint(0, 30, (n,)), _r(30, 6)), ({0: None}, {}), 0,
-    ),
-    "images": (
-        _Of(lambda s, x: (F.max_pool2d(F.relu(s.a(x)), 2), s.b(x).mean((2, 3))), a=nn.Conv2d(3, 8, 3, padding=1), b=nn.Conv2d(3, 5, 1)),
-        lambda n: (_r(n, 3, 10, 8),), ({0: None},), 0,
-    ),
-    "signals": (
-        _Of(lambda s, x: (F.avg_pool1d(x, 2), s.a(x), s.b(x)), a=nn.GroupNorm(1, 3), b=nn.BatchNorm1d(3)),
-        lambda n: (_r(1, 3, n),), ({2: None},), 4,
-    ),
-    "a cache": (
-        _Of(lambda s, q, new, k: (F.scaled_dot_product_attention(q, torch.cat([k, new], 2), torch.cat([k, new], 2), enable_gqa=True), torch.cat([k, new], 2))),
-        lambda n: (_r(1, 6, 1, 32), _r(1, 2, 1, 32), _r(1, 2, n, 32)), ({}, {}, {2: None}), 0,
-    ),
-    "long rows": (
-        _Of(lambda s, x: (x.sum(1), x.amax(1), torch.softmax(x, 1), x.sum(0))),
-        lambda n: (_r(n, 9001),), ({0: None},), 0,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", _CASES)
+@pytest.mark.parametrize("name", CASES)
 def test_sizes(name: str, tmp_path: Path) -> None:
     """Within four times eager's largest distance from float64 and a millionth of the scale."""
-    model, inputs, named, least = _CASES[name]
+    model, inputs, named, least = CASES[name]
     model.eval()
-    rows = _rows(least)
+    rows = rows_of(least)
     shapes = tuple({dim: rows for dim in dims} for dims in named)
     with torch.backends.cudnn.flags(allow_tf32=False):
         compiled = sl.compile(model, inputs(7), target="cuda:sm_90", routes=_OWN, dynamic_shapes=(shapes,))
@@ -152,13 +57,13 @@ def test_sizes(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
-def test_products_over_rows(dtype: torch.dtype, tmp_path: Path) -> None:
+def test_products_overrows_of(dtype: torch.dtype, tmp_path: Path) -> None:
     """Of other types: no farther from the product in float64 than four times eager, and a rounding of the largest value (some in float64)."""
-    model = _Of(lambda s, x, y: (torch.bmm(x, y), torch.bmm(x, y[:, :, 3:]), torch.bmm(x[:, :1], y)))
-    rows = _rows(0)
+    model = Of(lambda s, x, y: (torch.bmm(x, y), torch.bmm(x, y[:, :, 3:]), torch.bmm(x[:, :1], y)))
+    rows = rows_of(0)
 
     def inputs(n: int) -> tuple[Tensor, ...]:
-        return _r(3, 20, n).to(dtype), _r(3, n, 24).to(dtype)
+        return random_(3, 20, n).to(dtype), random_(3, n, 24).to(dtype)
 
     compiled = sl.compile(model, inputs(7), target="cuda:sm_90", routes=_OWN, dynamic_shapes=(({2: rows}, {1: rows}),))
     assert {row["backend"] for row in launches_of(compiled)} == {"cuda"}

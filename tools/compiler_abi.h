@@ -55,8 +55,8 @@ SL_API sl_text* sl_module_print(const sl_module* module, uint32_t flags);
 SL_API sl_text* sl_module_parameters(const sl_module* module);
 /// The name of number `i` of them; NULL when there are fewer.
 SL_API sl_text* sl_module_parameter_name(const sl_module* module, int32_t i);
-/// A copy with numbers ("name=number") in place of named sizes. User error: a name that is not there
-/// or whose size depends on data, a number beyond its bounds.
+/// A copy with numbers ("name=number") in place of named sizes. User error: a name that is not
+/// there or whose size depends on data, a number beyond its bounds.
 SL_API int32_t sl_module_with_sizes(const sl_module* module, const char* const* sizes,
                                     int32_t count, sl_module** out, sl_text** error);
 SL_API void sl_module_release(sl_module* module);

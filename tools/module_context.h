@@ -35,8 +35,8 @@ struct Module {
 Failure parseModule(const Stages& stages, std::string_view text, const std::string& name,
                     std::unique_ptr<Module>* out);
 
-/// A copy of a module at op level, with numbers ("name=number") in place of named sizes. User error:
-/// a name that is not there or depends on data, a number beyond its bounds.
+/// A copy of a module at op level, with numbers ("name=number") in place of named sizes. User
+/// error: a name that is not there or depends on data, a number beyond its bounds.
 Failure withSizes(const Module& module, const std::vector<std::string>& sizes,
                   std::unique_ptr<Module>* out);
 

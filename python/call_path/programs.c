@@ -51,8 +51,8 @@ PyObject* slSpecialize(PyObject* module, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-/// count_sizes(callable, enough, told): `told({name: size})` is called once a callable's named sizes
-/// came so often; enough 0: no longer.
+/// count_sizes(callable, enough, told): `told({name: size})` is called once a callable's named
+/// sizes came so often; enough 0: no longer.
 PyObject* slCountSizes(PyObject* module, PyObject* args) {
   (void)module;
   PyObject* callable = NULL;

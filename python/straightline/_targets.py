@@ -158,8 +158,10 @@ def open_compiler() -> None:
 
 @contextmanager
 def apart(request: Mapping[str, Any]) -> Iterator[None]:
-    """A block of a background thread that prepares a program of these options: on a stream of its own, and without disturbing
-    graphs that other threads capture meanwhile."""
+    """A block of a background thread that prepares a program of these options.
+
+    On a device it works on a stream of its own, and does not disturb graphs that other threads capture meanwhile.
+    """
     if request["target"] == "cpu":
         yield
         return

@@ -127,6 +127,9 @@ constexpr double kBriefUs = 200;
 void planTeam(sl_program* program) {
   const sl_program_desc& desc = *program->desc;
   program->brief = desc.estimated_us > 0 && desc.estimated_us < kBriefUs;
+  if (desc.estimated_us > 0) {
+    program->teamHistory = std::make_unique<straightline::TeamHistory>();
+  }
   int32_t shared = 0;
   int32_t all = 0;
   for (int32_t i = 0; i < desc.statement_count; ++i) {

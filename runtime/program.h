@@ -12,6 +12,7 @@
 #include "frame_pool.h"
 #include "guard_plan.h"
 #include "straightline/abi/straightline.h"
+#include "team.h"
 
 namespace straightline {
 struct InterpreterPlan;  // interpreter_plan.h
@@ -37,6 +38,8 @@ struct sl_program {
   bool alone = false;
   /// a run takes less time than waking a sleeping team
   bool brief = false;
+  /// null: it runs as a team whatever happens
+  mutable std::unique_ptr<straightline::TeamHistory> teamHistory;
   /// The only queue of a device, if its work touches no host memory: then a frame may be leased
   /// again in the order of its last run on that queue. 0: there is none.
   size_t orderedQueue = 0;

@@ -176,7 +176,7 @@ int32_t execute(const sl_program& program, Team* team, const sl_executor* execut
   if (program.alone) {
     return program.desc->run(ctx, sl_team{nullptr, 0, 1}, &bindings);
   }
-  return team->run(program.desc->run, ctx, &bindings, program.brief);
+  return team->run(program.desc->run, ctx, &bindings, program.brief, program.teamHistory.get());
 }
 
 /// Everything that the program's code reads, as words. Words that change most often come first, so

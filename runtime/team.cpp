@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <new>
 
@@ -30,7 +31,7 @@ void pauseCpu() {
 }
 
 // A call this soon after another one finds the workers still spinning.
-constexpr int64_t kBurstNs = 300'000;
+constexpr uint64_t kBurstNs = 300'000;
 constexpr int64_t kWakeNs = 100'000;
 
 int64_t nowNs() {
@@ -39,7 +40,62 @@ int64_t nowNs() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-void yieldCpu() { sched_yield(); }
+/// Of a clock that is read in a few nanoseconds and runs evenly.
+uint64_t ticks() {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+  uint64_t value;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(value));
+  return value;
+#else
+  return static_cast<uint64_t>(nowNs());
+#endif
+}
+
+/// What a spin up to its first yield takes, and how fast the clock of `ticks` is.
+struct Spin {
+  uint64_t ticks;
+  uint64_t ticksOf1000Ns;
+};
+
+const Spin& spin() {
+  static const Spin measured = [] {
+    const int64_t beginNs = nowNs();
+    const uint64_t begin = ticks();
+    for (uint32_t round = 0; round < kRoundsPerYield; ++round) {
+      pauseCpu();
+    }
+    const uint64_t taken = ticks() - begin;
+    const auto takenNs = static_cast<uint64_t>(std::max<int64_t>(nowNs() - beginNs, 1));
+    return Spin{taken, std::max<uint64_t>(taken * 1000 / takenNs, 1)};
+  }();
+  return measured;
+}
+
+/// How long this thread has waited for members of its team in spins that were long enough to yield.
+struct Waited {
+  uint64_t ticks = 0;
+  uint64_t lastYield = 0;
+};
+thread_local Waited waited;
+
+void yieldCpu() {
+  const uint64_t begin = ticks();
+  const uint64_t whole = spin().ticks;
+  const uint64_t since = begin - waited.lastYield;
+  sched_yield();
+  waited.lastYield = ticks();
+  // Behind another yield of the same spin there are no rounds of it before this one.
+  waited.ticks += waited.lastYield - begin + (since < whole / 4 ? since : whole);
+}
+
+/// A run is late if its caller waited at least so long, and most of the run: alone it would have
+/// taken no longer. One that was preempted once is not.
+constexpr uint64_t kLateSpins = 5;  // about 0.2 ms or more
+constexpr uint32_t kLateRuns = 2;
+constexpr uint32_t kFewestAlone = 8;
+constexpr uint32_t kMostAlone = 64;
 
 void futexWait(std::atomic<uint32_t>* word, uint32_t expected) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT_PRIVATE, expected, nullptr,
@@ -170,7 +226,7 @@ uint32_t Team::awaitJob(uint32_t seen) {
 // Wakes the workers without a job: they spin again, and the next call finds them awake.
 int32_t Team::runWithoutSleepers(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings) {
   const int64_t now = nowNs();
-  if (now - endedNs_ < kBurstNs && now - wokenNs_ > kWakeNs) {
+  if (now - endedNs_ < int64_t{kBurstNs} && now - wokenNs_ > kWakeNs) {
     futexWakeAll(&generation_.value);
     wokenNs_ = now;
   }
@@ -180,7 +236,8 @@ int32_t Team::runWithoutSleepers(sl_entry_fn entry, sl_ctx* ctx, const sl_bindin
   return result;
 }
 
-int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, bool brief) {
+int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, bool brief,
+                  TeamHistory* history) {
   const sl_team alone{nullptr, 0, 1};
   if (size_ == 1 || busy_.value.load(std::memory_order_relaxed) != 0 ||
       busy_.value.exchange(1, std::memory_order_acquire) != 0) {
@@ -190,9 +247,54 @@ int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, b
     busy_.value.store(0, std::memory_order_release);
     return entry(ctx, alone, bindings);
   }
+  const uint64_t begin = ticks();
+  if (begin - endedTicks_ < kBurstNs * spin().ticksOf1000Ns / 1000) {
+    history = nullptr;
+  }
+  if (const uint32_t left = history ? history->alone.load(std::memory_order_relaxed) : 0) {
+    history->alone.store(left - 1, std::memory_order_relaxed);
+    const int32_t result = entry(ctx, alone, bindings);
+    endedTicks_ = ticks();
+    busy_.value.store(0, std::memory_order_release);
+    return result;
+  }
   if (brief && sleepers_.value.load(std::memory_order_relaxed) != 0) {
     return runWithoutSleepers(entry, ctx, bindings);
   }
+  waited.ticks = 0;
+  const int32_t result = runAsTeam(entry, ctx, bindings);
+  endedTicks_ = ticks();
+  if (history != nullptr) {
+    judge(history, waited.ticks, endedTicks_ - begin);
+  }
+  busy_.value.store(0, std::memory_order_release);
+  return result;
+}
+
+void Team::judge(TeamHistory* history, uint64_t waitedTicks, uint64_t total) const {
+  // Alone it takes up to `size` times what the caller did not wait; teams gain somewhat less.
+  const auto size = static_cast<uint64_t>(size_);
+  if (waitedTicks == 0 || waitedTicks < kLateSpins * spin().ticks ||
+      waitedTicks * size * 5 < total * (size - 1) * 4) {
+    if (history->late.load(std::memory_order_relaxed) != 0) {
+      history->late.store(0, std::memory_order_relaxed);
+      history->penalty.store(0, std::memory_order_relaxed);
+    }
+    return;
+  }
+  const uint32_t late = history->late.load(std::memory_order_relaxed) + 1;
+  if (late < kLateRuns) {
+    history->late.store(late, std::memory_order_relaxed);
+    return;
+  }
+  // `late` stays as it is: the next try decides.
+  const uint32_t before = history->penalty.load(std::memory_order_relaxed);
+  const uint32_t penalty = std::clamp(before * 2, kFewestAlone, kMostAlone);
+  history->penalty.store(penalty, std::memory_order_relaxed);
+  history->alone.store(penalty, std::memory_order_relaxed);
+}
+
+int32_t Team::runAsTeam(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings) {
   keepWorkersOffThisCpu();
   job_ = {entry, ctx, bindings};
   running_.value.store(static_cast<uint32_t>(size_ - 1), std::memory_order_relaxed);
@@ -204,13 +306,12 @@ int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, b
   for (uint32_t round = 1; running_.value.load(std::memory_order_acquire) != 0; ++round) {
     pauseCpu();
     if (round % kRoundsPerYield == 0) {
-      sched_yield();
+      yieldCpu();
     }
   }
   if (result != SL_OK || __atomic_load_n(&ctx->status, __ATOMIC_RELAXED) != SL_OK) {
     resetBarriers();
   }
-  busy_.value.store(0, std::memory_order_release);
   return result;
 }
 
@@ -262,7 +363,7 @@ void Team::awaitAll(uint32_t sync) {
     while (static_cast<int32_t>(arrive_[other].value.load(std::memory_order_acquire) - sync) < 0) {
       pauseCpu();
       if (++round % kRoundsPerYield == 0) {
-        sched_yield();
+        yieldCpu();
       }
     }
   }

@@ -15,6 +15,17 @@ namespace straightline {
 /// Largest team; the table of shared teams has this size.
 inline constexpr int32_t kMaxThreads = 256;
 
+/// How runs of one program by a team went that began some time after the team's last one. Where the
+/// caller waits at barriers for most of such a run, other threads have the workers' processors (those
+/// of OpenMP spin for milliseconds after an op of another framework): then the next such runs are the
+/// caller's alone. Any thread may write it; a write that another one overtakes costs a run's time.
+struct TeamHistory {
+  /// runs of the team one after another that the caller mostly waited in
+  std::atomic<uint32_t> late{0};
+  std::atomic<uint32_t> alone{0};    ///< so many runs to come are the caller's alone
+  std::atomic<uint32_t> penalty{0};  ///< the last value that `alone` began with
+};
+
 /// Lives as long as the process: workers are detached and may touch it until the very end.
 class Team {
  public:
@@ -27,8 +38,10 @@ class Team {
   /// caller runs alone, as a team of one, when the team is busy with another caller, when the
   /// system refuses threads, or when the workers sleep and the run is `brief`, because waking them
   /// would take longer than the run. Where brief runs follow each other the workers are woken for
-  /// the next ones. Takes no lock.
-  int32_t run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, bool brief = false);
+  /// the next ones. Takes no lock. With a history it may be alone in a run that does not follow
+  /// soon on another one.
+  int32_t run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, bool brief = false,
+              TeamHistory* history = nullptr);
 
   int32_t size() const { return size_; }
 
@@ -66,6 +79,8 @@ class Team {
   int32_t runWithoutSleepers(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings);
   bool startHoldingTeam();
   bool startWorker(int32_t index);
+  int32_t runAsTeam(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings);
+  void judge(TeamHistory* history, uint64_t waited, uint64_t total) const;
   void keepWorkersOffThisCpu();
   void resetBarriers();
 
@@ -73,6 +88,8 @@ class Team {
   int32_t started_ = 0;  ///< workers running; guarded by busy_
   int callerCpu_ = -1;   ///< CPU that the workers keep off; guarded by busy_
   int64_t endedNs_ = 0;  ///< when the last run without workers ended; guarded by busy_
+  uint64_t endedTicks_ =
+      0;  ///< when the last run ended, of those that were not brief; guarded by busy_
   int64_t wokenNs_ = 0;  ///< when workers were last woken for runs to come; guarded by busy_
   Job job_{};            ///< written before generation_ moves, read after
   Shared shared_{};

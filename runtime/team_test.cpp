@@ -51,6 +51,17 @@ int32_t runCount(sl_ctx*, sl_team team, const sl_bindings*) {
   return SL_OK;
 }
 
+// The workers come so much later than the caller, in microseconds.
+std::atomic<int> lateUs{0};
+// the caller works for so long
+std::atomic<int> workUs{0};
+
+int32_t runLate(sl_ctx*, sl_team team, const sl_bindings*) {
+  callersSize = team.index == 0 ? team.size : callersSize;
+  usleep(static_cast<useconds_t>(team.index > 0 ? lateUs : workUs));
+  return SL_OK;
+}
+
 // The first member to come stays until it is let go.
 int32_t runHeld(sl_ctx*, sl_team team, const sl_bindings*) {
   if (team.size > 1 && team.index == 0) {
@@ -178,6 +189,63 @@ TEST_F(TeamTest, ABriefRunWaitsForNoSleeper) {
     ASSERT_EQ(SL_OK, call({}, {}));
   }
   EXPECT_EQ(2, seenSize);
+}
+
+/// Sizes of the team of so many calls, each some time after the last.
+std::vector<int32_t> sizesOf(Call& call, int count) {
+  std::vector<int32_t> sizes;
+  for (int i = 0; i < count; ++i) {
+    usleep(1000);
+    EXPECT_EQ(SL_OK, call({}, {}));
+    sizes.push_back(callersSize);
+  }
+  return sizes;
+}
+
+TEST_F(TeamTest, WhereWorkersComeLateTheCallerRunsAloneForAWhile) {
+  briefUs = 1000;
+  open(runLate, 2);
+  Call call(program, weights, queue);
+  lateUs = 20000;
+  workUs = 0;
+  std::vector<int32_t> expected = {2, 2};
+  for (const size_t alone : {8, 16, 32, 64, 64}) {
+    expected.insert(expected.end(), alone, 1);
+    expected.push_back(2);
+  }
+  EXPECT_EQ(expected, sizesOf(call, static_cast<int>(expected.size())));
+  // The last try was late as well. Then one is in time, and all that follow are the team's.
+  lateUs = 0;
+  workUs = 20000;
+  sizesOf(call, 64);
+  EXPECT_EQ(std::vector<int32_t>(10, 2), sizesOf(call, 10));
+}
+
+TEST_F(TeamTest, RunsThatFollowSoonAreTheTeams) {
+  briefUs = 1000;
+  open(runLate, 2);
+  Call call(program, weights, queue);
+  lateUs = 20000;
+  workUs = 0;
+  EXPECT_EQ(std::vector<int32_t>({2, 2, 1}), sizesOf(call, 3));
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(SL_OK, call({}, {}));
+    EXPECT_EQ(2, callersSize) << i;
+  }
+}
+
+TEST_F(TeamTest, OneLateRunChangesNothing) {
+  briefUs = 1000;
+  open(runLate, 2);
+  Call call(program, weights, queue);
+  for (int i = 0; i < 5; ++i) {
+    lateUs = 20000;
+    workUs = 0;
+    EXPECT_EQ(std::vector<int32_t>(1, 2), sizesOf(call, 1));
+    lateUs = 0;
+    workUs = 20000;
+    EXPECT_EQ(std::vector<int32_t>(3, 2), sizesOf(call, 3));
+  }
 }
 
 // Contract: E13.

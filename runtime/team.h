@@ -17,9 +17,9 @@ inline constexpr int32_t kMaxThreads = 256;
 
 /// How runs of one program by a team went that began some time after the team's last one. Where the
 /// caller waits at barriers for most of such a run, other threads have the workers' processors
-/// (those of OpenMP spin for milliseconds after an op of another framework): then the next such runs
-/// are the caller's alone. Any thread may write it; a write that another one overtakes costs a run's
-/// time.
+/// (those of OpenMP spin for milliseconds after an op of another framework): then the next such
+/// runs are the caller's alone. Any thread may write it; a write that another one overtakes costs a
+/// run's time.
 struct TeamHistory {
   /// runs of the team one after another that the caller mostly waited in
   std::atomic<uint32_t> late{0};

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import operator
 import types
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -45,7 +46,7 @@ _HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_
 class Entry:
     """What one cache entry of Dynamo stands for here. Its guard manager owns it, so it lives as long as Dynamo's entry does."""
 
-    __slots__ = ("__weakref__", "call", "check", "compile_id", "reason")
+    __slots__ = ("__weakref__", "_code", "call", "check", "compile_id", "reason")
 
     def __init__(self, check: Callable[[dict[str, Any]], bool], call: Any, reason: str, compile_id: str) -> None:
         #: Dynamo's guards over the locals of a frame.
@@ -53,6 +54,16 @@ class Entry:
         #: Takes the frame's arguments and free variables; None: such calls go through torch.compile.
         self.call = call
         self.reason, self.compile_id = reason, compile_id
+
+    def end_with(self, code: types.CodeType) -> None:
+        """Lets the programs go when Dynamo's entry goes, whose code this is: torch 2.10 keeps guard managers for longer."""
+        entry = weakref.ref(self)
+
+        def ended(_: object) -> None:
+            if (of := entry()) is not None:
+                of.call, of.reason = None, "Dynamo has dropped it"
+
+        self._code = weakref.ref(code, ended)
 
 
 class Conditions(NamedTuple):
@@ -224,6 +235,7 @@ class Dynamo:
         except MoreThanOneGraph as error:
             reason = str(error)
         entry = Entry(manager.root.check, call, reason, compile_id)
+        entry.end_with(code)
         # Not the function: its code holds Dynamo's entry in a place that the collector does not see.
         manager._straightline_entry = (scope, entry)
         return entry

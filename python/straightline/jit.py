@@ -132,6 +132,10 @@ def _class_of_modules() -> type[Jit]:
         def __reduce__(self) -> tuple[Any, ...]:
             return _again, (self._orig_mod, self._how)
 
+        def __bool__(self) -> bool:
+            """As of the module itself: torch 2.10's wrapper has a length that raises where the module has none."""
+            return bool(self._orig_mod)
+
         def __get__(self, owner: Any, kind: type | None = None) -> Any:
             return self  # a module in a class is no method
 

@@ -6,10 +6,12 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import runpy
 import threading
 import types
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -389,6 +391,21 @@ def test_what_goes_through_torch_compile_says_why() -> None:
     assert "generator" in generator.explain().reason
 
 
+def _exports_what_is_compiled() -> bool:
+    """Whether this torch exports a function that calls one of torch.compile's own: before 2.12 it fails with any backend."""
+    inner = torch.compile(lambda x: x * 2, backend="eager")
+
+    class Model(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return inner(x) + 1
+
+    try:
+        torch.export.export(Model(), (randn(3),), strict=False)
+    except Exception:
+        return False
+    return True
+
+
 def test_inside_another_compilation_and_under_export() -> None:
     inner = sl.jit(lambda x: x * 2)
     x = randn(3)
@@ -401,8 +418,9 @@ def test_inside_another_compilation_and_under_export() -> None:
         def forward(self, x: Any) -> Any:
             return inner(x) + 1
 
-    exported = torch.export.export(Model(), (x,), strict=False)
-    torch.testing.assert_close(exported.module()(x), x * 2 + 1)
+    if _exports_what_is_compiled():
+        exported = torch.export.export(Model(), (x,), strict=False)
+        torch.testing.assert_close(exported.module()(x), x * 2 + 1)
     with pytest.raises(RuntimeError, match="torch.jit.trace"):
         torch.jit.trace(inner, (x,))
     assert inner.explain().direct_calls == before
@@ -529,12 +547,12 @@ def test_a_steady_call_does_not_reach_dynamo(monkeypatch: pytest.MonkeyPatch) ->
     assert counters["stats"]["unique_graphs"] == compiled
 
 
-def test_more_arguments_than_a_direct_call_binds() -> None:
+def test_more_arguments_than_a_direct_call_binds(tmp_path: Path) -> None:
     for count, direct in ((32, 2), (33, 0)):
         names = ", ".join(f"a{place}" for place in range(count))
-        namespace: dict[str, Any] = {}
-        exec(f"def function({names}): return a0 + a{count - 1}", namespace)
-        function = sl.jit(namespace["function"])
+        file = tmp_path / f"of_{count}.py"  # before torch 2.12 Dynamo compiles another frame for what has no file
+        file.write_text(f"def function({names}): return a0 + a{count - 1}\n")
+        function = sl.jit(runpy.run_path(str(file))["function"])
         given = [randn(3) for _ in range(count)]
         for _ in range(3):
             torch.testing.assert_close(function(*given), given[0] + given[-1])

@@ -3,6 +3,7 @@
 
 python -m bench.conformance.report RECORDS.json ... > docs/coverage/index.md
 python -m bench.conformance.report --ops RECORDS.json ... > docs/coverage/torch.md
+python -m bench.conformance.report --counts RECORDS.json ... > RAW.json    # of another machine or torch, for bench.summarize
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import collections
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from straightline.capture.torch.schemas import KINDS, BaseOp, base_ops
 from bench.conformance import made
 from bench.conformance.examine import OUTCOMES
 
+_RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
 _RIGHT = ("native", "torch", "random")
 _FAILED = {name for name, fails in OUTCOMES.items() if fails}
 _HEAD = """# Coverage
@@ -73,6 +76,47 @@ def markdown(facts: dict[str, Any]) -> str:
     return "\n".join([head, "", *_not_right(facts)]) + "\n"
 
 
+def counts(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """What bench.summarize keeps of several runs on one machine: the counts of each."""
+    records = [
+        {
+            "dtype": facts["options"]["dtype"],
+            "device": facts["options"]["device"],
+            "torch": facts["versions"]["torch"],
+            "counts": facts["counts"],
+        }
+        for facts in runs
+    ]
+    return {"measurement": "conformance", "records": records} | {
+        name: runs[0][name] for name in ("machine", "versions", "date", "commit")
+    }
+
+
+def elsewhere(paths: Iterable[Path]) -> list[str]:
+    """A table of the newest counts in summaries: by device, torch and dtype."""
+    found: dict[tuple[str, str, str], tuple[str, str, dict[str, Any]]] = {}
+    for path in sorted(paths):
+        summary = json.loads(path.read_text(encoding="utf-8"))
+        measured = summary["measurements"].get("conformance", {"rows": []})
+        for row in measured["rows"]:
+            key = (summary["machine"].get("gpu") or "cpu", row["torch"], row["dtype"])
+            if key not in found or found[key][0] < measured["date"]:
+                found[key] = (measured["date"], summary["commit"], row["counts"])
+    lines = ["| on | torch | dtype | right | native | refused | commit |", "|---" * 7 + "|"]
+    for (device, torch, dtype), (_, commit, counted) in sorted(found.items()):
+        cells = [
+            device,
+            torch,
+            dtype,
+            _right(counted),
+            str(counted.get("native", 0)),
+            str(counted.get("refused", 0)),
+            commit,
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
 def page(runs: list[dict[str, Any]]) -> str:
     """A table of several runs, and the details of the first."""
     lines = [_HEAD, "| dtype | on | right | native | torch | random | refused | others |", "|---" * 8 + "|"]
@@ -85,6 +129,11 @@ def page(runs: list[dict[str, Any]]) -> str:
     lines += [
         "",
         f"Measured with {_facts(runs[0])}.",
+        "",
+        "Other machines and versions of torch (`bench/results`). Ten samples of each dtype are `jiterator_*` on a device, which",
+        "torch cannot capture:",
+        "",
+        *elsewhere(_RESULTS.glob("*.json")),
         "",
         f"## {runs[0]['options']['dtype']}",
         "",
@@ -148,9 +197,12 @@ def ops_page(runs: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Writes the page of samples, or with `--ops` that of torch's ops."""
-    names = [name for name in sys.argv[1:] if name != "--ops"]
+    """Writes the page of samples, with `--ops` that of torch's ops, with `--counts` the counts as JSON."""
+    names = [name for name in sys.argv[1:] if not name.startswith("--")]
     runs = [json.loads(Path(name).read_text()) for name in names]
+    if "--counts" in sys.argv:
+        sys.stdout.write(json.dumps(counts(runs)) + "\n")
+        return
     sys.stdout.write(ops_page(runs) if "--ops" in sys.argv else page(runs))
 
 

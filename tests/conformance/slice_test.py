@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 import torch
 
+from bench import summarize
 from bench.conformance import made, report
 from bench.conformance.examine import OUTCOMES, examine
 from bench.conformance.samples import names, samples, spread
@@ -97,3 +99,18 @@ def test_states_of_ops() -> None:
         "| `t` | native | failed | wrong |" in page and "| `sub` | native | skipped | the samples that reach it" in page
     )
     assert "`exp`" in page.split("## Passed, native")[1].split("## Passed, parts")[0]
+
+
+def test_counts_of_other_machines_are_on_the_page(tmp_path: Path) -> None:
+    """The newest of each device, torch and dtype."""
+
+    def written(date: str, right: int) -> Path:
+        counts = {"native": right, "refused": 100 - right}
+        run = {
+            "options": {"dtype": "float32", "device": "cuda"}, "versions": {"torch": "2.11.0"}, "counts": counts,
+            "machine": {"gpu": "a device", "cpu": "x"}, "date": date, "commit": f"{right:07x}",
+        }  # fmt: skip
+        return summarize.add(report.counts([run]), "conformance", run["commit"], tmp_path)
+
+    paths = [written("2026-11-02", 98), written("2026-11-01", 80)]
+    assert report.elsewhere(paths)[2:] == ["| a device | 2.11.0 | float32 | 98 of 100 (98.0 %) | 98 | 2 | 0000062 |"]

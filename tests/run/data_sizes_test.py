@@ -294,12 +294,41 @@ def test_slices_by_a_number_without_bounds(name: str) -> None:
     check(model, [(x, torch.tensor(n)) for n in (3, 8, 1)])
 
 
+#: Places that are numbers without bounds, and some that eager takes and that it does not.
+PLACES: dict[str, tuple[Model, list[int], list[int]]] = {
+    "select": (lambda x, n: x[n] * 2, [3, -2, 0, 7, -8], [8, -9]),
+    "select of columns": (lambda x, n: (x * 2)[:, n], [3, -4, 0], [4, -5]),
+    "narrow": (lambda x, n: x.narrow(0, n, 2) + 1, [3, -2, 0, 6, -8], [7, -9, -1]),
+    "roll": (lambda x, n: x.roll(n, 0), [3, -2, 0, 8, 21, -30], []),
+    "roll of all": (lambda x, n: x.roll(n) + 1, [3, -2, 40], []),
+    "roll of two": (lambda x, n: x.roll((n, 1), (1, 0)), [3, -2, 9], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_places_by_a_number_without_bounds(name: str) -> None:
+    function, right, wrong = PLACES[name]
+
+    def model(x: Tensor, i: Tensor) -> Any:
+        return function(x, i.item())
+
+    x = torch.randn(8, 4)
+    compiled = sl.compile(model, (x, torch.tensor(1)))
+    assert all(row["backend"] == "native" for row in compiled.explain().statements if row["phase"] == "run")
+    for n in right:
+        assert torch.equal(compiled(x, torch.tensor(n)), function(x, n)), n
+    for n in wrong:
+        with pytest.raises((IndexError, RuntimeError)):
+            function(x, n)
+        with pytest.raises(sl.UserError, match="out of range|narrow: 2 elements from u0 on are not within|u0 >= -8"):
+            compiled(x, torch.tensor(n))
+    sl.compile(model, (x, torch.tensor(1)), target="cuda:sm_90", allow=["cuda"])
+
+
 def test_a_number_without_bounds_is_no_argument() -> None:
     """Of an op of torch's; it ended the process."""
-    with pytest.raises(
-        sl.UnsupportedError, match=r"aten.roll.*depends on data.*torch._check|aten.roll.*constant shift"
-    ):
-        sl.compile(lambda x, i: x.roll(i.item(), 0), (torch.randn(8, 4), torch.tensor(3)))
+    with pytest.raises(sl.UnsupportedError, match=r"depends on data"):
+        sl.compile(lambda x, i: x.tril(i.item()), (torch.randn(8, 4), torch.tensor(3)))
 
 
 @pytest.mark.parametrize("name", MASKS)

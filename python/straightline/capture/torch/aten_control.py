@@ -82,6 +82,7 @@ def _comparison(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
 
 converter(*(str(compare) for compare in (
     operator.ge, operator.le, operator.lt, operator.gt, operator.eq, operator.ne,
+    operator.and_, operator.or_, operator.not_,
 )))(_comparison)  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import torch
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import broadcast, product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, wrap
+from straightline.capture.torch.data_sizes import scalar_of
 from straightline.capture.torch.importer import Arguments, Importer, converter
 
 _SCALAR = TensorType("i64", ())
@@ -133,15 +134,53 @@ def sliced(ctx: Importer, x: Tensor, dim: int, start: Dim | None, end: Dim | Non
     limit = ctx.scalar(extent, "i64")
 
     def within(bound: Dim) -> Tensor:
-        number = ctx.scalar(bound, "i64")
-        negative = ctx.emit_one("lt", [number, ctx.operand(0, _SCALAR)], TensorType("i1", ()))
-        wrapped = ctx.emit_one("where", [negative, _binary(ctx, "add", number, limit), number], _SCALAR)
+        wrapped = _wrapped(ctx, ctx.scalar(bound, "i64"), limit)
         return _binary(ctx, "minimum", _binary(ctx, "maximum", wrapped, 0), limit)
 
     first = within(0 if start is None else start)
     last = limit if end is None else within(end)
     count = _binary(ctx, "maximum", _binary(ctx, "sub", last, first), 0)
     return from_place(ctx, x, dim, first, ctx.data_sizes.give(ctx, size, count, extent))
+
+
+def _wrapped(ctx: Importer, number: Tensor, limit: Tensor) -> Tensor:
+    """A place counted from the end, where it is negative, as one from the beginning."""
+    negative = ctx.emit_one("lt", [number, ctx.operand(0, _SCALAR)], TensorType("i1", ()))
+    return ctx.emit_one("where", [negative, _binary(ctx, "add", number, limit), number], _SCALAR)
+
+
+def selected(ctx: Importer, x: Tensor, dim: int, index: Dim) -> Tensor:
+    """The part at an index that only a call knows, which ends a call where it is out of range."""
+    place = _wrapped(ctx, scalar_of(ctx, index), ctx.scalar(x.extents[dim], "i64"))
+    before, after = x.extents[:dim], x.extents[dim + 1 :]
+    type = TensorType(x.dtype, (*before, 1, *after))
+    part = ctx.emit_one("index_select", [x, ctx.reshape(place, (1,))], type, {"dim": dim})
+    return ctx.reshape(part, (*before, *after))
+
+
+def narrowed(ctx: Importer, x: Tensor, dim: int, start: Dim, length: Dim) -> Tensor:
+    """`length` elements from a place on that only a call knows, where sizes or the place are named."""
+    limit = ctx.scalar(x.extents[dim], "i64")
+    first = _wrapped(ctx, scalar_of(ctx, start), limit)
+    last = _binary(ctx, "add", first, scalar_of(ctx, length))
+    flag = TensorType("i1", ())
+    begins = ctx.emit_one("ge", [first, ctx.operand(0, _SCALAR)], flag)
+    fits = ctx.emit_one("logical_and", [begins, ctx.emit_one("le", [last, limit], flag)], flag)
+    ctx.emit(
+        "check", [fits], [], {"message": f"narrow: {length} elements from {start} on are not within dimension {dim}"}
+    )
+    return from_place(ctx, x, dim, first, length)
+
+
+def rolled_by_number(ctx: Importer, x: Tensor, dim: int, shift: Dim) -> Tensor:
+    """A dim rolled by a number that only a call knows: element i comes from place i - shift, modulo the size."""
+    count = x.extents[dim]
+    if count == 0:
+        return x
+    places = _iota(ctx, count)
+    moved = _binary(ctx, "sub", places, scalar_of(ctx, shift))
+    moved = ctx.emit_one("remainder", [moved, ctx.operand(ctx.scalar(count, "i64"), places.type)], places.type)
+    return ctx.emit_one("index_select", [x, moved], x.type, {"dim": dim})
 
 
 # Repetitions and sets -------------------------------------------------------------------------------------------------

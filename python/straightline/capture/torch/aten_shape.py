@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 from straightline.capture.builder import Dim, Extent, TensorType
 from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor, slice_bounds, wrap
-from straightline.capture.torch.aten_data_sizes import sliced
+from straightline.capture.torch.aten_data_sizes import narrowed, rolled_by_number, selected, sliced
 from straightline.capture.torch.importer import NEAREST, TAKES_COMPLEX, Arguments, Complex, Importer, converter
 from straightline.capture.torch.literals import evaluated, literal
 
@@ -105,20 +104,20 @@ def _narrow(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dim = wrap(a.dim, a.self.rank)
     size = a.self.extents[dim]
     if not all(isinstance(n, int) for n in (a.start, a.length, size)):
-        raise Reject("narrow with a dynamic size", "constant start and length")
+        return narrowed(ctx, a.self, dim, a.start, ctx.result_type(node).extents[dim])
     start = a.start + size if a.start < 0 else a.start
     return ctx.slice(a.self, dim, start, start + a.length, a.length)
 
 
-def _select_index(size: Dim, index: Any) -> int:
-    if isinstance(index, Extent):
-        raise Reject(f"select with the dynamic index {index}", "a constant index")
+def _select_index(size: Dim, index: int) -> int:
     return index + size if index < 0 and isinstance(size, int) else index
 
 
 @converter("aten.select.int", "aten.select_copy.int")
 def _select(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dim = wrap(a.dim, a.self.rank)
+    if isinstance(a.index, Extent):
+        return selected(ctx, a.self, dim, a.index)
     attributes = {"dim": dim, "index": _select_index(a.self.extents[dim], a.index)}
     return ctx.emit_one("select", [a.self], ctx.result_type(node), attributes)
 
@@ -135,6 +134,8 @@ def _slice_scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 @converter("aten.select_scatter.default")
 def _select_scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dim = wrap(a.dim, a.self.rank)
+    if isinstance(a.index, Extent):
+        raise Reject(f"select_scatter with the dynamic index {a.index}", "a constant index")
     attributes = {"dim": dim, "index": _select_index(a.self.extents[dim], a.index)}
     extents = tuple(e for d, e in enumerate(a.self.extents) if d != dim)
     source = ctx.operand(a.src, TensorType(a.self.dtype, extents))
@@ -231,15 +232,16 @@ def _roll(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if not dims:  # the flattened tensor
         sizes = (fake.numel(),)
         x, dims = ctx.reshape(x, (ctx.extents.dim(sizes[0]),)), (0,)
-    shifts: dict[int, int | Extent] = {}
+    shifts: dict[int, int] = {}
     for shift, dim in zip(a.shifts, dims, strict=True):
         dim = wrap(dim, x.rank)
         if isinstance(shift, Extent):
-            raise Reject(f"roll by the dynamic size {shift}", "a constant shift")
-        shifts[dim] = shifts.get(dim, 0) + shift
+            x = rolled_by_number(ctx, x, dim, shift)
+        else:
+            shifts[dim] = shifts.get(dim, 0) + shift
     seams = [(dim, seam) for dim, shift in shifts.items() if (seam := _seam(sizes[dim], shift))]
     if not seams or 0 in x.extents:
-        return ctx.emit_one("clone", [a.self], type)
+        return ctx.reshape(x, type.extents) if x is not a.self else ctx.emit_one("clone", [a.self], type)
     if len(seams) > 1 and ctx.target.supports("rolls_by_rows"):
         rows = _rolled_rows(ctx, x, dict(seams))
         if rows is not None:

@@ -7,6 +7,7 @@ gives it to an extent, with a bound over the sizes of inputs at which memory is 
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _COMPARISONS = {
     sympy.Eq: "eq", sympy.Ne: "ne", sympy.Le: "le", sympy.Lt: "lt", sympy.Ge: "ge", sympy.Gt: "gt",
 }  # fmt: skip
+_JOINED = {sympy.And: "logical_and", sympy.Or: "logical_or"}
 _APPLY = {"+": "add", "*": "mul", "floordiv": "floor_divide", "mod": "remainder"}
 
 
@@ -175,12 +177,23 @@ class DataSizes:
         """Checks in each call what torch recorded of sizes; False where no symbol of it depends on data."""
         expression = holds.node.expr
         names = {self._names.get(str(symbol)) for symbol in expression.free_symbols}
-        comparison = next((name for kind, name in _COMPARISONS.items() if isinstance(expression, kind)), None)
-        if comparison is None or None in names or not names & set(self.numbers):
+        if None in names or not names & set(self.numbers) or not _is_known(expression):
             return False
-        left, right = (scalar_of(ctx, ctx.extents.expression(side)) for side in expression.args)
-        check(ctx, comparison, left, right, message)
+        ctx.emit("check", [self._truth(ctx, expression)], [], {"message": message})
         return True
+
+    def _truth(self, ctx: Importer, expression: sympy.Basic) -> Tensor:
+        """A condition on sizes as a 0-d tensor."""
+        type = TensorType("i1", ())
+        if isinstance(expression, sympy.Not):
+            return ctx.emit_one("logical_not", [self._truth(ctx, expression.args[0])], type)
+        for kind, name in _JOINED.items():
+            if isinstance(expression, kind):
+                parts = [self._truth(ctx, part) for part in expression.args]
+                return functools.reduce(lambda x, y: ctx.emit_one(name, [x, y], type), parts)
+        comparison = next(name for kind, name in _COMPARISONS.items() if isinstance(expression, kind))
+        sides = [scalar_of(ctx, ctx.extents.expression(side)) for side in expression.args]
+        return ctx.emit_one(comparison, sides, type)
 
     def _range(self, torch_name: str) -> tuple[int, int]:
         given = self._ranges.get(torch_name)
@@ -195,6 +208,13 @@ class DataSizes:
         if torch_name in self._asserted:
             return ctx.extents.expression(self._asserted[torch_name])
         return high if high < DEFAULT_MAX else None
+
+
+def _is_known(expression: sympy.Basic) -> bool:
+    """Whether a condition is made of comparisons."""
+    if isinstance(expression, (sympy.Not, *_JOINED)):
+        return all(map(_is_known, expression.args))
+    return isinstance(expression, tuple(_COMPARISONS))
 
 
 def _asserted(nodes: Iterable[Node]) -> Iterable[tuple[str, sympy.Expr]]:

@@ -340,13 +340,13 @@ def test_while_threads_call_and_load() -> None:
     fn = sl.compile(model, (torch.ones(3, 6),), dynamic_shapes=({0: B},), specialize=4)
     stop, wrong = threading.Event(), list[float]()
 
-    def call(n: int) -> None:
+    def call(x: Tensor) -> None:
         while not stop.is_set():
-            values = fn(torch.ones(n, 6)).unique()
+            values = fn(x).unique()
             if len(values) != 1 or float(values) / 6 not in scales:
                 wrong.append(float(values[0]))
 
-    threads = [threading.Thread(target=call, args=(n,)) for n in (3, 4, 5)]
+    threads = [threading.Thread(target=call, args=(torch.ones(n, 6),)) for n in (3, 4, 5)]
     for thread in threads:
         thread.start()
     for i in range(60):

@@ -46,13 +46,36 @@ bool isKnownEarly(Value tensor) {
          (op->hasTrait<op::View>() && isKnownEarly(op->getOperand(0)));
 }
 
+namespace {
+
+/// Whether a value is an argument of the function (not of a loop or a fusion) that no result
+/// overwrites.
+bool isReadOnlyArgument(Value value) {
+  auto argument = llvm::dyn_cast<mlir::BlockArgument>(value);
+  auto function =
+      argument ? llvm::dyn_cast<mlir::func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
+  if (!function) {
+    return false;
+  }
+  const mlir::StringAttr name = op::nameOfArgument(function, argument.getArgNumber());
+  for (unsigned result = 0; result < function.getNumResults(); ++result) {
+    const std::optional<op::Tie> tie = op::tieOf(function, result);
+    if (tie && !tie->isState && (!name || tie->name == name.getValue())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 bool isFixedInRun(Value tensor) {
   Operation* op = tensor.getDefiningOp();
   while (op && op->hasTrait<op::View>() && !isKnownEarly(op->getResult(0))) {
     tensor = op->getOperand(0);
     op = tensor.getDefiningOp();
   }
-  return op && (isKnownEarly(tensor) || llvm::isa<op::ParameterOp>(op));
+  return op ? isKnownEarly(tensor) || llvm::isa<op::ParameterOp>(op) : isReadOnlyArgument(tensor);
 }
 
 namespace {

@@ -49,7 +49,8 @@ kernel.func @read(!x, !x, !x) outs(!x) schedule(<"transpose", shape = {}, tune =
 
 // The third kernel needs the first, and the others pass it. There are eight parts at most; the ninth goes with the third.
 // CHECK-LABEL: kernel.program @passing
-// CHECK: kernel.launch @f_times_8(%[[X:.*]], %[[X]], %[[X]], %[[X]], %[[X]], %[[X]], %[[X]], %[[X]]) outs(%[[A:.*]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) on @stream
+// CHECK: kernel.launch @made
+// CHECK-NEXT: kernel.launch @f_times_8(%[[X:.*]], %[[X]], %[[X]], %[[X]], %[[X]], %[[X]], %[[X]], %[[X]]) outs(%[[A:.*]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) on @stream
 // CHECK-NEXT: kernel.launch @f_times_2(%[[A]], %[[X]])
 // CHECK-NEXT: kernel.return
 !v = !kernel.buffer<64xf32, space "cuda">
@@ -57,7 +58,9 @@ kernel.func @read(!x, !x, !x) outs(!x) schedule(<"transpose", shape = {}, tune =
 kernel.program @passing target(<"cuda", "sm_90">) {
   kernel.queue @team backend("cpu")
   kernel.queue @stream backend("cuda")
-  kernel.run (%x "x": !v) outs(%a "a": !v, %b "b": !v, %c "c": !v, %d "d": !v, %e "e": !v, %f "f": !v, %g "g": !v, %h "h": !v, %i "i": !v, %j "j": !v) {
+  kernel.run (%given "given": !v) outs(%a "a": !v, %b "b": !v, %c "c": !v, %d "d": !v, %e "e": !v, %f "f": !v, %g "g": !v, %h "h": !v, %i "i": !v, %j "j": !v) {
+    %x = kernel.slot : !v
+    kernel.launch @made(%given) outs(%x) on @stream : (!v) -> !v
     kernel.launch @f(%x) outs(%a) on @stream : (!v) -> !v
     kernel.launch @f(%x) outs(%b) on @stream : (!v) -> !v
     kernel.launch @f(%a) outs(%c) on @stream : (!v) -> !v
@@ -72,6 +75,41 @@ kernel.program @passing target(<"cuda", "sm_90">) {
   }
 }
 kernel.func @f(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.early_start = "at_entry", kernel.threads = 64}
+kernel.func @made(!x) outs(!x) schedule(<"transpose", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.threads = 64}
+
+// -----
+
+// Kernels that need nothing of the run are one launch, though far apart and with other statements between; one that writes what another
+// statement has read stays.
+// CHECK-LABEL: kernel.program @free
+// CHECK: kernel.launch @f_times_2(%{{.*}}, %{{.*}}) outs(%[[A:.*]], %[[B:.*]]) on @stream
+// CHECK-NEXT: kernel.copy %{{.*}} to %[[C:.*]] on @stream
+// CHECK-NEXT: kernel.launch @read(%[[A]], %[[C]], %[[S:.*]]) outs(%[[Y:.*]]) on @stream
+// CHECK-NEXT: kernel.launch @read(%[[Y]], %[[B]], %[[C]])
+// CHECK-NEXT: kernel.launch @f(%{{.*}}) outs(%[[S]])
+// CHECK-NEXT: kernel.return
+!v = !kernel.buffer<64xf32, space "cuda">
+!x = !kernel.buffer<f32, space "cuda">
+kernel.program @free target(<"cuda", "sm_90">) {
+  kernel.queue @team backend("cpu")
+  kernel.queue @stream backend("cuda")
+  %s = kernel.state "s" : !v
+  %w = kernel.parameter "w" : !v
+  kernel.run (%x "x": !v) outs(%y "y": !v, %z "z": !v) {
+    %a = kernel.slot : !v
+    %b = kernel.slot : !v
+    %c = kernel.slot : !v
+    kernel.launch @f(%w) outs(%a) on @stream : (!v) -> !v
+    kernel.copy %x to %c on @stream : !v to !v
+    kernel.launch @read(%a, %c, %s) outs(%y) on @stream : (!v, !v, !v) -> !v
+    kernel.launch @f(%w) outs(%b) on @stream : (!v) -> !v
+    kernel.launch @read(%y, %b, %c) outs(%z) on @stream : (!v, !v, !v) -> !v
+    kernel.launch @f(%w) outs(%s) on @stream : (!v) -> !v
+    kernel.return %y, %z : !v, !v
+  }
+}
+kernel.func @f(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<1>, kernel.early_start = "at_entry", kernel.threads = 64}
+kernel.func @read(!x, !x, !x) outs(!x) schedule(<"transpose", shape = {}, tune = {}>) ties([]) attributes {kernel.blocks = #kernel.extent<4>, kernel.threads = 64}
 
 // -----
 

@@ -20,7 +20,7 @@ kernel.func @f(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties(
 
 // -----
 
-// Nor does a kernel pass one that it needs, or a statement that is no launch.
+// Nor does a kernel pass one that it needs, or, where it needs what the run makes, a statement that is no launch.
 !v = !kernel.buffer<64xf32, space "cuda">
 !x = !kernel.buffer<f32, space "cuda">
 kernel.program @between target(<"cuda", "sm_90">) {
@@ -28,11 +28,13 @@ kernel.program @between target(<"cuda", "sm_90">) {
   kernel.queue @stream backend("cuda")
   kernel.run (%x "x": !v) outs(%y "y": !v, %z "z": !v, %w "w": !v) {
     %a = kernel.slot : !v
-    kernel.launch @f(%x) outs(%y) on @stream : (!v) -> !v
+    %b = kernel.slot : !v
     kernel.launch @other(%x) outs(%a) on @stream : (!v) -> !v
-    kernel.launch @f(%a) outs(%z) on @stream : (!v) -> !v
-    kernel.copy %x to %a on @stream : !v to !v
-    kernel.launch @f(%x) outs(%w) on @stream : (!v) -> !v
+    kernel.launch @f(%a) outs(%y) on @stream : (!v) -> !v
+    kernel.launch @other(%y) outs(%b) on @stream : (!v) -> !v
+    kernel.launch @f(%b) outs(%z) on @stream : (!v) -> !v
+    kernel.copy %x to %b on @stream : !v to !v
+    kernel.launch @f(%a) outs(%w) on @stream : (!v) -> !v
     kernel.return %y, %z, %w : !v, !v, !v
   }
 }

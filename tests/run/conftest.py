@@ -148,7 +148,11 @@ _OF_THE_CPU = {
     "specialize_test.py::test_all_ways_of_calling": "",
     "specialize_test.py::test_in_a_forked_child": "",  # CUDA does not outlive a fork
     "specialize_test.py::test_other_parameters": "options2",  # emitted Python
+    "specialize_test.py::test_parameters_that_were_written_since": "",  # packed weights
     "specialize_test.py::test_parameters_whose_changes_are_unseen": "",
+    "specialize_test.py::test_right_at_each_size[a cache]": "",  # torch 2.11 cannot export these two there
+    "specialize_test.py::test_right_at_each_size[signals]": "",
+    "specialize_test.py::test_what_fails_in_the_background_warns": "",
     "specialize_test.py::test_where_it_means_nothing": "",
     "three_ways_test.py::test_failures_are_alike": "",  # an assertion on a device
     "three_ways_test.py::test_same_bits": "onednn",
@@ -179,7 +183,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     for item in items:
         test = f"{item.path.name}::{getattr(item, 'originalname', item.name)}"
-        if item.path.name in _OF_THE_CPU or (test in _OF_THE_CPU and _OF_THE_CPU[test] in item.name):
+        is_named = item.path.name in _OF_THE_CPU or f"{item.path.name}::{item.name}" in _OF_THE_CPU
+        if is_named or (test in _OF_THE_CPU and _OF_THE_CPU[test] in item.name):
             item.add_marker(pytest.mark.skip(reason="about the CPU"))
 
 

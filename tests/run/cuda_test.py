@@ -321,7 +321,7 @@ def test_a_token_over_a_cache_is_split_over_its_keys() -> None:
     ):
         code = sl.compile(_Attention(), inputs, target=target).code
         assert head in code and f".blocks = {blocks}," in code
-        assert ".held = 8, .early = 0" in code and "awaitPrevious" not in code, "it waits by itself"
+        assert ".held = 8, .early = 1" in code and "awaitPrevious" not in code, "it waits by itself"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@
 //
 //   1. The first kernel of a group keeps its place, the others move to it; only launches stand
 //      between, at most kReach. A kernel moves where it has nothing in common with those that it
-//      passes.
+//      passes. One that needs nothing that the run makes (the scale of a batch norm whose
+//      parameters are live) moves to another such from anywhere behind it.
 //   2. A kernel joins where it needs about the same work as the group: what one needs and the other
 //      does not takes at most kMostApartUs. So two branches that place-branches would run
 //      concurrently never wait for each other.
@@ -48,6 +49,7 @@ constexpr double kSmallUs = 4;  ///< a kernel that may be a part
 constexpr double kMostApartUs = 4.2;
 constexpr unsigned kReach = 16;  ///< statements from the first part to the last
 constexpr size_t kMostParts = 8;
+constexpr size_t kMostFreeParts = 32;  ///< of parts that need nothing of the run
 /// Threads of a block that a kernel made for fewer is given: in larger blocks each has fewer
 /// registers than its schedule counts on.
 constexpr int64_t kMostResized = 512;
@@ -233,7 +235,20 @@ class Grouper {
         parts.push_back(number);
       }
     }
+    if (llvm::all_of(parts, [&](unsigned part) { return units_[part].before.none(); })) {
+      addFree(parts);
+    }
     return parts;
+  }
+
+  /// Adds kernels that need nothing of the run, from anywhere behind.
+  void addFree(llvm::SmallVector<unsigned>& parts) const {
+    for (unsigned number = parts.back() + 1;
+         number < units_.size() && parts.size() < kMostFreeParts; ++number) {
+      if (units_[number].before.none() && mayJoin(parts, number)) {
+        parts.push_back(number);
+      }
+    }
   }
 
   bool mayJoin(llvm::ArrayRef<unsigned> parts, unsigned number) const {

@@ -188,6 +188,7 @@ void* Team::workerMain(void* argument) {
 }
 
 void Team::work(int32_t index) {
+  waited = {};  // the memory of a thread's variables is made at their first use: not in a run
   // Read before the id is published: no job can have been started yet.
   uint32_t seen = generation_.value.load(std::memory_order_relaxed);
   threadIds_[index].store(static_cast<int32_t>(syscall(SYS_gettid)), std::memory_order_release);

@@ -184,7 +184,7 @@ def test_allow() -> None:
 
 
 @pytest.mark.parametrize("model", [
-    lambda x: x.exp().resize_(3, 2), lambda x: x.roll(x[0, 0].long().item(), 0), lambda x: x[0].repeat_interleave(x[0].long()),
+    lambda x: x.exp().resize_(3, 2), lambda x: x.tril(x[0, 0].long().item()), lambda x: x[0].repeat_interleave(x[0].long()),
 ])  # fmt: skip
 def test_what_stays_refused(model: Row) -> None:
     """Views of memory that is not known, sizes without a bound: with the line, and what to do instead."""

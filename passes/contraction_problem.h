@@ -19,9 +19,9 @@ mlir::Value fusionInput(op::FusionOp fusion, mlir::Value argument);
 bool isKnownEarly(mlir::Value tensor);
 
 /// Whether no kernel of a run writes the tensor, so that a kernel may read it before the kernels
-/// before it have ended: results of prepare, literals, parameters (live ones, too), arguments of the
-/// function that it does not update, and views of these. A run's first kernel waits for all that the
-/// caller enqueued before.
+/// before it have ended: results of prepare, literals, parameters (live ones, too), arguments of
+/// the function that it does not update, and views of these. A run's first kernel waits for all
+/// that the caller enqueued before.
 bool isFixedInRun(mlir::Value tensor);
 
 /// Whether some kernel of a run reads or writes the tensor where the caller has it: it is an

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A function that torch.compile compiled: its arguments become the locals of its frame, Dynamo's
 // guards are asked, and what they admit is called. Whatever does not fit goes the ordinary way.
-#include "call_path.h"
+#include "callable.h"
 
 typedef struct Guarded {
   PyObject_HEAD PyObject* weak_references;
@@ -260,37 +260,80 @@ static PyObject* findCall(const Binding* binding) {
   return found;
 }
 
+enum { kMostSlots = 32 };
+
+/// A program called with some of the slots: (program, places, place of the result that is
+/// returned).
+static PyObject* callProgram(PyObject* plain, PyObject* const* slots, Py_ssize_t count) {
+  PyObject* program = item(plain, 0);
+  PyObject* places = item(plain, 1);
+  PyObject* values[kMostSlots];
+  const Py_ssize_t given = PyTuple_Size(places);
+  for (Py_ssize_t i = 0; i < given; ++i) {
+    const Py_ssize_t place = PyLong_AsSsize_t(item(places, i));
+    if (given > kMostSlots || place < 0 || place >= count) {
+      PyErr_SetString(slInternalError, "a place among arguments that there is not");
+      return NULL;
+    }
+    values[i] = slots[place];
+  }
+  PyObject* results = slCallAny((Callable*)program, values, given, NULL);
+  PyObject* result = results && PyTuple_Check(results)
+                         ? PyTuple_GetItem(results, PyLong_AsSsize_t(item(plain, 2)))
+                         : NULL;
+  Py_XINCREF(result);
+  Py_XDECREF(results);
+  return result;
+}
+
+/// Calls what findCall found. Takes the references in `slots`.
+static PyObject* enter(PyObject* call, PyObject** slots, Py_ssize_t count) {
+  PyObject* result = NULL;
+  if (PyTuple_Check(call)) {
+    result = callProgram(call, slots, count);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      Py_DECREF(slots[i]);
+    }
+    return result;
+  }
+  PyObject* arguments = PyTuple_New(count);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (arguments) {
+      PyTuple_SetItem(arguments, i, slots[i]);
+    } else {
+      Py_DECREF(slots[i]);
+    }
+  }
+  result = arguments ? PyObject_Call(call, arguments, NULL) : NULL;
+  Py_XDECREF(arguments);
+  return result;
+}
+
 /// What the frame's function is and its arguments, ready to call; 1, 0 or -1.
 static int prepare(PyObject* plan, PyObject* args, PyObject* keywords, PyObject** call,
-                   PyObject** arguments) {
+                   PyObject** slots, Py_ssize_t* count) {
   int holds = namespacesHold(item(plan, kSame), item(plan, kEmpty));
   holds = holds == 1 ? objectsHold(item(plan, kAttributes), item(plan, kCalls), item(plan, kTypes))
                      : holds;
   if (holds != 1) {
     return holds;
   }
-  PyObject* inPlace[32] = {NULL};
   Binding binding = {plan,
-                     inPlace,
+                     slots,
                      PyTuple_Size(item(plan, kSlots)),
                      PyLong_AsSsize_t(item(plan, kPositional)),
                      PyLong_AsSsize_t(item(plan, kOnlyPositional)),
                      PyLong_AsSsize_t(item(plan, kOnlyKeyword)),
                      PyLong_AsSsize_t(item(plan, kFlags))};
-  if (binding.count > 32) {
+  if (binding.count > kMostSlots) {
     return 0;
   }
   holds = bindAll(&binding, args, keywords);
   *call = holds == 1 ? findCall(&binding) : NULL;
   holds = holds == 1 ? (*call ? *call != Py_None : -1) : holds;
-  *arguments = holds == 1 ? PyTuple_New(binding.count) : NULL;
-  holds = holds == 1 && !*arguments ? -1 : holds;
-  for (Py_ssize_t i = 0; i < binding.count; ++i) {
-    if (holds == 1) {
-      PyTuple_SetItem(*arguments, i, binding.slots[i]);
-    } else {
-      Py_XDECREF(binding.slots[i]);
-    }
+  *count = binding.count;
+  for (Py_ssize_t i = 0; holds != 1 && i < binding.count; ++i) {
+    Py_XDECREF(slots[i]);
   }
   return holds;
 }
@@ -322,17 +365,18 @@ static PyObject* callGuarded(PyObject* object, PyObject* args, PyObject* keyword
   Guarded* self = (Guarded*)object;
   PyObject* plan = self->plan;
   if (plan && PyTuple_Check(plan) && PyTuple_Size(plan) == kPlaces) {
-    PyObject *call = NULL, *arguments = NULL;
+    PyObject* call = NULL;
+    PyObject* slots[kMostSlots] = {NULL};
+    Py_ssize_t count = 0;
     Py_INCREF(plan);
-    const int holds = prepare(plan, args, keywords, &call, &arguments);
+    const int holds = prepare(plan, args, keywords, &call, slots, &count);
     Py_DECREF(plan);
     PyObject* result = NULL;
     if (holds == 1) {
       self->direct += 1;
-      result = PyObject_Call(call, arguments, NULL);
+      result = enter(call, slots, count);
     }
     Py_XDECREF(call);
-    Py_XDECREF(arguments);
     if (holds == 1 || (holds < 0 && !PyErr_ExceptionMatches(PyExc_Exception))) {
       return result;
     }

@@ -43,6 +43,12 @@ _TRACING_FLAG, _TRACING_OF_THREAD = "_is_fx_tracing_flag", "_is_fx_tracing_tls"
 _HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
 
 
+def _is_compiled(graph: Any) -> bool:
+    from straightline.compile import CompiledFunction
+
+    return isinstance(graph, CompiledFunction)
+
+
 class Entry:
     """What one cache entry of Dynamo stands for here. Its guard manager owns it, so it lives as long as Dynamo's entry does."""
 
@@ -51,7 +57,8 @@ class Entry:
     def __init__(self, check: Callable[[dict[str, Any]], bool], call: Any, reason: str, compile_id: str) -> None:
         #: Dynamo's guards over the locals of a frame.
         self.check = check
-        #: Takes the frame's arguments and free variables; None: such calls go through torch.compile.
+        #: Takes the frame's arguments and free variables, or says which of them a program takes (`_straight_code.read`);
+        #: None: such calls go through torch.compile.
         self.call = call
         self.reason, self.compile_id = reason, compile_id
 
@@ -231,7 +238,7 @@ class Dynamo:
 
         call, reason = None, ""
         try:
-            call = _straight_code.read(code, frame.slots, scope, self._utils, program)
+            call = _straight_code.read(code, frame.slots, scope, self._utils, program, _is_compiled)
         except MoreThanOneGraph as error:
             reason = str(error)
         entry = Entry(manager.root.check, call, reason, compile_id)

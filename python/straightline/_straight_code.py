@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType
@@ -365,13 +366,29 @@ def _needed(reader: _Reader) -> list[_Line]:
     return kept[::-1]
 
 
+_CALL = re.compile(r"graph\((a\d+(?:, a\d+)*)\)")
+
+
+def _plain(lines: list[_Line], result: str) -> tuple[tuple[int, ...], int] | None:
+    """The places of a graph's arguments among the function's, and that of its result that is returned; None for other code."""
+    call = _CALL.fullmatch(lines[0].text) if lines else None
+    if call is None or len(lines) > 2:
+        return None
+    returned = lines[1].text if len(lines) == 2 and lines[1].target == result else result
+    item = re.fullmatch(re.escape(lines[0].target) + r"\[(\d+)\]", returned)
+    if item is None or (len(lines) == 2 and lines[1].target != result):
+        return None
+    return tuple(int(name[1:]) for name in call[1].split(", ")), int(item[1])
+
+
 def read(
     code: CodeType,
     slots: tuple[str, ...],
     scope: Mapping[str, Any],
     helpers: Any,
     find: Callable[[str], Any],
-) -> Callable[..., Any]:
+    is_program: Callable[[Any], bool] = lambda graph: False,
+) -> Callable[..., Any] | tuple[Any, tuple[int, ...], int]:
     """A function that does what Dynamo's code does.
 
     Args:
@@ -380,6 +397,11 @@ def read(
         scope: The globals of the code; they are read in each call.
         helpers: torch._dynamo.utils.
         find: What a graph's name stands for; raises `MoreThanOneGraph` where it is no program.
+        is_program: Whether a graph may be called from C.
+
+    Returns:
+        The function. Where it only gives some of its arguments to a program and returns one of the results: the program, the
+        places of the arguments, and that of the result, for `_call.Guarded`.
 
     Raises:
         MoreThanOneGraph: The code does more than that.
@@ -392,7 +414,10 @@ def read(
     for constant, value in reader.constants.items():
         owner = scope["torch"] if constant == _FLOAT_AS_TENSOR else helpers
         names[constant] = getattr(owner, constant) if isinstance(value, _Value) else value
-    lines = [f"{line.target} = {line.text}" for line in _needed(reader)]
+    needed = _needed(reader)
+    if is_program(names["graph"]) and (plain := _plain(needed, str(reader.result))):
+        return (names["graph"], *plain)
+    lines = [f"{line.target} = {line.text}" for line in needed]
     head = f"def call({', '.join(f'a{place}' for place in range(len(slots)))}):"
     exec(compile("\n    ".join([head, *lines, f"return {reader.result}"]), "<call of a graph>", "exec"), names)
     return names.pop("call")  # no circle, which only the collector would end

@@ -638,3 +638,27 @@ def test_a_jitted_module_in_a_compiled_one() -> None:
     compiled = torch.compile(outer, backend="straightline")
     for _ in range(2):
         torch.testing.assert_close(compiled(x), model(x.relu()).tanh())
+
+
+def test_functions_of_tensors_alone() -> None:
+    """The program is called with some arguments in another order, and one of its results is returned."""
+
+    def last(a: Any, b: Any, *, c: Any) -> Any:
+        return c * 2 - a
+
+    def two(a: Any, b: Any) -> Any:
+        return b - a, a * b
+
+    def kept(a: Any, b: Any) -> Any:
+        return a, b * 2
+
+    a, b, c = randn(3), randn(3), randn(3)
+    cases = ((lambda a, b: b - a, (a, b), {}), (lambda a, b, c: a + c, (a, b, c), {}), (last, (a, b), {"c": c}),
+             (two, (a, b), {}), (kept, (a, b), {}), (lambda a, b=b: a * b, (a,), {}))  # fmt: skip
+    for function, args, kwargs in cases:
+        jitted = sl.jit(function)
+        for _ in range(3):
+            torch.testing.assert_close(jitted(*args, **kwargs), function(*args, **kwargs))
+        assert jitted.explain().direct_calls == 2
+        other = tuple(x * 3 for x in args)
+        torch.testing.assert_close(jitted(*other, **kwargs), function(*other, **kwargs))

@@ -4,6 +4,7 @@
 #ifndef STRAIGHTLINE_DIALECT_OP_DIALECT_H
 #define STRAIGHTLINE_DIALECT_OP_DIALECT_H
 
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -63,6 +64,9 @@ class ExtentSpace {
  private:
   llvm::SmallVector<mlir::StringAttr> names_;
 };
+
+/// The `end` of a slice that is as long as its type says (slice_c5).
+inline constexpr int64_t kSliceEndByType = std::numeric_limits<int64_t>::min();
 
 /// A slice with its limits applied: first element and number of elements, as expressions of the
 /// extent.

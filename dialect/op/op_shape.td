@@ -43,12 +43,14 @@ def Op_PermuteOp : Op_ViewOp<"permute", "dim i of the result is dim dims[i] of x
 }
 def Op_SliceOp : Op_ViewOp<"slice", "elements start, start + step, ... before end of a dim"> {
   let description = [{
-    Negative `start` and `end` count from the extent; both are limited to it, as in ATen.
+    Negative `start` and `end` count from the extent; both are limited to it, as in ATen. With an `end` of -2^63 the slice has the length that
+    the result's type says (`x[:n]` of a named size n).
 
     - (slice_c1) equal element types
     - (slice_c2) `dim` is a dim of x
     - (slice_c3) `step` is positive
     - (slice_c4) the result has x's extents but for `dim`, which has the slice's length
+    - (slice_c5) a slice whose length its type says has step 1, a start of 0 or more, and ends within x
   }];
   let arguments = (ins Op_Tensor:$x, I64Attr:$dim, I64Attr:$start, I64Attr:$end, I64Attr:$step);
   let hasFolder = 1;

@@ -135,6 +135,27 @@ llvm::LogicalResult PermuteOp::verify() {
   return verifyExtents(*this, space, "the result", space.of(getResult()), expected, "permute_c3");
 }
 
+namespace {
+
+/// The length of a slice of a dim that `whole` is the extent of, whose own type says `typed`.
+mlir::FailureOr<AffineExpr> sliceLength(mlir::Operation* slice, AffineExpr whole, AffineExpr typed,
+                                        int64_t start, int64_t end, int64_t step) {
+  if (end != kSliceEndByType) {
+    return sliceRange(whole, start, end, step).length;
+  }
+  const std::optional<int64_t> size = symbolic::constantValue(whole);
+  const std::optional<int64_t> length = symbolic::constantValue(typed);
+  if (start < 0 || step != 1 || (size && length && start + *length > *size)) {
+    return opError(slice) << "a slice whose end its type says begins at " << start << " with step "
+                          << step << " and has " << length.value_or(0)
+                          << " elements, but must begin at 0 or later, with step 1, and end within "
+                             "the dim (slice_c5)";
+  }
+  return typed;
+}
+
+}  // namespace
+
 llvm::LogicalResult SliceOp::verify() {
   ExtentSpace space;
   const Extents from = space.of(getX());
@@ -144,9 +165,13 @@ llvm::LogicalResult SliceOp::verify() {
       failed(verifyStep(*this, getStep()))) {
     return failure();
   }
-  const SliceRange range = sliceRange(from[dim], getStart(), getEnd(), getStep());
-  return verifyExtents(*this, space, "the result", space.of(getResult()),
-                       with(from, dim, range.length), "slice_c4");
+  const Extents to = space.of(getResult());
+  const mlir::FailureOr<AffineExpr> length =
+      sliceLength(*this, from[dim], to.size() == from.size() ? to[dim] : from[dim], getStart(),
+                  getEnd(), getStep());
+  return failed(length) ? failure()
+                        : verifyExtents(*this, space, "the result", to, with(from, dim, *length),
+                                        "slice_c4");
 }
 
 llvm::LogicalResult SelectOp::verify() {
@@ -239,9 +264,12 @@ llvm::LogicalResult SliceScatterOp::verify() {
       failed(verifyStep(*this, getStep()))) {
     return failure();
   }
-  const SliceRange range = sliceRange(from[dim], getStart(), getEnd(), getStep());
-  if (failed(verifyExtents(*this, space, "src", space.of(getSrc()), with(from, dim, range.length),
-                           "slice_scatter_c4"))) {
+  const Extents src = space.of(getSrc());
+  const mlir::FailureOr<AffineExpr> length =
+      sliceLength(*this, from[dim], src.size() == from.size() ? src[dim] : from[dim], getStart(),
+                  getEnd(), getStep());
+  if (failed(length) || failed(verifyExtents(*this, space, "src", src, with(from, dim, *length),
+                                             "slice_scatter_c4"))) {
     return failure();
   }
   return verifyExtents(*this, space, "the result", space.of(getResult()), from, "slice_scatter_c5");

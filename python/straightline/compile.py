@@ -91,7 +91,7 @@ class _Methods:
     def code(self, text: str) -> None:
         if self._emitted is None:
             raise UserError("code can be replaced with emit='python' only: C++ is compiled once")
-        if self._others:
+        if len(self._all) > 1:
             raise UserError(f"code is the text of {len(self._all)} programs: compile for one example to replace it")
         if not isinstance(text, str):
             raise UserError(f"code is a {type(text).__name__} but must be text")

@@ -124,8 +124,10 @@ def test_what_changes_nothing_is_left_out() -> None:
 def test_slices_within_a_dimension() -> None:
     assert slice_bounds(5, -2, None) == (3, 5) and slice_bounds(5, 4, 2) == (4, 4) and slice_bounds(5, 0, 99) == (0, 5)
     assert slice_bounds(Extent("b"), 1, Extent("b")) == (1, graph_builder.SLICE_END)
-    with pytest.raises(Reject, match="dynamic start"):
-        slice_bounds(5, Extent("b"), None)
+    assert slice_bounds(5, 1, Extent("b")) == (1, graph_builder.SLICE_END_BY_TYPE)
+    for start, end in ((Extent("b"), None), (-1, Extent("b"))):
+        with pytest.raises(Reject, match="slice with the dynamic"):
+            slice_bounds(5, start, end)
 
 
 def test_a_graph_of_json_compiles_and_runs() -> None:

@@ -101,4 +101,9 @@ CASES: dict[str, tuple[nn.Module, Callable[[int], tuple[Tensor, ...]], Sequence[
         Of(lambda s, x: (x.sum(1), x.amax(1), torch.softmax(x, 1), x.sum(0))),
         lambda n: (random_(n, 9001),), ({0: None},), 0,
     ),
+    "slices by a size": (
+        Of(lambda s, x, table: (x + table[:, : x.shape[1]], (x * 2)[:, 1 : x.shape[1] - 1], table[0, 3 : x.shape[1]].sum(0),
+                                table.slice_scatter(x[:1] * 3, 1, 0, x.shape[1]))),
+        lambda n: (random_(2, n, 9), random_(1, 200, 9)), ({1: None}, {}), 5,
+    ),
 }  # fmt: skip

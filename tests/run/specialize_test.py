@@ -146,6 +146,32 @@ def test_all_ways_of_calling() -> None:
             close(out, x @ y)
 
 
+def test_relations_that_a_capture_found() -> None:
+    """They are checked in calls of the program for all sizes, and hold where sizes are numbers."""
+
+    def model(x: Tensor, y: Tensor) -> Tensor:
+        return x[: y.shape[0]] + y if y.shape[0] < x.shape[0] else y.sum() + x
+
+    fn = sl.compile(model, (torch.randn(7), torch.randn(4)), dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))
+    names = [row["name"] for row in fn.explain()["named_sizes"]]
+    assert "check" in fn.ir("op") and len(names) == 2
+    sizes = dict(zip(names, (9, 5), strict=True))
+    fn.specialize(sizes)
+    assert all(row["backend"] == "native" for row in fn.explain().statements)
+    for m, n in ((9, 5), (8, 3), (9, 5)):
+        x, y = torch.randn(m), torch.randn(n)
+        close(fn(x, y), model(x, y))
+    with pytest.raises(sl.UserError):
+        fn(torch.randn(5), torch.randn(9))
+
+
+def test_code_of_several_programs_is_not_replaced() -> None:
+    _, fn = _linear(emit="python")
+    fn.specialize({"b": 4})
+    with pytest.raises(sl.UserError, match="code is the text of 2 programs"):
+        fn.code = fn.code
+
+
 def test_sizes_that_depend_on_data() -> None:
     def model(x: Tensor) -> tuple[Tensor, int]:
         y = x[x > 0]

@@ -44,6 +44,8 @@ FLOAT_OPERANDS: dict[str, int | None] = {
 
 #: `end` of a slice that reaches to the end of a dimension.
 SLICE_END = 2**63 - 1
+#: The `end` of a slice that is as long as its type says.
+SLICE_END_BY_TYPE = -(2**63)
 
 #: SL_MAX_RANK of runtime/abi/kernel.h.
 MAX_RANK = 8
@@ -106,6 +108,8 @@ def slice_bounds(size: Dim, start: Any, end: Any) -> tuple[int, int]:
     """Bounds as attributes: within [0, size] for a static size, else as they are (negative ones count from the end)."""
     start = 0 if start is None else start
     end = SLICE_END if end is None or end == size else end
+    if isinstance(end, Extent) and isinstance(start, int) and start >= 0:
+        return start, SLICE_END_BY_TYPE
     for what, bound in (("start", start), ("end", end)):
         if isinstance(bound, Extent):
             raise Reject(f"slice with the dynamic {what} {bound}", f"a constant {what}")

@@ -30,6 +30,8 @@ func.func @moves(%x: tensor<4x8xf32>, %n: tensor<?x8xf32, #op.dims<[b, 8]>>, %i:
   %constant_pad_nd = op.constant_pad_nd %x {pad = array<i64: 1, 2, 3, -4>, value = 0.000000e+00 : f64} : (tensor<4x8xf32>) -> tensor<3x11xf32>
   // CHECK: op.clone{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %clone = op.clone %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: op.slice{{.*}}{dim = 0 : i64, end = -9223372036854775808 : i64, start = 1 : i64, step = 1 : i64}{{.*}} : (tensor<4x8xf32>) -> tensor<?x8xf32, #op.dims<[b, 8]>>
+  %named = op.slice %x {dim = 0 : i64, end = -9223372036854775808 : i64, start = 1 : i64, step = 1 : i64} : (tensor<4x8xf32>) -> tensor<?x8xf32, #op.dims<[b, 8]>>
   // CHECK: op.slice_scatter{{.*}}{dim = 0 : i64, end = 4 : i64, start = 0 : i64, step = 2 : i64}{{.*}} : (tensor<4x8xf32>, tensor<2x8xf32>) -> tensor<4x8xf32>
   %slice_scatter = op.slice_scatter %x, %s {dim = 0 : i64, end = 4 : i64, start = 0 : i64, step = 2 : i64} : (tensor<4x8xf32>, tensor<2x8xf32>) -> tensor<4x8xf32>
   // CHECK: op.select_scatter{{.*}}{dim = 0 : i64, index = 3 : i64}{{.*}} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>

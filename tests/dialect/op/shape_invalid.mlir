@@ -96,6 +96,30 @@ func.func @slice_c3(%x: tensor<4x8xf32>, %r: tensor<8xf32>, %s: tensor<2x8xf32>,
 
 // -----
 
+func.func @slice_c5_ends_behind(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{slice: a slice whose end its type says begins at 3 with step 1 and has 2 elements, but must begin at 0 or later, with step 1, and end within the dim (slice_c5)}}
+  %z = op.slice %x {dim = 0 : i64, start = 3 : i64, end = -9223372036854775808 : i64, step = 1 : i64} : (tensor<4x8xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+func.func @slice_c5_step(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{begins at 0 with step 2 and has 2 elements}}
+  %z = op.slice %x {dim = 0 : i64, start = 0 : i64, end = -9223372036854775808 : i64, step = 2 : i64} : (tensor<4x8xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+func.func @slice_scatter_c5_ends_behind(%x: tensor<4x8xf32>, %s: tensor<2x8xf32>) {
+  // expected-error @+1 {{begins at 3 with step 1 and has 2 elements}}
+  %z = op.slice_scatter %x, %s {dim = 0 : i64, start = 3 : i64, end = -9223372036854775808 : i64, step = 1 : i64} : (tensor<4x8xf32>, tensor<2x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
 func.func @slice_c4(%x: tensor<4x8xf32>, %r: tensor<8xf32>, %s: tensor<2x8xf32>, %i: tensor<i64>) {
   // expected-error @+1 {{slice: the result has extents [4, 8] but [2, 8] are needed (slice_c4)}}
   %z = op.slice %x {dim = 0 : i64, start = 0 : i64, end = 2 : i64, step = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>

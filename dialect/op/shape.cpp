@@ -169,9 +169,9 @@ llvm::LogicalResult SliceOp::verify() {
   const mlir::FailureOr<AffineExpr> length =
       sliceLength(*this, from[dim], to.size() == from.size() ? to[dim] : from[dim], getStart(),
                   getEnd(), getStep());
-  return failed(length) ? failure()
-                        : verifyExtents(*this, space, "the result", to, with(from, dim, *length),
-                                        "slice_c4");
+  return failed(length)
+             ? failure()
+             : verifyExtents(*this, space, "the result", to, with(from, dim, *length), "slice_c4");
 }
 
 llvm::LogicalResult SelectOp::verify() {

@@ -275,8 +275,7 @@ int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, b
 void Team::judge(TeamHistory* history, uint64_t waitedTicks, uint64_t total) const {
   // Alone it takes up to `size` times what the caller did not wait; teams gain somewhat less.
   const auto size = static_cast<uint64_t>(size_);
-  if (waitedTicks == 0 || waitedTicks < kLateSpins * spin().ticks ||
-      waitedTicks * size * 5 < total * (size - 1) * 4) {
+  if (waitedTicks < kLateSpins * spin().ticks || waitedTicks * size * 5 < total * (size - 1) * 4) {
     if (history->late.load(std::memory_order_relaxed) != 0) {
       history->late.store(0, std::memory_order_relaxed);
       history->penalty.store(0, std::memory_order_relaxed);

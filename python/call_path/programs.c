@@ -2,24 +2,39 @@
 // Several callables as one, and new weights for all of them at once.
 #include "callable.h"
 
+/// (callable, tuple of callables) of the arguments; borrowed. 0, or -1 with an exception.
+static int parseCallables(PyObject* args, Callable** one, PyObject** several) {
+  PyObject* callable = NULL;
+  if (!PyArg_ParseTuple(args, "OO!", &callable, &PyTuple_Type, several) ||
+      !slIsCallable(callable)) {
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_Size(*several); ++i) {
+    if (!slIsCallable(PyTuple_GetItem(*several, i))) {
+      return -1;
+    }
+  }
+  *one = (Callable*)callable;
+  return 0;
+}
+
+static void replace(PyObject** place, PyObject* value) {
+  PyObject* before = *place;
+  Py_INCREF(value);
+  *place = value;
+  Py_XDECREF(before);
+}
+
 /// group(first, others): calls of `first` that do not fit its own program go to those of the
 /// others.
 PyObject* slGroup(PyObject* module, PyObject* args) {
   (void)module;
-  PyObject* first = NULL;
+  Callable* first = NULL;
   PyObject* others = NULL;
-  if (!PyArg_ParseTuple(args, "OO!", &first, &PyTuple_Type, &others) || !slIsCallable(first)) {
+  if (parseCallables(args, &first, &others)) {
     return NULL;
   }
-  for (Py_ssize_t i = 0; i < PyTuple_Size(others); ++i) {
-    if (!slIsCallable(PyTuple_GetItem(others, i))) {
-      return NULL;
-    }
-  }
-  PyObject* before = ((Callable*)first)->others;
-  Py_INCREF(others);
-  ((Callable*)first)->others = others;
-  Py_XDECREF(before);
+  replace(&first->others, others);
   Py_RETURN_NONE;
 }
 
@@ -27,27 +42,17 @@ PyObject* slGroup(PyObject* module, PyObject* args) {
 /// that; there is at least one.
 PyObject* slSpecialize(PyObject* module, PyObject* args) {
   (void)module;
-  PyObject* callable = NULL;
+  Callable* self = NULL;
   PyObject* programs = NULL;
-  if (!PyArg_ParseTuple(args, "OO!", &callable, &PyTuple_Type, &programs) ||
-      !slIsCallable(callable)) {
+  if (parseCallables(args, &self, &programs)) {
     return NULL;
-  }
-  for (Py_ssize_t i = 0; i < PyTuple_Size(programs); ++i) {
-    if (!slIsCallable(PyTuple_GetItem(programs, i))) {
-      return NULL;
-    }
   }
   if (PyTuple_Size(programs) == 0) {
     PyErr_SetString(PyExc_ValueError, "specialize needs at least one program");
     return NULL;
   }
-  Callable* self = (Callable*)callable;
-  PyObject* before = self->special;
-  Py_INCREF(programs);
-  self->special = programs;
   self->last_special = 0;
-  Py_XDECREF(before);
+  replace(&self->special, programs);
   Py_RETURN_NONE;
 }
 

@@ -370,7 +370,7 @@ def compiled(
     path = _paths.chosen(options.fast_path)
     place, number = _place(leaves, options)
     request = _request(options, place, number)
-    shown = CompileProgress(name, "clang" if place == "cpu" else "NVRTC and clang")
+    shown = _progress(name, place)
     with _ending.held_off(), kept_interrupts() as check_interrupts, shown as progress:
         tuning = None
         if options.tune:
@@ -392,6 +392,10 @@ def compiled(
             )
             functions.append(function)
     return functions
+
+
+def _progress(name: str, place: str) -> CompileProgress:
+    return CompileProgress(name, "clang" if place == "cpu" else "NVRTC and clang")
 
 
 def _torch_for(model: object) -> Any:
@@ -513,6 +517,7 @@ class Capture:
         leaves = [_output_leaf(spec, captured) for spec in captured.outputs]
         return _Binding(
             names=explained["parameters"],
+            named_sizes=explained["named_sizes"],
             module=self.module,
             request=request,
             most=options.specialize,
@@ -611,6 +616,8 @@ class _Binding:
     example: str
     #: Names of the program's parameters in its order.
     names: list[str]
+    #: Its named sizes, as `explain` has them.
+    named_sizes: list[dict[str, Any]]
     module: _compiler.Module
     #: Options of its compilation.
     request: Mapping[str, Any]
@@ -654,16 +661,15 @@ class _Binding:
         self.seconds["prepare"] = time.perf_counter() - begin
         return self.function(compilation, weights, own, emitted)
 
-    def specialized(
-        self, general: _compiler.Compilation, compilation: _compiler.Compilation, sizes: Mapping[str, int]
-    ) -> _Binding:
+    def specialized(self, compilation: _compiler.Compilation, sizes: Mapping[str, int]) -> _Binding:
         """That of a program for single sizes."""
         explained = json.loads(compilation.explain_json)
-        symbols = [row["name"] for row in json.loads(general.explain_json)["named_sizes"]]
+        symbols = [row["name"] for row in self.named_sizes]
         launch = _launch.chosen(self.request.get("launch"), self.request["target"], compilation.program)
         return replace(
             self,
             names=explained["parameters"],
+            named_sizes=explained["named_sizes"],
             kept=frozenset(explained["kept_parameters"]),
             example=f"{self.example} for {', '.join(f'{name} = {size}' for name, size in sizes.items())}",
             outputs=_signature.with_sizes(self.outputs, symbols, sizes),
@@ -740,8 +746,7 @@ class _Binding:
         made._compilation, made._binding, made._kernels, made._emitted = compilation, self, own, emitted
         made._sources = weights.sources
         if self.sizes is None:
-            rows = json.loads(compilation.explain_json)["named_sizes"]
-            names = [row["name"] for row in rows if not row["depends_on_data"]]
+            names = [row["name"] for row in self.named_sizes if not row["depends_on_data"]]
             made._specializer = _specialize.Specializer(made, names, self.most, _specialize_for)
         if emitted is not None:
             made._python = emitted.run
@@ -757,15 +762,14 @@ def _set_special(function: CompiledFunction, programs: tuple[CompiledFunction, .
 def _specialize_for(function: CompiledFunction, sizes: Mapping[str, int], in_background: bool) -> None:
     """Compiles a function's program for sizes alone, over its present parameters, and has calls of these sizes take it."""
     binding = function._binding
-    compiler = "clang" if binding.request["target"] == "cpu" else "NVRTC and clang"
-    progress = CompileProgress(f"{binding.name} for {dict(sizes)}", compiler)
+    progress = _progress(f"{binding.name} for {dict(sizes)}", binding.request["target"])
     with ExitStack() as stack:
         stack.enter_context(_ending.held_off())
         stack.enter_context(_targets.apart(binding.request) if in_background else progress)
         module = binding.module.with_sizes(sizes)
         compilation = _compile(module, progress, None, **binding.request)
         stack.enter_context(function._specializer.lock)
-        special = binding.specialized(function._compilation, compilation, sizes)
+        special = binding.specialized(compilation, sizes)
         _set_special(function, (*function._special, special.over(function, compilation)))
 
 

@@ -78,6 +78,7 @@ def compile_mlir(
     tensors = [given[entry] for entry in explained["parameters"]]
     binding = _Binding(
         names=explained["parameters"],
+        named_sizes=explained["named_sizes"],
         module=module,
         request=request,
         most=chosen.specialize,

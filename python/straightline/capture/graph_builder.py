@@ -104,11 +104,11 @@ def wrap(dim: int, rank: int) -> int:
     return dim + max(rank, 1) if dim < 0 else dim
 
 
-def slice_bounds(size: Dim, start: Any, end: Any) -> tuple[int, int]:
+def slice_bounds(size: Dim, start: Any, end: Any, step: int = 1) -> tuple[int, int]:
     """Bounds as attributes: within [0, size] for a static size, else as they are (negative ones count from the end)."""
     start = 0 if start is None else start
     end = SLICE_END if end is None or end == size else end
-    if isinstance(end, Extent) and isinstance(start, int) and start >= 0:
+    if isinstance(end, Extent) and isinstance(start, int) and start >= 0 and step == 1:
         return start, SLICE_END_BY_TYPE
     for what, bound in (("start", start), ("end", end)):
         if isinstance(bound, Extent):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from straightline.capture.builder import Dim, Extent, TensorType
-from straightline.capture.graph_builder import FLOATS, SLICE_END, SLICE_END_BY_TYPE, Reject, Tensor, slice_bounds, wrap
+from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor, slice_bounds, wrap
 from straightline.capture.torch.aten_data_sizes import narrowed, rolled_by_number, selected, sliced
 from straightline.capture.torch.importer import NEAREST, TAKES_COMPLEX, Arguments, Complex, Importer, converter
 from straightline.capture.torch.literals import evaluated, literal
@@ -94,9 +94,7 @@ def _slice(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         and a.step == 1
     ):
         return sliced(ctx, a.self, dim, a.start, a.end, node.meta["val"].shape[dim])
-    start, end = slice_bounds(a.self.extents[dim], a.start, a.end)
-    if end == SLICE_END_BY_TYPE and a.step != 1:
-        raise Reject(f"slice with the dynamic end {a.end} and step {a.step}", "step 1")
+    start, end = slice_bounds(a.self.extents[dim], a.start, a.end, a.step)
     extent = ctx.result_type(node).extents[dim]
     return ctx.slice(a.self, dim, start, end, extent, a.step)
 
@@ -127,9 +125,7 @@ def _select(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 @converter("aten.slice_scatter.default")
 def _slice_scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dim = wrap(a.dim, a.self.rank)
-    start, end = slice_bounds(a.self.extents[dim], a.start, a.end)
-    if end == SLICE_END_BY_TYPE and a.step != 1:
-        raise Reject(f"slice_scatter with the dynamic end {a.end} and step {a.step}", "step 1")
+    start, end = slice_bounds(a.self.extents[dim], a.start, a.end, a.step)
     attributes = {"dim": dim, "start": start, "end": end, "step": a.step}
     source = ctx.cast(a.src, a.self.dtype)
     return ctx.emit_one("slice_scatter", [a.self, source], a.self.type, attributes)

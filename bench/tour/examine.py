@@ -19,7 +19,7 @@ import straightline as sl
 import torch
 from straightline.testing import policy
 from torch import Tensor, nn
-from torch._dynamo.exc import BackendCompilerFailed
+from torch._dynamo.exc import BackendCompilerFailed, TorchRuntimeError
 from torch.utils import _pytree as pytree
 
 from bench.outcomes import described
@@ -163,6 +163,8 @@ def _failed(error: BaseException) -> tuple[str, str]:
         error = error.inner_exception
     words = f"{type(error).__name__}: {error}"
     if isinstance(error, sl.UnsupportedError | sl.UserError) and not isinstance(error, sl.InternalError):
+        return "refused", words[:_WORDS]
+    if isinstance(error, TorchRuntimeError):  # Dynamo could not run the model's own code
         return "refused", words[:_WORDS]
     return "internal", described(error, _WORDS)
 

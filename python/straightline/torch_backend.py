@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.utils._sympy.printers import PythonPrinter
 
-from straightline import _complex, _programs, _signature
+from straightline import _complex, _dynamo_recurrent, _programs, _signature
 from straightline.capture.torch.fx_capture import FrozenInput, GraphCapture, ResultPlan, capture_graph
 from straightline.capture.torch.importer import location_of
 from straightline.compile import Capture, CompiledElsewhere, CompiledFunction, Where, compiled
@@ -253,3 +253,6 @@ def _result_text(plan: ResultPlan) -> str:
 
 def _size_text(size: Any) -> str:
     return PythonPrinter().doprint(size.node.expr) if isinstance(size, torch.SymInt) else str(size)
+
+
+_dynamo_recurrent.install(straightline)

@@ -49,6 +49,14 @@ CASES: dict[str, tuple[nn.Module, Callable[[int], tuple[Tensor, ...]], Sequence[
         Of(lambda s, x, y: (x * 2 + y, torch.cat([x, y], 0), torch.full_like(x, 2.0), x.to(torch.float64), x.expand(3, *x.shape) + y)),
         lambda n: (random_(n, 9), random_(n, 9)), ({0: None}, {0: None}), 0,
     ),
+    "begins at a size": (
+        Of(lambda s, x, y: (y[x.shape[0]:] * 2, y[x.shape[0] : 2 * x.shape[0]] + x, y[-x.shape[0]:] - x, y.slice_scatter(x, 0, x.shape[0], 2 * x.shape[0]))),
+        lambda n: (random_(n, 5), random_(400, 5)), ({0: None}, {}), 1,
+    ),
+    "padded by a size": (
+        Of(lambda s, x: (F.pad(x, (0, 0, 0, 200 - x.shape[0])), F.pad(x, (x.shape[0], 1, 2, 0), value=3.0), F.pad(x > 0, (0, x.shape[0]), value=True))),
+        lambda n: (random_(n, 5),), ({0: None},), 1,
+    ),
     "reductions along rows": (
         Of(lambda s, x, r: (x.sum(1) + r, x.amax(1), x.argmin(1), torch.softmax(x, 1), F.layer_norm(x, (70,)), x.var(1), (x > 0).any(1), x.cumsum(1))),
         lambda n: (random_(n, 70), random_(n)), ({0: None}, {0: None}), 0,

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import torch
 
-from straightline.capture.builder import Dim, TensorType
+from straightline.capture.builder import Dim, Extent, TensorType
 from straightline.capture.extents import broadcast, product_of
-from straightline.capture.graph_builder import FLOATS, Reject, Tensor, wrap
-from straightline.capture.torch.data_sizes import scalar_of
+from straightline.capture.graph_builder import FLOATS, SLICE_END_BY_TYPE, Reject, Tensor, wrap
+from straightline.capture.torch.data_sizes import scalar_of, scalar_of_parts
 from straightline.capture.torch.importer import Arguments, Importer, converter
 
 _SCALAR = TensorType("i64", ())
@@ -149,9 +149,22 @@ def _wrapped(ctx: Importer, number: Tensor, limit: Tensor) -> Tensor:
     return ctx.emit_one("where", [negative, _binary(ctx, "add", number, limit), number], _SCALAR)
 
 
+def _check_within(ctx: Importer, place: Tensor, last: Tensor, words: str) -> None:
+    """Ends a call whose place is not in 0 .. last: a device's own kernels would end the process' use of it."""
+    flag = TensorType("i1", ())
+    begins = ctx.emit_one("ge", [place, ctx.operand(0, _SCALAR)], flag)
+    fits = ctx.emit_one("logical_and", [begins, ctx.emit_one("le", [place, last], flag)], flag)
+    ctx.emit("check", [fits], [], {"message": words})
+
+
 def selected(ctx: Importer, x: Tensor, dim: int, index: Dim) -> Tensor:
     """The part at an index that only a call knows, which ends a call where it is out of range."""
-    place = _wrapped(ctx, scalar_of(ctx, index), ctx.scalar(x.extents[dim], "i64"))
+    size = x.extents[dim]
+    limit = ctx.scalar(size, "i64")
+    place = _wrapped(ctx, scalar_of(ctx, index), limit)
+    if ctx.data_sizes.bounds(index)[0] < 0 or ctx.data_sizes.bounds(index - size)[1] >= 0:
+        words = f"index {index} is out of range for dimension {dim} of size {size}"
+        _check_within(ctx, place, _binary(ctx, "sub", limit, 1), words)
     before, after = x.extents[:dim], x.extents[dim + 1 :]
     type = TensorType(x.dtype, (*before, 1, *after))
     part = ctx.emit_one("index_select", [x, ctx.reshape(place, (1,))], type, {"dim": dim})
@@ -162,14 +175,58 @@ def narrowed(ctx: Importer, x: Tensor, dim: int, start: Dim, length: Dim) -> Ten
     """`length` elements from a place on that only a call knows, where sizes or the place are named."""
     limit = ctx.scalar(x.extents[dim], "i64")
     first = _wrapped(ctx, scalar_of(ctx, start), limit)
-    last = _binary(ctx, "add", first, scalar_of(ctx, length))
-    flag = TensorType("i1", ())
-    begins = ctx.emit_one("ge", [first, ctx.operand(0, _SCALAR)], flag)
-    fits = ctx.emit_one("logical_and", [begins, ctx.emit_one("le", [last, limit], flag)], flag)
-    ctx.emit(
-        "check", [fits], [], {"message": f"narrow: {length} elements from {start} on are not within dimension {dim}"}
-    )
+    words = f"narrow: {length} elements from {start} on are not within dimension {dim}"
+    _check_within(ctx, first, _binary(ctx, "sub", limit, scalar_of(ctx, length)), words)
     return from_place(ctx, x, dim, first, length)
+
+
+def from_named_place(ctx: Importer, x: Tensor, dim: int, start: Extent, count: Dim) -> Tensor:
+    """A slice that begins at a named size; the guards of a call imply that its `count` elements are within the dim."""
+    return from_place(ctx, x, dim, _named_place(ctx, start, x.extents[dim]), count)
+
+
+def _named_place(ctx: Importer, place: Extent, size: Dim) -> Tensor:
+    """A place that sizes name, from the beginning and at most `size`, as Python's slices have it."""
+    low, high = ctx.data_sizes.bounds(place)
+    first = ctx.scalar(place, "i64") if low >= 0 else scalar_of_parts(ctx, place)
+    limit = ctx.scalar(size, "i64")
+    if high < 0:
+        first = _binary(ctx, "add", first, limit)
+    elif low < 0:
+        first = _wrapped(ctx, first, limit)
+    if ctx.data_sizes.bounds(size - place)[0] < 0 or low < 0:
+        first = _binary(ctx, "minimum", _binary(ctx, "maximum", first, 0), limit)
+    return first
+
+
+def placed_at(ctx: Importer, x: Tensor, dim: int, start: Extent, source: Tensor) -> Tensor:
+    """`x` with the source in it from a named place on: what is before, the source, and what is behind."""
+    size, count = x.extents[dim], source.extents[dim]
+    if ctx.data_sizes.bounds(start)[0] < 0 or ctx.data_sizes.bounds(size - count - start)[0] < 0:
+        raise Reject(f"slice_scatter from {start} on, which may be outside of {size}", "a start within the dim")
+    before = ctx.slice(x, dim, 0, SLICE_END_BY_TYPE, start)
+    end, rest = start + count, size - start - count
+    behind = from_place(ctx, x, dim, scalar_of(ctx, end), rest)
+    return ctx.emit_one("cat", [before, source, behind], x.type, {"dim": dim})
+
+
+def padded_by_sizes(ctx: Importer, x: Tensor, pads: Sequence[Dim], value: float | int) -> Tensor:
+    """`x` between constants, of which as many as named sizes say; none of them crops."""
+    for pad in pads:
+        if ctx.data_sizes.bounds(pad)[0] < 0:
+            raise Reject(f"padding by {pad}, which may be negative", "a size with a bound, so that it is not")
+    for i in range(len(pads) // 2):
+        dim = x.rank - 1 - i
+        before, after = x.extents[:dim], x.extents[dim + 1 :]
+        parts = [
+            x if pad is None else ctx.full(value, x.dtype, (*before, pad, *after))
+            for pad in (pads[2 * i], None, pads[2 * i + 1])
+            if pad != 0
+        ]
+        if len(parts) > 1:
+            size = x.extents[dim] + pads[2 * i] + pads[2 * i + 1]
+            x = ctx.emit_one("cat", parts, TensorType(x.dtype, (*before, size, *after)), {"dim": dim})
+    return x
 
 
 def rolled_by_number(ctx: Importer, x: Tensor, dim: int, shift: Dim) -> Tensor:

@@ -10,7 +10,15 @@ import torch
 
 from straightline.capture.builder import Dim, Extent, TensorType
 from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor, slice_bounds, wrap
-from straightline.capture.torch.aten_data_sizes import narrowed, rolled_by_number, selected, sliced
+from straightline.capture.torch.aten_data_sizes import (
+    from_named_place,
+    narrowed,
+    padded_by_sizes,
+    placed_at,
+    rolled_by_number,
+    selected,
+    sliced,
+)
 from straightline.capture.torch.importer import NEAREST, TAKES_COMPLEX, Arguments, Complex, Importer, converter
 from straightline.capture.torch.literals import evaluated, literal
 
@@ -94,8 +102,10 @@ def _slice(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         and a.step == 1
     ):
         return sliced(ctx, a.self, dim, a.start, a.end, node.meta["val"].shape[dim])
-    start, end = slice_bounds(a.self.extents[dim], a.start, a.end, a.step)
     extent = ctx.result_type(node).extents[dim]
+    if isinstance(a.start, Extent) and a.step == 1:
+        return from_named_place(ctx, a.self, dim, a.start, extent)
+    start, end = slice_bounds(a.self.extents[dim], a.start, a.end, a.step)
     return ctx.slice(a.self, dim, start, end, extent, a.step)
 
 
@@ -125,9 +135,11 @@ def _select(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 @converter("aten.slice_scatter.default")
 def _slice_scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dim = wrap(a.dim, a.self.rank)
+    source = ctx.cast(a.src, a.self.dtype)
+    if isinstance(a.start, Extent) and a.step == 1:
+        return placed_at(ctx, a.self, dim, a.start, source)
     start, end = slice_bounds(a.self.extents[dim], a.start, a.end, a.step)
     attributes = {"dim": dim, "start": start, "end": end, "step": a.step}
-    source = ctx.cast(a.src, a.self.dtype)
     return ctx.emit_one("slice_scatter", [a.self, source], a.self.type, attributes)
 
 
@@ -303,8 +315,10 @@ def _rolled(ctx: Importer, x: Tensor, seams: Sequence[tuple[int, int]]) -> Tenso
 @converter("aten.constant_pad_nd.default")
 def _constant_pad(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     x, pads = a.self, list(a.pad)
+    type = ctx.result_type(node)
+    value = float(a.value) if type.dtype in FLOATS else int(bool(a.value) if type.dtype == "i1" else a.value)
     if any(isinstance(p, Extent) for p in pads):
-        raise Reject("padding by a dynamic size", "constant padding")
+        return padded_by_sizes(ctx, x, pads, value)
     for i in range(len(pads) // 2):  # a negative pad crops
         dim, low, high = x.rank - 1 - i, min(pads[2 * i], 0), min(pads[2 * i + 1], 0)
         if low or high:
@@ -313,10 +327,8 @@ def _constant_pad(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
                 raise Reject("negative padding of a dynamic dimension", "a slice")
             x = ctx.slice(x, dim, -low, size + high, size + high + low)
         pads[2 * i], pads[2 * i + 1] = max(pads[2 * i], 0), max(pads[2 * i + 1], 0)
-    type = ctx.result_type(node)
     if not any(pads):
         return ctx.emit_one("clone", [x], type)
-    value = float(a.value) if type.dtype in FLOATS else int(bool(a.value) if type.dtype == "i1" else a.value)
     return ctx.emit_one("constant_pad_nd", [x], type, {"pad": pads, "value": value})
 
 

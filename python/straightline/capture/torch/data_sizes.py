@@ -124,6 +124,11 @@ class DataSizes:
                 )
         return Extent(name)
 
+    def bounds(self, extent: Dim) -> tuple[int, int]:
+        """The smallest and the largest value that a size of this graph can have."""
+        numbers = dict.fromkeys(self.numbers, (-DEFAULT_MAX, DEFAULT_MAX))
+        return bounds(extent, numbers | self._intervals)
+
     def rename(self, size: torch.SymInt, extent: Dim) -> None:
         """Says that a size whose symbol is not known yet is that extent."""
         symbol = size.node.expr

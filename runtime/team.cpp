@@ -249,11 +249,13 @@ int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, b
     return entry(ctx, alone, bindings);
   }
   const uint64_t begin = ticks();
-  if (begin - endedTicks_ < kBurstNs * spin().ticksOf1000Ns / 1000) {
-    history = nullptr;
+  TeamRuns* runs = nullptr;
+  if (history != nullptr) {
+    const bool inBurst = begin - endedTicks_ < kBurstNs * spin().ticksOf1000Ns / 1000;
+    runs = inBurst ? &history->inBurst : &history->afterPause;
   }
-  if (const uint32_t left = history ? history->alone.load(std::memory_order_relaxed) : 0) {
-    history->alone.store(left - 1, std::memory_order_relaxed);
+  if (const uint32_t left = runs ? runs->alone.load(std::memory_order_relaxed) : 0) {
+    runs->alone.store(left - 1, std::memory_order_relaxed);
     const int32_t result = entry(ctx, alone, bindings);
     endedTicks_ = ticks();
     busy_.value.store(0, std::memory_order_release);
@@ -265,33 +267,33 @@ int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, b
   waited.ticks = 0;
   const int32_t result = runAsTeam(entry, ctx, bindings);
   endedTicks_ = ticks();
-  if (history != nullptr) {
-    judge(history, waited.ticks, endedTicks_ - begin);
+  if (runs != nullptr) {
+    judge(runs, waited.ticks, endedTicks_ - begin);
   }
   busy_.value.store(0, std::memory_order_release);
   return result;
 }
 
-void Team::judge(TeamHistory* history, uint64_t waitedTicks, uint64_t total) const {
+void Team::judge(TeamRuns* runs, uint64_t waitedTicks, uint64_t total) const {
   // Alone it takes up to `size` times what the caller did not wait; teams gain somewhat less.
   const auto size = static_cast<uint64_t>(size_);
   if (waitedTicks < kLateSpins * spin().ticks || waitedTicks * size * 5 < total * (size - 1) * 4) {
-    if (history->late.load(std::memory_order_relaxed) != 0) {
-      history->late.store(0, std::memory_order_relaxed);
-      history->penalty.store(0, std::memory_order_relaxed);
+    if (runs->late.load(std::memory_order_relaxed) != 0) {
+      runs->late.store(0, std::memory_order_relaxed);
+      runs->penalty.store(0, std::memory_order_relaxed);
     }
     return;
   }
-  const uint32_t late = history->late.load(std::memory_order_relaxed) + 1;
+  const uint32_t late = runs->late.load(std::memory_order_relaxed) + 1;
   if (late < kLateRuns) {
-    history->late.store(late, std::memory_order_relaxed);
+    runs->late.store(late, std::memory_order_relaxed);
     return;
   }
   // `late` stays as it is: the next try decides.
-  const uint32_t before = history->penalty.load(std::memory_order_relaxed);
+  const uint32_t before = runs->penalty.load(std::memory_order_relaxed);
   const uint32_t penalty = std::clamp(before * 2, kFewestAlone, kMostAlone);
-  history->penalty.store(penalty, std::memory_order_relaxed);
-  history->alone.store(penalty, std::memory_order_relaxed);
+  runs->penalty.store(penalty, std::memory_order_relaxed);
+  runs->alone.store(penalty, std::memory_order_relaxed);
 }
 
 int32_t Team::runAsTeam(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings) {

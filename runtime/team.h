@@ -15,16 +15,21 @@ namespace straightline {
 /// Largest team; the table of shared teams has this size.
 inline constexpr int32_t kMaxThreads = 256;
 
-/// How runs of one program by a team went that began some time after the team's last one. Where the
-/// caller waits at barriers for most of such a run, other threads have the workers' processors
-/// (those of OpenMP spin for milliseconds after an op of another framework): then the next such
-/// runs are the caller's alone. Any thread may write it; a write that another one overtakes costs a
-/// run's time.
-struct TeamHistory {
+/// How runs of one program by a team went. Where the caller waits at barriers for most of such a
+/// run, other threads have the workers' processors (those of OpenMP spin for milliseconds after an
+/// op of another framework): then the next such runs are the caller's alone. Any thread may write
+/// it; a write that another one overtakes costs a run's time.
+struct TeamRuns {
   /// runs of the team one after another that the caller mostly waited in
   std::atomic<uint32_t> late{0};
   std::atomic<uint32_t> alone{0};    ///< so many runs to come are the caller's alone
   std::atomic<uint32_t> penalty{0};  ///< the last value that `alone` began with
+};
+
+/// Runs that follow soon on another run of the team, whose workers are awake then, and others.
+struct TeamHistory {
+  TeamRuns inBurst;
+  TeamRuns afterPause;
 };
 
 /// Lives as long as the process: workers are detached and may touch it until the very end.
@@ -39,8 +44,8 @@ class Team {
   /// caller runs alone, as a team of one, when the team is busy with another caller, when the
   /// system refuses threads, or when the workers sleep and the run is `brief`, because waking them
   /// would take longer than the run. Where brief runs follow each other the workers are woken for
-  /// the next ones. Takes no lock. With a history it may be alone in a run that does not follow
-  /// soon on another one.
+  /// the next ones. Takes no lock. With a history it is also alone where runs like this one were
+  /// late.
   int32_t run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, bool brief = false,
               TeamHistory* history = nullptr);
 
@@ -81,7 +86,7 @@ class Team {
   bool startHoldingTeam();
   bool startWorker(int32_t index);
   int32_t runAsTeam(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings);
-  void judge(TeamHistory* history, uint64_t waited, uint64_t total) const;
+  void judge(TeamRuns* runs, uint64_t waited, uint64_t total) const;
   void keepWorkersOffThisCpu();
   void resetBarriers();
 

@@ -120,6 +120,7 @@ def test_packed_sequences_go_the_ordinary_way() -> None:
             packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
             return nn.utils.rnn.pad_packed_sequence(self.layer(packed)[0], batch_first=True)[0]
 
-    model, x, lengths = Packed().eval(), randn(3, 7, 8), torch.tensor([7, 3, 5])
+    lengths = torch.tensor([7, 3, 5], device="cpu")  # where eager wants them
+    model, x = Packed().eval().to(DEVICE), randn(3, 7, 8, device=DEVICE)
     with torch.no_grad():
         torch.testing.assert_close(torch.compile(model, backend="straightline")(x, lengths), model(x, lengths))

@@ -95,7 +95,7 @@ void yieldCpu() {
 constexpr uint64_t kLateSpins = 5;  // about 0.2 ms or more
 constexpr uint32_t kLateRuns = 2;
 constexpr uint32_t kFewestAlone = 8;
-constexpr uint32_t kMostAlone = 64;
+constexpr uint32_t kMostAlone = 512;  // a try costs 4 ms where threads that spin hold a processor
 
 void futexWait(std::atomic<uint32_t>* word, uint32_t expected) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT_PRIVATE, expected, nullptr,
@@ -291,7 +291,7 @@ void Team::judge(TeamRuns* runs, uint64_t waitedTicks, uint64_t total) const {
   }
   // `late` stays as it is: the next try decides.
   const uint32_t before = runs->penalty.load(std::memory_order_relaxed);
-  const uint32_t penalty = std::clamp(before * 2, kFewestAlone, kMostAlone);
+  const uint32_t penalty = std::clamp(before * 4, kFewestAlone, kMostAlone);
   runs->penalty.store(penalty, std::memory_order_relaxed);
   runs->alone.store(penalty, std::memory_order_relaxed);
 }

@@ -209,15 +209,15 @@ TEST_F(TeamTest, WhereWorkersComeLateTheCallerRunsAloneForAWhile) {
   lateUs = 20000;
   workUs = 0;
   std::vector<int32_t> expected = {2, 2};
-  for (const size_t alone : {8, 16, 32, 64, 64}) {
+  for (const size_t alone : {8, 32, 128, 512, 512}) {
     expected.insert(expected.end(), alone, 1);
     expected.push_back(2);
   }
   EXPECT_EQ(expected, sizesOf(call, static_cast<int>(expected.size())));
   // The last try was late as well. Then one is in time, and all that follow are the team's.
   lateUs = 0;
-  workUs = 20000;
-  sizesOf(call, 64);
+  workUs = 500;
+  sizesOf(call, 512);
   EXPECT_EQ(std::vector<int32_t>(10, 2), sizesOf(call, 10));
 }
 

@@ -397,7 +397,29 @@ int slNumpyData(PyObject* array, void** data) {
   return interface ? 0 : -1;
 }
 
-static int arrayDtype(const ArrayStruct* interface, sl_dtype* dtype) {
+/// The dtypes of ml_dtypes, which numpy says no more of than their size: told by name.
+static int namedDtype(PyObject* array, sl_dtype* dtype) {
+  PyObject* own = PyObject_GetAttrString(array, "dtype");
+  PyObject* pair = own ? slSupport("extension_dtype", "(O)", own) : NULL;
+  Py_XDECREF(own);
+  int code = -1;
+  int bits = 0;
+  const int known = pair && PyArg_ParseTuple(pair, "ii", &code, &bits) && code >= 0;
+  Py_XDECREF(pair);
+  if (!known) {
+    PyErr_Clear();
+    return -1;
+  }
+  dtype->code = (uint8_t)code;
+  dtype->bits = (uint8_t)bits;
+  dtype->lanes = 1;
+  return 0;
+}
+
+static int arrayDtype(PyObject* array, const ArrayStruct* interface, sl_dtype* dtype) {
+  if (interface->kind == 'V' || (interface->kind == 'f' && interface->item_bytes == 1)) {
+    return namedDtype(array, dtype);
+  }
   switch (interface->kind) {
     case 'i':
       dtype->code = 0;
@@ -429,7 +451,7 @@ static int borrowNumpy(PyObject* object, PyObject* name, sl_tensor* tensor, sl_b
     Py_XDECREF(capsule);
     return refuse(object, name);
   }
-  int bad = interface->rank > SL_MAX_RANK || arrayDtype(interface, &tensor->dtype) ||
+  int bad = interface->rank > SL_MAX_RANK || arrayDtype(object, interface, &tensor->dtype) ||
             !(interface->flags & kArrayNativeOrder) || !(interface->flags & kArrayAligned);
   for (int d = 0; !bad && d < interface->rank; ++d) {
     borrow->shape[d] = interface->shape[d];

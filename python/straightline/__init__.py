@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Straightline: a captured tensor graph becomes straight-line code that calls kernels directly."""
 
+from straightline import onnx_model as onnx_model  # the front end of ONNX, which registers itself
 from straightline._paths import fast_path
 from straightline._programs import Program, programs
 from straightline.cache import CacheInfo, cache_info, clear_cache

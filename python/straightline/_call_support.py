@@ -37,6 +37,10 @@ _DTYPES = {
 }
 
 
+#: Of those the ones that numpy itself does not have, by name.
+_EXTENSIONS = {name: pair for pair, name in _DTYPES.items() if name.startswith(("bfloat16", "float8"))}
+
+
 def dtype_name(code: int, bits: int) -> str:
     """Name of a DLPack dtype."""
     return _DTYPES.get((code, bits), f"dlpack dtype {code} of {bits} bits")
@@ -117,7 +121,7 @@ def _torch_refusal(torch: ModuleType, value: Any, error: object) -> str:
 def _numpy_refusal(numpy: ModuleType, value: Any) -> str:
     if type(value) is not numpy.ndarray:
         return f"is a {type(value).__name__}, a subclass of numpy.ndarray: give numpy.asarray(x)"
-    if value.dtype.kind not in "iufcb":
+    if value.dtype.kind not in "iufcb" and value.dtype.name not in _EXTENSIONS:
         return f"is a numpy array of dtype {value.dtype}, which no program takes"
     if not value.dtype.isnative:
         return (
@@ -181,9 +185,22 @@ def numpy_dtype(code: int, bits: int) -> Any:
     import numpy
 
     name = dtype_name(code, bits)
-    if name not in ("bfloat16",) and hasattr(numpy, name if name != "bool" else "bool_"):
+    if name in _EXTENSIONS:
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            raise UnsupportedError(
+                f"a result has dtype {name}, which numpy does not have: give torch tensors, or install ml_dtypes"
+            ) from error
+        return numpy.dtype(getattr(ml_dtypes, name))
+    if hasattr(numpy, name if name != "bool" else "bool_"):
         return numpy.dtype(name)
     raise UnsupportedError(f"a result has dtype {name}, which numpy does not have: give torch tensors")
+
+
+def extension_dtype(dtype: Any) -> tuple[int, int]:
+    """DLPack's code and bits of a dtype of ml_dtypes; (-1, 0) for any other one."""
+    return _EXTENSIONS.get(dtype.name, (-1, 0))
 
 
 def numpy_empty_strided(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, size_bytes: int) -> Any:
@@ -370,4 +387,7 @@ def view(kind: str, root: Any, shape: tuple[int, ...], strides: tuple[int, ...],
         "typestr": array.dtype.str,
         "version": 3,
     }
-    return numpy.asarray(_Region(interface, array))
+    found = numpy.asarray(_Region(interface, array))
+    return (
+        found if found.dtype == array.dtype else found.view(array.dtype)
+    )  # dtypes of ml_dtypes have no text of their own

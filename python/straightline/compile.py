@@ -296,6 +296,10 @@ def _grouped(functions: Sequence[CompiledFunction]) -> CompiledFunction:
     return first
 
 
+#: Front ends beside torch's: whether one takes a model, and what compiles it. The package fills it.
+FRONT_ENDS: list[tuple[Callable[[Any], bool], Callable[..., Any]]] = []
+
+
 @takes_options
 def compile(
     model: Any,
@@ -303,18 +307,23 @@ def compile(
     kwargs: Mapping[str, Any] | list[Mapping[str, Any]] | None = None,
     *,
     dynamic_shapes: Any = None,
+    values: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, Any] | None = None,
     options: CompileOptions | None = None,
     **changes: Any,
 ) -> Callable[..., Any]:
     """Compiles a model for inputs like the examples.
 
     Args:
-        model: A `torch.nn.Module` in eval mode, a function or lambda over tensors, or a `torch.export.ExportedProgram`.
+        model: A `torch.nn.Module` in eval mode, a function or lambda over tensors, or a `torch.export.ExportedProgram`. Or
+            an ONNX model: the path of an .onnx file, bytes, or a `ModelProto`, which needs no torch (`onnx_model.compile_onnx`).
         args: Example positional arguments: torch tensors or numpy arrays; a call must have their dtypes, sizes and strides.
             A list of tuples is several examples: there is one program for each, over one set of parameters, and a call
             takes the first that fits.
         kwargs: Example keyword arguments; with several examples one dict for all of them, or a list with one for each.
         dynamic_shapes: As in `torch.export.export`: sizes given as a `torch.export.Dim` may differ between calls.
+        values: Of an ONNX model: inputs by name whose values the program may depend on.
+        sizes: Of an ONNX model: a number, or the smallest and largest, for named sizes.
         options: What `CompileOptions` says; by default its defaults.
         changes: Options by name, such as `freeze=False`, over those of `options`. An unknown name is refused with those that are
             near.
@@ -328,6 +337,12 @@ def compile(
         UnsupportedError: Lists every op that has no kernel, with its source line.
         InternalError: A bug; the message names the file that keeps what reproduces it.
     """
+    for takes, compile_with in FRONT_ENDS:
+        if takes(model):
+            given = {"dynamic_shapes": dynamic_shapes, "values": values, "sizes": sizes, "options": options}
+            return compile_with(model, args, kwargs, **given, **changes)
+    if values is not None or sizes is not None:
+        raise UserError("values and sizes are of ONNX models; named sizes of torch's are in dynamic_shapes")
     import numpy
 
     torch = _torch_for(model)
@@ -401,7 +416,9 @@ def _progress(name: str, place: str) -> CompileProgress:
 def _torch_for(model: object) -> Any:
     """The module torch, where `model` is something that it may capture."""
     if isinstance(model, (str, bytes, os.PathLike)):
-        raise UserError(f"model is a {type(model).__name__}: sl.compile_mlir compiles mlir text and files")
+        raise UserError(
+            f"model is a {type(model).__name__}: sl.compile_mlir compiles mlir text and files, sl.compile itself .onnx files"
+        )
     if isinstance(model, _Methods):
         raise UserError("model is a compiled function: give what it was made from")
     try:

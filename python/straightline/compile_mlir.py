@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from straightline import _aten_calls, _compiler, _paths, _signature
@@ -18,7 +18,7 @@ from straightline.options import CompileOptions, takes_options
 from straightline.parameters import DeclaredParameter, ParameterTable
 
 #: Element types of the IR, as numpy and torch name them.
-_DTYPES = {
+DTYPES = {
     "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "i1": "bool", "i8": "int8",
     "i16": "int16", "i32": "int32", "i64": "int64", "ui8": "uint8", "ui16": "uint16", "ui32": "uint32", "ui64": "uint64",
     "f8E4M3FN": "float8_e4m3fn", "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2": "float8_e5m2", "f8E5M2FNUZ": "float8_e5m2fnuz",
@@ -59,22 +59,51 @@ def compile_mlir(
     if chosen.target not in (None, "cpu"):
         raise UserError(f"target is {chosen.target!r} but must be None or 'cpu': programs from mlir are for the cpu")
     chosen.check("cpu")
-    request = _request(chosen, "cpu")
-    _aten_calls.install()
-    path = _paths.chosen(chosen.fast_path)
     text, name = _text(source)
     module = _compiler.Module.parse(text, name)
     declared = [_declared(row) for row in json.loads(module.parameters_json)]
     table = ParameterTable.of_declared(declared)
     given = _parameters(parameters, declared)
     table.check(given, f"the parameters do not fit {name}")
+    return compiled_module(module, table, given, chosen)
+
+
+def compiled_module(
+    module: _compiler.Module,
+    table: ParameterTable,
+    given: Mapping[str, Any],
+    chosen: CompileOptions,
+    structures: Sequence[Any] | None = None,
+    arguments: Sequence[tuple[str, Any]] | None = None,
+) -> CompiledFunction:
+    """A module for the cpu as a callable over arrays.
+
+    Args:
+        module: The function of it is compiled.
+        table: Its parameters.
+        given: An array for each of them.
+        chosen: The options, checked.
+        structures: What a call returns, as a tuple where there are several: numbers of results, lists of such, None. By default
+            every result.
+        arguments: What a call gives, by name: the number of an argument of the function, a list of such, None. By default every
+            argument.
+    """
+    request = _request(chosen, "cpu")
+    _aten_calls.install()
+    path = _paths.chosen(chosen.fast_path)
     with kept_interrupts() as check_interrupts, CompileProgress() as progress:
         tuning = Tuning(progress, check_interrupts, chosen.cache, processor()) if chosen.tune else None
         compilation = _compile(module, progress, tuning, **request)
     explained = json.loads(compilation.explain_json)
     inputs = [(row["name"] or f"input{i}", row) for i, row in enumerate(explained["inputs"])]
-    results = tuple(("tensor", f"result[{i}]", i) for i in range(len(explained["results"])))
-    whole = ("tuple", "result", results) if len(results) > 1 else ("const", "result", None)
+    if arguments is None:
+        arguments = [(argument, i) for i, (argument, _) in enumerate(inputs)]
+    if structures is None:
+        structures = range(len(explained["results"]))
+    results = tuple(_structure(structure, f"result[{i}]") for i, structure in enumerate(structures))
+    whole = ("tuple", "result", results) if len(results) > 1 else results[0] if results else ("const", "result", None)
+    if len(results) == 1 and whole[0] == "tensor":
+        whole = ("tensor", "result", whole[2])
     tensors = [given[entry] for entry in explained["parameters"]]
     binding = _Binding(
         names=explained["parameters"],
@@ -87,8 +116,8 @@ def compile_mlir(
         kept=frozenset(explained["kept_parameters"]),
         complex=frozenset(),
         example=", ".join(f"{argument}: {_spelled(row)}" for argument, row in inputs),
-        inputs=tuple((argument, _signature.EITHER, ("tensor", argument, i)) for i, (argument, _) in enumerate(inputs)),
-        outputs=("tensor", "result", 0) if len(results) == 1 else whole,
+        inputs=tuple((argument, _signature.EITHER, _structure(i, argument)) for argument, i in arguments),
+        outputs=whole,
         options={
             "kind": "torch" if tensors and all(type(t).__module__.startswith("torch") for t in tensors) else "numpy",
             "estimated_us": explained.get("estimated_us", 0.0),
@@ -100,6 +129,14 @@ def compile_mlir(
         tuning=tuning,
     )
     return binding.first(compilation, given, chosen.emit == "python", {})
+
+
+def _structure(structure: Any, name: str) -> tuple[Any, ...]:
+    if isinstance(structure, int):
+        return ("tensor", name, structure)
+    if structure is None:
+        return ("const", name, None)
+    return ("list", name, tuple(_structure(item, f"{name}[{i}]") for i, item in enumerate(structure)))
 
 
 def _text(source: object) -> tuple[str | bytes, str]:
@@ -124,7 +161,7 @@ def _declared(row: Mapping[str, Any]) -> DeclaredParameter:
         raise UnsupportedError(f"'{name}' has the sizes [{sizes}], but those of a {row['kind']} must be numbers")
     return DeclaredParameter(
         name=name,
-        dtype=_DTYPES.get(row["type"], row["type"]),
+        dtype=DTYPES.get(row["type"], row["type"]),
         shape=tuple(shape),
         strides=tuple(row["strides"]) if "strides" in row else None,
         written=row["kind"] == "state",
@@ -132,7 +169,7 @@ def _declared(row: Mapping[str, Any]) -> DeclaredParameter:
 
 
 def _spelled(row: Mapping[str, Any]) -> str:
-    return f"{_DTYPES.get(row['type'], row['type'])}[{', '.join(map(str, row['shape']))}]"
+    return f"{DTYPES.get(row['type'], row['type'])}[{', '.join(map(str, row['shape']))}]"
 
 
 def _parameters(given: object, declared: list[DeclaredParameter]) -> Mapping[str, Any]:

@@ -30,7 +30,10 @@ def _never(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_both_signatures_show_the_options() -> None:
-    for function, own in ((sl.compile, ["dynamic_shapes", "options"]), (sl.compile_mlir, ["options"])):
+    for function, own in (
+        (sl.compile, ["dynamic_shapes", "values", "sizes", "options"]),
+        (sl.compile_mlir, ["options"]),
+    ):
         parameters = inspect.signature(function).parameters.values()
         assert [p.name for p in parameters if p.kind is p.KEYWORD_ONLY] == own + FIELDS
         assert not any(p.kind is p.VAR_KEYWORD for p in parameters)

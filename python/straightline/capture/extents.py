@@ -139,6 +139,28 @@ def product_of(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
     return functools.reduce(lambda x, y: x * y, dims, 1)
 
 
+def exact_quotient(x: Dim, y: Dim) -> Dim | None:
+    """A quotient x / y where y is one product that each term of x has; None for other sizes.
+
+    Of `n * t * 4` and `n * t` it is 4.
+    """
+    terms, divisors = _polynomial(x), _polynomial(y)
+    if len(divisors) != 1:
+        return None
+    ((variables, count),) = divisors.items()
+    found: _Polynomial = {}
+    for key, times in terms.items():
+        rest = list(key)
+        for variable in variables:
+            if variable not in rest:
+                return None
+            rest.remove(variable)
+        if times % count:
+            return None
+        found[tuple(rest)] = times // count
+    return _dim(_clean(found))
+
+
 def broadcast(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> tuple[Dim, ...]:
     """The shape that two shapes are broadcast to, aligned at their ends; sizes other than 1 are taken to be equal."""
     rank = max(len(x), len(y))

@@ -1,0 +1,527 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX ops of elements: arithmetic, comparisons, activations, conversions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from straightline.capture.builder import TensorType
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor
+from straightline.capture.onnx.importer import CONVERSIONS, Importer, Node, converter
+from straightline.capture.onnx.values import Known, Value, dtype_of, numpy_dtype, sizes
+
+_BITS = {"ui8": 8, "ui16": 16, "ui32": 32, "ui64": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
+
+
+# Sizes: the same ops on integers of which some are named extents ------------------------------------------------------
+
+_OF_SIZES: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": lambda x, y: x + y,
+    "Sub": lambda x, y: x - y,
+    "Mul": lambda x, y: x * y,
+    "Div": lambda x, y: x // y,
+    "Mod": lambda x, y: x % y,
+}
+
+
+def _on_sizes(node: Node) -> Known | None:
+    """Arithmetic on sizes, where both operands are known and one has a named extent."""
+    inputs = [x for x in node.inputs if isinstance(x, Known)]
+    if len(inputs) != len(node.inputs) or node.kind not in _OF_SIZES:
+        return None
+    if any(x.array.dtype.kind not in "Oiu" for x in inputs):
+        return None
+    x, y = np.broadcast_arrays(*(x.array.astype(object) for x in inputs))
+    found = np.empty(x.shape, dtype=object)
+    for place in np.ndindex(x.shape):
+        found[place] = _OF_SIZES[node.kind](*(a[place] if hasattr(a[place], "text") else int(a[place]) for a in (x, y)))
+    return sizes(found)
+
+
+# Plain ops ------------------------------------------------------------------------------------------------------------
+
+
+def _unary(name: str, op: str, wide: bool = False) -> None:
+    @converter(name)
+    def convert(ctx: Importer, node: Node) -> Tensor:
+        x = ctx.tensor(node.inputs[0])
+        return ctx.wide(x, lambda t: ctx.unary(op, t)) if wide else ctx.unary(op, x)
+
+
+for _name, _op in {
+    "Abs": "abs", "Neg": "neg", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Sign": "sign", "Relu": "relu",
+    "BitwiseNot": "bitwise_not", "HardSwish": "hardswish",
+}.items():  # fmt: skip
+    _unary(_name, _op)
+for _name, _op in {
+    "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Reciprocal": "reciprocal", "Sin": "sin", "Cos": "cos", "Tan": "tan",
+    "Tanh": "tanh", "Sigmoid": "sigmoid", "Erf": "erf",
+}.items():  # fmt: skip
+    _unary(_name, _op, wide=True)
+
+
+def _float(function: Callable[[Importer, Tensor, Node], Tensor], *names: str) -> None:
+    """A function of one tensor of floats, halves in f32."""
+
+    @converter(*names)
+    def convert(ctx: Importer, node: Node) -> Tensor:
+        return ctx.wide(ctx.tensor(node.inputs[0]), lambda x: function(ctx, x, node))
+
+
+def _with_sign(ctx: Importer, x: Tensor, magnitude: Tensor) -> Tensor:
+    signed = ctx.where(ctx.compare("lt", x, 0), ctx.unary("neg", magnitude), magnitude)
+    return ctx.where(ctx.compare("eq", x, 0), x, signed)
+
+
+def _leg(ctx: Importer, x: Tensor) -> Tensor:
+    """The square root of 1 - x * x."""
+    product = ctx.binary("mul", ctx.binary("sub", ctx.full(1, x.dtype), x), ctx.binary("add", x, 1))
+    return ctx.unary("sqrt", product)
+
+
+def _asinh(ctx: Importer, x: Tensor, node: Node) -> Tensor:
+    """Source: fdlibm, s_asinh.c; log(2 |x|) where a square would overflow."""
+    a = ctx.unary("abs", x)
+    square = ctx.binary("mul", a, a)
+    root = ctx.binary("add", ctx.unary("sqrt", ctx.binary("add", square, 1)), 1)
+    near = ctx.unary("log1p", ctx.binary("add", a, ctx.binary("div", square, root)))
+    far = ctx.binary("add", ctx.unary("log", a), math.log(2))
+    return _with_sign(ctx, x, ctx.where(ctx.compare("gt", a, 1e9), far, near))
+
+
+def _acosh(ctx: Importer, x: Tensor, node: Node) -> Tensor:
+    """Source: fdlibm, e_acosh.c."""
+    t = ctx.binary("sub", x, 1)
+    root = ctx.unary("sqrt", ctx.binary("add", ctx.binary("mul", t, 2), ctx.binary("mul", t, t)))
+    near = ctx.unary("log1p", ctx.binary("add", t, root))
+    return ctx.where(ctx.compare("gt", x, 1e9), ctx.binary("add", ctx.unary("log", x), math.log(2)), near)
+
+
+def _atanh(ctx: Importer, x: Tensor, node: Node) -> Tensor:
+    """Source: fdlibm, e_atanh.c."""
+    a = ctx.unary("abs", x)
+    ratio = ctx.binary("div", ctx.binary("mul", a, 2), ctx.binary("sub", ctx.full(1, x.dtype), a))
+    return _with_sign(ctx, x, ctx.binary("mul", ctx.unary("log1p", ratio), 0.5))
+
+
+def _sinh(ctx: Importer, x: Tensor, node: Node) -> Tensor:
+    """Source: fdlibm, e_sinh.c; by the square of exp(x / 2) where exp overflows and sinh does not."""
+    a = ctx.unary("abs", x)
+    t = ctx.unary("expm1", a)
+    half = ctx.unary("exp", ctx.binary("mul", a, 0.5))
+    near = ctx.binary("mul", ctx.binary("add", t, ctx.binary("div", t, ctx.binary("add", t, 1))), 0.5)
+    far = ctx.binary("mul", ctx.binary("mul", half, 0.5), half)
+    return _with_sign(ctx, x, ctx.where(ctx.compare("gt", a, 80), far, near))
+
+
+def _cosh(ctx: Importer, x: Tensor, node: Node) -> Tensor:
+    half = ctx.unary("exp", ctx.binary("mul", ctx.unary("abs", x), 0.5))
+    one = ctx.binary("mul", half, half)
+    near = ctx.binary("mul", ctx.binary("add", one, ctx.unary("reciprocal", one)), 0.5)
+    far = ctx.binary("mul", ctx.binary("mul", half, 0.5), half)
+    return ctx.where(ctx.compare("gt", ctx.unary("abs", x), 80), far, near)
+
+
+_float(lambda ctx, x, n: ctx.binary("atan2", x, 1.0), "Atan")
+_float(lambda ctx, x, n: ctx.binary("atan2", x, _leg(ctx, x)), "Asin")
+_float(lambda ctx, x, n: ctx.binary("atan2", _leg(ctx, x), x), "Acos")
+_float(_asinh, "Asinh")
+_float(_acosh, "Acosh")
+_float(_atanh, "Atanh")
+_float(_sinh, "Sinh")
+_float(_cosh, "Cosh")
+
+
+@converter("Identity")
+def _identity(ctx: Importer, node: Node) -> Value | None:
+    return node.inputs[0]
+
+
+@converter("Dropout")
+def _dropout(ctx: Importer, node: Node) -> list[Value | None]:
+    x = node.inputs[0]
+    if x is None:
+        raise Reject("a missing input")
+    trains = node.input(2)
+    ratio = node.input(1)
+    if trains is not None and bool(ctx.known(trains, "training_mode of Dropout").array.reshape(-1)[0]):
+        if ratio is None or float(ctx.known(ratio, "the ratio of Dropout").array.reshape(-1)[0]) != 0:
+            raise Reject("a dropout that draws numbers", "training_mode false")
+    mask = ctx.full(True, "i1", ctx.type_of(x).extents) if node.reads(1) else None
+    return [x, mask]
+
+
+@converter("Not")
+def _not(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    return ctx.emit_one("logical_not", [x], TensorType("i1", x.extents))
+
+
+@converter("IsNaN")
+def _isnan(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    return ctx.emit_one("isnan", [x], TensorType("i1", x.extents))
+
+
+@converter("IsInf")
+def _isinf(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    negative, positive = node.attribute("detect_negative", 1), node.attribute("detect_positive", 1)
+    if negative and positive:
+        return ctx.emit_one("isinf", [x], TensorType("i1", x.extents))
+    if not negative and not positive:
+        return ctx.full(False, "i1", x.extents)
+    return ctx.compare("eq", x, -math.inf if negative else math.inf)
+
+
+def _arithmetic(name: str, op: str) -> None:
+    @converter(name)
+    def convert(ctx: Importer, node: Node) -> Value:
+        found = _on_sizes(node)
+        return found if found is not None else ctx.binary(op, *(ctx.tensor(x) for x in node.inputs))
+
+
+for _name, _op in {
+    "Add": "add", "Sub": "sub", "Mul": "mul", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
+}.items():  # fmt: skip
+    _arithmetic(_name, _op)
+
+
+@converter("Div")
+def _div(ctx: Importer, node: Node) -> Value:
+    found = _on_sizes(node)
+    if found is not None:
+        return found
+    x, y = (ctx.tensor(x) for x in node.inputs)
+    return ctx.binary("div" if x.dtype in FLOATS else "trunc_divide", x, y)
+
+
+@converter("Mod")
+def _mod(ctx: Importer, node: Node) -> Value:
+    found = _on_sizes(node)
+    if found is not None:
+        return found
+    return ctx.binary("fmod" if node.attribute("fmod", 0) else "remainder", *(ctx.tensor(x) for x in node.inputs))
+
+
+@converter("Pow")
+def _pow(ctx: Importer, node: Node) -> Tensor:
+    x, y = node.inputs
+    base = ctx.tensor(x)
+    if isinstance(y, Known) and y.array.size == 1 and base.dtype in FLOATS:
+        exponent = float(y.array.reshape(-1)[0])
+        if exponent == 2 and y.array.ndim <= base.rank:
+            return ctx.binary("mul", base, base)
+        if exponent == 0.5 and y.array.ndim <= base.rank:
+            return ctx.wide(base, lambda t: ctx.unary("sqrt", t))
+    other = ctx.tensor(y)
+    if other.dtype == base.dtype:
+        if base.dtype in ("f16", "bf16"):
+            return ctx.cast(ctx.binary("pow", base, other, dtype="f32"), base.dtype)
+        return ctx.binary("pow", base, other)
+    if other.dtype in FLOATS and base.dtype not in FLOATS:
+        wide = "f64" if other.dtype == "f64" else "f32"
+        return ctx.cast(ctx.binary("pow", base, other, dtype=wide), base.dtype)
+    return ctx.binary("pow", base, other, dtype=base.dtype)
+
+
+def _variadic(name: str, op: str) -> None:
+    @converter(name)
+    def convert(ctx: Importer, node: Node) -> Tensor:
+        return reduce(lambda x, y: ctx.binary(op, x, y), [ctx.tensor(x) for x in node.inputs])
+
+
+_variadic("Max", "maximum")
+_variadic("Min", "minimum")
+_variadic("Sum", "add")
+
+
+@converter("Mean")
+def _mean(ctx: Importer, node: Node) -> Tensor:
+    total = reduce(lambda x, y: ctx.binary("add", x, y), [ctx.tensor(x) for x in node.inputs])
+    return ctx.binary("div", total, len(node.inputs))
+
+
+def _comparison(name: str, op: str) -> None:
+    @converter(name)
+    def convert(ctx: Importer, node: Node) -> Value:
+        x, y = node.inputs
+        if op == "eq" and isinstance(x, Known) and isinstance(y, Known) and (x.is_sizes or y.is_sizes):
+            known = _decided(ctx, *_flat(x, y))
+            if known is not None:
+                return Known(known.reshape(np.broadcast_shapes(x.array.shape, y.array.shape)))
+        return ctx.compare(op, ctx.tensor(x), ctx.tensor(y))
+
+
+def _flat(x: Known, y: Known) -> tuple[list[Any], list[Any]]:
+    a, b = np.broadcast_arrays(x.array.astype(object), y.array.astype(object))
+    return list(a.reshape(-1)), list(b.reshape(-1))
+
+
+def _decided(ctx: Importer, x: list[Any], y: list[Any]) -> np.ndarray | None:
+    """Whether sizes are equal, where bounds or equal texts tell; None where only a call knows."""
+    same = [a == b for a, b in zip(x, y)]
+    for i, (a, b) in enumerate(zip(x, y)):
+        if same[i]:
+            continue
+        a, b = (t if hasattr(t, "text") else int(t) for t in (a, b))
+        low, high = ctx.bounds(a - b)
+        if low <= 0 <= high:
+            return None
+    return np.asarray(same, dtype=bool)
+
+
+for _name, _op in {
+    "Equal": "eq", "Less": "lt", "LessOrEqual": "le", "Greater": "gt", "GreaterOrEqual": "ge", "And": "logical_and",
+    "Or": "logical_or", "Xor": "logical_xor",
+}.items():  # fmt: skip
+    _comparison(_name, _op)
+
+
+@converter("Where")
+def _where(ctx: Importer, node: Node) -> Value:
+    condition, x, y = node.inputs
+    if all(isinstance(t, Known) for t in node.inputs) and isinstance(condition, Known) and not condition.is_sizes:
+        a, b = (t.array.astype(object) for t in (x, y) if isinstance(t, Known))
+        chosen = np.where(condition.array, a, b)
+        if all(isinstance(t, Known) and t.array.dtype.kind in "Oiu" for t in (x, y)):
+            return sizes(chosen)
+    return ctx.where(ctx.tensor(condition), ctx.tensor(x), ctx.tensor(y))
+
+
+@converter("BitShift")
+def _bit_shift(ctx: Importer, node: Node) -> Tensor:
+    """X times a power of two, modulo the type, or divided by one. A count outside of 0 .. bits - 1 shifts all bits out."""
+    x, y = ctx.common(*(ctx.tensor(x) for x in node.inputs))
+    bits, signed = _BITS[x.dtype], not x.dtype.startswith("u")
+    left = node.attribute("direction") == "LEFT"
+    most = bits - 1 if left or not signed else bits - 2  # dividing by the sign bit is no shift
+    powers = ctx.literal(
+        np.asarray([(1 << i) % (1 << bits) for i in range(most + 1)], dtype=np.uint64).astype(numpy_dtype(x.dtype))
+    )
+    index = ctx.cast(ctx.unary("clamp", y, min=0, max=most), "i64")
+    power = ctx.emit_one("index", [powers, index], TensorType(x.dtype, index.extents), {"dims": [0]})
+    shifted = ctx.binary("mul" if left else "floor_divide", x, power)
+    out = (
+        ctx.full(0, x.dtype)
+        if left or not signed
+        else ctx.where(ctx.compare("lt", x, 0), ctx.full(-1, x.dtype), ctx.full(0, x.dtype))
+    )
+    beyond = ctx.compare("gt", y, most)
+    if signed:
+        negative = ctx.compare("lt", y, 0)
+        beyond = ctx.emit_one("logical_or", [beyond, negative], negative.type)
+    return ctx.where(beyond, out, shifted)
+
+
+def _width(dtype: str) -> int:
+    return 8 if dtype == "i1" else _BITS.get(dtype, 0)
+
+
+@converter("BitCast")
+def _bit_cast(ctx: Importer, node: Node) -> Tensor:
+    x, dtype = ctx.tensor(node.inputs[0]), dtype_of(node.attribute("to"))
+    if x.dtype == dtype or _width(x.dtype) == _width(dtype) != 0:
+        return ctx.cast(x, dtype)  # which keeps the bits of integers
+    raise Reject(f"the bits of {x.dtype} as {dtype}", "Cast")
+
+
+# Activations ----------------------------------------------------------------------------------------------------------
+
+
+def _affine(ctx: Importer, x: Tensor, scale: float, shift: float) -> Tensor:
+    return ctx.binary("add", ctx.binary("mul", x, scale), shift)
+
+
+_float(lambda ctx, x, n: ctx.unary("softplus", x, beta=1.0, threshold=20.0), "Softplus")
+_float(lambda ctx, x, n: ctx.binary("div", x, ctx.binary("add", ctx.unary("abs", x), 1)), "Softsign")
+_float(lambda ctx, x, n: ctx.unary("leaky_relu", x, negative_slope=float(n.attribute("alpha", 0.01))), "LeakyRelu")
+_float(lambda ctx, x, n: ctx.unary("elu", x, alpha=float(n.attribute("alpha", 1.0))), "Elu")
+_float(
+    lambda ctx, x, n: ctx.unary("gelu", x, approximate=n.attribute("approximate", "none")), "Gelu", "com.microsoft.Gelu"
+)
+
+
+def _hard_sigmoid(ctx: Importer, x: Tensor, node: Node) -> Tensor:
+    scaled = _affine(ctx, x, float(node.attribute("alpha", 0.2)), float(node.attribute("beta", 0.5)))
+    return ctx.unary("clamp", scaled, min=0.0, max=1.0)
+
+
+def _selu(ctx: Importer, x: Tensor, node: Node) -> Tensor:
+    alpha, gamma = node.attribute("alpha", 1.6732632423543772), node.attribute("gamma", 1.0507009873554805)
+    return ctx.binary("mul", ctx.unary("elu", x, alpha=float(alpha)), float(gamma))
+
+
+def _celu(ctx: Importer, x: Tensor, node: Node) -> Tensor:
+    alpha = float(node.attribute("alpha", 1.0))
+    return ctx.where(
+        ctx.compare("gt", x, 0), x, ctx.binary("mul", ctx.unary("expm1", ctx.binary("div", x, alpha)), alpha)
+    )
+
+
+def _mish(ctx: Importer, x: Tensor, node: Node) -> Tensor:
+    return ctx.binary("mul", x, ctx.unary("tanh", ctx.unary("softplus", x, beta=1.0, threshold=20.0)))
+
+
+def _thresholded_relu(ctx: Importer, x: Tensor, node: Node) -> Tensor:
+    return ctx.where(ctx.compare("gt", x, float(node.attribute("alpha", 1.0))), x, 0.0)
+
+
+def _swish(ctx: Importer, x: Tensor, node: Node) -> Tensor:
+    alpha = float(node.attribute("alpha", 1.0))
+    return (
+        ctx.unary("silu", x) if alpha == 1 else ctx.binary("mul", x, ctx.unary("sigmoid", ctx.binary("mul", x, alpha)))
+    )
+
+
+def _shrink(ctx: Importer, x: Tensor, node: Node) -> Tensor:
+    bound, bias = float(node.attribute("lambd", 0.5)), float(node.attribute("bias", 0.0))
+    low = ctx.where(ctx.compare("lt", x, -bound), ctx.binary("add", x, bias), 0.0)
+    return ctx.where(ctx.compare("gt", x, bound), ctx.binary("sub", x, bias), low)
+
+
+_float(_hard_sigmoid, "HardSigmoid")
+_float(_selu, "Selu")
+_float(_celu, "Celu")
+_float(_mish, "Mish")
+_float(_thresholded_relu, "ThresholdedRelu")
+_float(_swish, "Swish", "com.microsoft.QuickGelu")
+
+
+@converter("Shrink")
+def _shrink_any(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    return ctx.cast(_shrink(ctx, x if x.dtype in FLOATS else ctx.cast(x, "f64"), node), x.dtype)
+
+
+@converter("PRelu")
+def _prelu(ctx: Importer, node: Node) -> Tensor:
+    x, slope = (ctx.tensor(x) for x in node.inputs)
+    if (
+        slope.rank == 1
+        and x.rank > 1
+        and slope.extents[0] not in (1, x.extents[-1])
+        and slope.extents[0] == x.extents[1]
+    ):
+        slope = ctx.reshape(slope, (*slope.extents, *(1 for _ in range(x.rank - 2))))  # one a channel, before op set 7
+    return ctx.where(ctx.compare("lt", x, 0), ctx.binary("mul", x, slope), x)
+
+
+@converter("Clip")
+def _clip(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    for place, op in ((1, "maximum"), (2, "minimum")):
+        bound = node.input(place)
+        if bound is None:
+            continue
+        if isinstance(bound, Known) and bound.array.size == 1:
+            number = bound.array.reshape(-1)[0]
+            value = float(number) if x.dtype in FLOATS else int(number)
+            if x.dtype in FLOATS or -(2**63) <= value < 2**63:
+                x = ctx.unary("clamp", x, **{"min" if place == 1 else "max": value})
+                continue
+        x = ctx.binary(op, x, ctx.reshape(ctx.tensor(bound), ()))
+    return x
+
+
+# Conversions ----------------------------------------------------------------------------------------------------------
+
+
+@converter("Cast")
+def _cast(ctx: Importer, node: Node) -> Value:
+    return _to(ctx, node, node.attribute("to"))
+
+
+def _to(ctx: Importer, node: Node, element: int) -> Value:
+    dtype = dtype_of(element)
+    x = node.inputs[0]
+    if isinstance(x, Known) and x.is_sizes and dtype in ("i64", "i32"):
+        return x
+    x = ctx.tensor(x)
+    if x.dtype.startswith("f8") and x.dtype != dtype:
+        x = of_float8(ctx, x, "f32")
+    if dtype.startswith("f8") and x.dtype != dtype:
+        return to_float8(ctx, x, dtype, bool(node.attribute("saturate", 1)))
+    return ctx.cast(x, dtype)
+
+
+@dataclass(frozen=True)
+class _Float8:
+    """A float of 8 bits: of its mantissa, its smallest exponent, the codes of its largest number and of what is larger."""
+
+    mantissa: int
+    least: int
+    most: int
+    beyond: int
+    signless_nan: bool
+
+
+_FLOAT8 = {
+    "f8E4M3FN": _Float8(3, -6, 0x7E, 0x7F, False), "f8E4M3FNUZ": _Float8(3, -7, 0x7F, 0x80, True),
+    "f8E5M2": _Float8(2, -14, 0x7B, 0x7C, False), "f8E5M2FNUZ": _Float8(2, -15, 0x7F, 0x80, True),
+}  # fmt: skip
+
+
+def of_float8(ctx: Importer, x: Tensor, dtype: str) -> Tensor:
+    """Floats of 8 bits as other numbers: each is a place of a table. The IR moves them and computes nothing with them."""
+    table = np.arange(256, dtype=np.uint8).view(numpy_dtype(x.dtype)).astype(np.float32)
+    place = ctx.emit_one(
+        "to_dtype", [ctx.emit_one("to_dtype", [x], TensorType("ui8", x.extents))], TensorType("i64", x.extents)
+    )
+    found = ctx.emit_one("index", [ctx.literal(table), place], TensorType("f32", x.extents), {"dims": [0]})
+    return ctx.cast(found, dtype)
+
+
+CONVERSIONS["of_float8"] = of_float8
+
+
+def to_float8(ctx: Importer, x: Tensor, dtype: str, saturate: bool = True) -> Tensor:
+    """Floats of 8 bits, to the nearest, halves to even; what is larger becomes the largest, or infinity or NaN."""
+    if dtype not in _FLOAT8:
+        raise Reject(f"a conversion to {dtype}", ", ".join(_FLOAT8))
+    form, wide = _FLOAT8[dtype], ctx.cast(x, "f32")
+    size = ctx.unary("abs", wide)
+    finite = ctx.unary("clamp", size, min=0.0, max=1e6)
+    exponent = ctx.binary("sub", ctx.unary("special", finite, function="frexp_exponent"), 1.0)
+    exponent = ctx.where(ctx.compare("eq", finite, 0), float(form.least), exponent)  # frexp's of 0 is 0
+    exponent = ctx.unary("clamp", exponent, min=float(form.least), max=20.0)
+    above = ctx.binary("sub", exponent, float(form.least))
+    steps = ctx.literal(
+        np.asarray([2.0 ** (form.least + i - form.mantissa) for i in range(21 - form.least)], np.float32)
+    )
+    step = ctx.emit_one("index", [steps, ctx.cast(above, "i64")], wide.type, {"dims": [0]})
+    count = ctx.unary("round", ctx.binary("div", finite, step))
+    code = ctx.binary("add", ctx.binary("mul", above, float(2**form.mantissa)), count)
+    largest = form.most if saturate else form.beyond
+    code = ctx.where(ctx.compare("gt", code, float(form.most)), ctx.full(float(largest), "f32"), code)
+    sign = ctx.binary("div", ctx.full(1.0, "f32"), wide)  # of a zero, too
+    negative = ctx.compare("lt", ctx.where(ctx.compare("eq", wide, 0), sign, wide), 0)
+    signed = ctx.binary("add", code, 128.0)
+    if form.signless_nan:  # whose only NaN is where a negative zero would be
+        keeps = ctx.emit_one("logical_or", [ctx.compare("eq", code, 0), ctx.compare("eq", code, 128)], negative.type)
+        signed = ctx.where(keeps, code, signed)
+    code = ctx.where(negative, signed, code)
+    nan = 128.0 if form.signless_nan else 127.0
+    code = ctx.where(ctx.emit_one("isnan", [wide], negative.type), ctx.full(nan, "f32"), code)
+    return ctx.emit_one("to_dtype", [ctx.cast(ctx.cast(code, "i32"), "ui8")], TensorType(dtype, x.extents))
+
+
+@converter("CastLike")
+def _cast_like(ctx: Importer, node: Node) -> Value:
+    dtype = ctx.type_of(node.inputs[1]).dtype if node.inputs[1] is not None else ""
+    element = next(e for e in TensorProto.DataType.values() if e and _same(e, dtype))
+    return _to(ctx, node, element)
+
+
+def _same(element: int, dtype: str) -> bool:
+    try:
+        return dtype_of(element) == dtype
+    except Reject:
+        return False

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A loaded ONNX model as builder calls: its inputs with named sizes, its nodes, its results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from straightline.capture.builder import Builder, Dim, Location, TensorType
+from straightline.capture.extents import DEFAULT_MAX, Extent
+from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.onnx import values as v
+from straightline.capture.onnx.importer import Importer
+from straightline.capture.onnx.load import LoadedModel, shapes_of
+from straightline.capture.onnx.values import Known, Optional, Sequence, Value
+from straightline.errors import UnsupportedError, UserError
+
+#: Structure of a result: number of the function's result, or a list or nothing.
+Structure = Any
+#: Element type, by the IR's name, and sizes of a tensor; a list of such of a sequence, None of an empty optional.
+Shape = Any
+
+
+@dataclass
+class Imported:
+    """What a model became."""
+
+    #: What a call gives, in order: a name, and the number of the function's argument, a list of such, or None.
+    inputs: list[tuple[str, Structure]]
+    #: Inputs whose values the program depends on: calls must give these.
+    decisive: dict[str, np.ndarray]
+    outputs: list[str]
+    #: For each output the number of the function's result, a list of such, or None.
+    structures: list[Structure]
+    parameters: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+def import_model(
+    model: LoadedModel,
+    builder: Builder,
+    shapes: Mapping[str, Shape] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
+    sizes: Mapping[str, int | tuple[int, int]] | None = None,
+) -> Imported:
+    """Makes the builder calls of a model.
+
+    Args:
+        model: What `load` gives.
+        builder: Gets the calls.
+        shapes: Element type, by the IR's name, and sizes of inputs; the others have those that the model declares, whose named
+            sizes become named extents.
+        values: Inputs whose values the program may depend on.
+        sizes: Numbers, or bounds, for the model's named sizes.
+
+    Raises:
+        UserError: An input does not fit the model.
+        UnsupportedError: Lists each node that has no form here.
+    """
+    shapes, values, sizes = dict(shapes or {}), dict(values or {}), dict(sizes or {})
+    importer = Importer(builder, opsets=model.opsets, given=values)
+    declared = shapes_of(model.graph, model.weights)
+    _check_names(declared, [*shapes, *values], model.name)
+    try:
+        types = {i.name: _type_of(i, shapes.get(i.name), values.get(i.name), sizes, importer) for i in declared}
+    except Reject as refusal:
+        raise UnsupportedError(
+            f"{model.name}: {refusal.reason}; nearest supported form: {refusal.nearest}"
+        ) from refusal
+    unknown = set(sizes) - {n for t in model.graph.input for n in _dim_names(t)}
+    if unknown:
+        raise UserError(
+            f"{model.name} has no size {sorted(unknown)[0]!r}: it has {sorted(importer.ranges) or 'none with a name'}"
+        )
+    for name, (low, high) in importer.ranges.items():
+        builder.symbol(name, low, high)
+    arguments: list[tuple[str, TensorType]] = []
+    structures = [(name, _numbered(name, type, arguments)) for name, type in types.items()]
+    tensors = importer.begin("forward", arguments)
+    for name, structure in structures:
+        importer.names[name] = _given(structure, tensors)
+        if isinstance(structure, int):
+            importer.give_input(name, tensors[structure])
+    for initializer in model.graph.initializer:
+        importer.names[initializer.name] = Known(numpy_helper.to_array(initializer), initializer.name)
+    for name, array in model.weights.items():
+        importer.names[name] = Known(array, name)
+    for sparse in model.graph.sparse_initializer:
+        importer.names[sparse.values.name] = Known(_dense(sparse), sparse.values.name)
+    importer.run(model.graph.node)
+    return _ended(importer, model, structures)
+
+
+def _numbered(name: str, type: Any, arguments: list[tuple[str, TensorType]]) -> Structure:
+    """The arguments of the function that an input is."""
+    if isinstance(type, TensorType):
+        arguments.append((name, type))
+        return len(arguments) - 1
+    return None if type is None else [_numbered(f"{name}[{i}]", item, arguments) for i, item in enumerate(type)]
+
+
+def _given(structure: Structure, tensors: list[Tensor]) -> Value:
+    if structure is None:
+        return Optional(None)
+    return (
+        tensors[structure]
+        if isinstance(structure, int)
+        else Sequence(tuple(_given(item, tensors) for item in structure))
+    )
+
+
+def _check_names(declared: list[onnx.ValueInfoProto], given: list[str], model: str) -> None:
+    names = [i.name for i in declared]
+    for name in given:
+        if name not in names:
+            raise UserError(f"{model} has no input {name!r}: it has {', '.join(map(repr, names)) or 'none'}")
+
+
+def _dim_names(info: onnx.ValueInfoProto) -> list[str]:
+    return [d.dim_param for d in info.type.tensor_type.shape.dim if d.dim_param]
+
+
+def _symbol(name: str, taken: Mapping[str, Any]) -> str:
+    """A name of ours for a size of the model."""
+    text = re.sub(r"\W", "_", name) or "n"
+    return text if re.match(r"[A-Za-z_]", text) else f"n{text}"
+
+
+def _type_of(
+    info: onnx.ValueInfoProto,
+    given: Shape,
+    value: np.ndarray | None,
+    sizes: Mapping[str, int | tuple[int, int]],
+    importer: Importer,
+) -> Any:
+    """A type; a list of types for a sequence, None for an empty optional."""
+    kind = info.type.WhichOneof("value")
+    if kind != "tensor_type":
+        if given is None and kind != "optional_type":
+            raise Reject(
+                f"the input '{info.name}' is a {(kind or 'nothing').removesuffix('_type')} of unknown length",
+                "an example of it",
+            )
+        return _types(given)
+    tensor = info.type.tensor_type
+    dtype = v.dtype_of(tensor.elem_type)
+    if given is None and value is not None:
+        given = v.ir_dtype(value.dtype), value.shape
+    if given is not None:
+        _check_fits(info, dtype, given)
+        return TensorType(*given)
+    if not tensor.HasField("shape"):
+        raise Reject(f"the model does not say which rank the input '{info.name}' has", "an example of it")
+    return TensorType(dtype, tuple(_dim(d, i, info.name, sizes, importer) for i, d in enumerate(tensor.shape.dim)))
+
+
+def _types(given: Shape) -> Any:
+    if given is None:
+        return None
+    return TensorType(*given) if isinstance(given, tuple) else [_types(item) for item in given]
+
+
+def _check_fits(info: onnx.ValueInfoProto, dtype: str, given: tuple[str, tuple[int, ...]]) -> None:
+    if given[0] != dtype:
+        raise UserError(f"the input '{info.name}' has elements of {given[0]} but the model takes {dtype}")
+    shape = info.type.tensor_type.shape.dim
+    if not info.type.tensor_type.HasField("shape"):
+        return
+    fits = len(shape) == len(given[1]) and all(
+        d.dim_value == size for d, size in zip(shape, given[1]) if d.HasField("dim_value")
+    )
+    if not fits:
+        declared = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in shape]
+        raise UserError(f"the input '{info.name}' has the sizes {list(given[1])} but the model takes {declared}")
+
+
+def _dim(dim: Any, place: int, name: str, sizes: Mapping[str, int | tuple[int, int]], importer: Importer) -> Dim:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value)
+    text = dim.dim_param or f"{name}_{place}"
+    bounds = sizes.get(text, (1, DEFAULT_MAX))
+    if isinstance(bounds, int):
+        return bounds
+    symbol = _symbol(text, importer.ranges)
+    importer.ranges[symbol] = (int(bounds[0]), int(bounds[1]))
+    return Extent(symbol)
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
+    elements, places = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    dense = np.zeros(list(sparse.dims), dtype=elements.dtype)
+    flat = places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), dense.shape)
+    dense.reshape(-1)[flat] = elements
+    return dense
+
+
+def _ended(importer: Importer, model: LoadedModel, inputs: list[tuple[str, Structure]]) -> Imported:
+    names = [output.name for output in model.graph.output]
+    results: list[tuple[str, Tensor]] = []
+    missing: list[str] = []
+
+    def structure(name: str, value: Value | None) -> Structure:
+        if isinstance(value, Optional):
+            return None if value.value is None else structure(name, value.value)
+        if isinstance(value, Sequence):
+            return [structure(name, item) for item in value.items]
+        tensor = importer.tensor(value)
+        own = name if all(name != other for other, _ in results) else f"{name}_{len(results)}"
+        results.append((own, importer.emit_one("clone", [tensor], tensor.type)))
+        return len(results) - 1
+
+    structures: list[Structure] = []
+    for name in names:
+        if name in importer.names:
+            structures.append(structure(name, importer.names[name]))
+        else:
+            missing.append(name)
+    if importer.refusals or missing:
+        raise UnsupportedError(_refused(importer, model.name))
+    for name in sorted(importer.decisive):
+        _check_value(importer, name)
+    importer.end(results)
+    decisive = {name: np.asarray(importer.given[name]) for name in sorted(importer.decisive)}
+    return Imported(inputs, decisive, names, structures, dict(importer.parameters))
+
+
+def _check_value(importer: Importer, name: str) -> None:
+    """Ends a call in which an input has other values than those that decided shapes."""
+    tensor, value = importer.tensor(importer.names[name]), np.asarray(importer.given[name])
+    if value.size == 0:
+        return
+    importer.location = Location(name)
+    same = importer.compare("eq", tensor, importer.literal(value))
+    same = importer.reduce("all", same, list(range(same.rank)), False) if same.rank else same
+    words = f"the values of input '{name}' are not those that the program was compiled for"
+    importer.emit("check", [same], [], {"message": words})
+
+
+def _refused(importer: Importer, name: str) -> str:
+    """Each refusal by itself, equal ones counted."""
+    seen: dict[tuple[str, str, str], list[str]] = {}
+    for refusal in importer.refusals:
+        seen.setdefault((refusal.op, refusal.reason, refusal.nearest), []).append(refusal.node)
+    lines = []
+    for (op, reason, nearest), nodes in seen.items():
+        where = f"'{nodes[0]}'" + (f" and {len(nodes) - 1} more" if len(nodes) > 1 else "")
+        lines.append(f"  {op} at {where}: {reason}" + (f"; nearest supported form: {nearest}" if nearest else ""))
+    count = len(lines)
+    return "\n".join([f"{name}: {count} unsupported op{'s' if count > 1 else ''}:", *lines])

@@ -1,0 +1,585 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of an ONNX graph as ops of the `op` dialect: the walk, and the table of converters."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from straightline.capture.builder import Dense, Dim, Dims, Location, TensorType
+from straightline.capture.extents import DEFAULT_MAX, Extent, bounds, broadcast
+from straightline.capture.graph_builder import FLOATS, GraphBuilder, Number, Reject, Tensor, wrap
+from straightline.capture.onnx import values as v
+from straightline.capture.onnx.values import Known, Value
+from straightline.errors import InternalError, UserError
+
+#: Converters by "Op" or "domain.Op".
+CONVERTERS: dict[str, Callable[..., Any]] = {}
+#: Conversions that are graphs of their own, by name.
+CONVERSIONS: dict[str, Callable[[Importer, Tensor, str], Tensor]] = {}
+#: A folded value, and a constant in the program's text, has at most this many bytes; larger ones are parameters.
+_MOST_FOLDED = 1 << 16
+_MOST_LITERAL = 1 << 12
+
+
+def converter(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a function of (importer, node) for ops; it returns a value, or a list of them."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            CONVERTERS[name] = function
+        return function
+
+    return register
+
+
+@dataclass
+class Node:
+    """A node with its inputs as values (None: left out) and its attributes as Python's."""
+
+    proto: onnx.NodeProto
+    inputs: list[Value | None]
+    attributes: dict[str, Any]
+    version: int
+
+    @property
+    def kind(self) -> str:
+        """The op's name, with its domain where that is not ONNX's own."""
+        return op_name(self.proto)
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute, or a default."""
+        return self.attributes.get(name, default)
+
+    def input(self, place: int) -> Value | None:
+        """An input, None where it is left out."""
+        return self.inputs[place] if place < len(self.inputs) else None
+
+    def reads(self, place: int) -> bool:
+        """Whether an output has a name, so that somebody may read it."""
+        return place < len(self.proto.output) and bool(self.proto.output[place])
+
+
+def op_name(proto: onnx.NodeProto) -> str:
+    """`Add`, or `ai.onnx.ml.Scaler`."""
+    return proto.op_type if proto.domain in ("", "ai.onnx") else f"{proto.domain}.{proto.op_type}"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A node that has no form here."""
+
+    op: str
+    node: str
+    reason: str
+    nearest: str
+
+
+class Refused(Exception):
+    """Some nodes were refused; those that need their results are left out."""
+
+
+def _attribute(proto: onnx.AttributeProto) -> Any:
+    value = helper.get_attribute_value(proto)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], bytes):
+        return [text.decode("utf-8", "replace") for text in value]
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+@dataclass
+class Importer(GraphBuilder):
+    """Converts the nodes of a graph, and of the graphs nested in it."""
+
+    #: Versions of the op sets that the model imports, by domain.
+    opsets: Mapping[str, int] = field(default_factory=dict)
+    #: Inputs whose values are given; those that decided something are in `decisive`.
+    given: Mapping[str, np.ndarray] = field(default_factory=dict)
+    decisive: set[str] = field(default_factory=set)
+    #: Bounds of symbols.
+    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: Values by name.
+    names: dict[str, Value] = field(default_factory=dict)
+    #: Arrays of the parameters that the program reads, by name.
+    parameters: dict[str, np.ndarray] = field(default_factory=dict)
+    refusals: list[Refusal] = field(default_factory=list)
+    #: Names of graph inputs, by the values of their tensors.
+    _inputs: dict[int, str] = field(default_factory=dict)
+    #: Node that made a tensor, with its place among the outputs, by identity.
+    _made_by: dict[int, tuple[Node, int, Tensor]] = field(default_factory=dict)
+    _loaded: dict[str, Tensor] = field(default_factory=dict)
+    _missing: set[str] = field(default_factory=set)
+    _depth: int = 0
+    _regions: int = 0
+
+    # Walk -------------------------------------------------------------------------------------------------------------
+
+    def run(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        """Converts nodes, which stand in an order in which each is behind those that it reads."""
+        for proto in nodes:
+            self.run_node(proto)
+
+    def run_node(self, proto: onnx.NodeProto) -> None:
+        """Converts one node; a refusal is noted and its results are missing from then on."""
+        missing = [name for name in proto.input if name in self._missing]
+        if missing:
+            self._missing.update(proto.output)
+            return
+        unknown = [name for name in proto.input if name and name not in self.names]
+        if unknown:
+            raise Reject(f"node '{_called(proto)}' reads '{unknown[0]}', which nothing gives before it")
+        version = self.opsets.get("" if proto.domain == "ai.onnx" else proto.domain, 1)
+        node = Node(
+            proto,
+            [self.names[name] if name else None for name in proto.input],
+            {a.name: _attribute(a) for a in proto.attribute},
+            version,
+        )
+        self.location = Location(_called(proto))
+        try:
+            results = self._results(node)
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise _invalid(proto, error, self.opsets) from error
+        except Reject as refusal:
+            if self._depth:
+                raise
+            self.refusals.append(Refusal(node.kind, _called(proto), refusal.reason, refusal.nearest))
+            self._missing.update(name for name in proto.output if name)
+            return
+        for place, (name, value) in enumerate(zip(proto.output, results)):
+            if name and value is not None:
+                self.names[name] = value
+                if isinstance(value, Tensor) and id(value) not in self._made_by and id(value) not in self._inputs:
+                    self._made_by[id(value)] = (node, place, value)
+
+    def _results(self, node: Node) -> list[Value | None]:
+        if self._is_known(node):
+            return list(self._folded(node))
+        convert = CONVERTERS.get(node.kind)
+        if convert is None:
+            return self._expanded(node)
+        found = convert(self, node)
+        return found if isinstance(found, list) else [found]
+
+    def _is_known(self, node: Node) -> bool:
+        """Whether a node's results can be computed now: its inputs are numbers, and it draws none."""
+        inputs = [x for x in node.inputs if x is not None]
+        if not inputs or not all(isinstance(x, Known) and not x.is_sizes for x in inputs):
+            return False
+        if node.kind in _NOT_FOLDED or node.proto.domain not in ("", "ai.onnx"):
+            return False
+        if any(a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in node.proto.attribute):
+            return False
+        return sum(x.array.nbytes for x in inputs if isinstance(x, Known)) <= _MOST_FOLDED
+
+    def _folded(self, node: Node) -> list[Known | None]:
+        arrays = [x.array if isinstance(x, Known) else None for x in node.inputs]
+        return [None if a is None else Known(np.asarray(a)) for a in evaluate(node, arrays, self.opsets)]
+
+    def _expanded(self, node: Node) -> list[Value | None]:
+        """The results by the body that the op's schema defines it with."""
+        body = _body(node, self)
+        if body is None:
+            known = list(CONVERTERS)
+            near = difflib.get_close_matches(node.kind, known, 1)
+            raise Reject(f"there is no op {node.kind} here", near[0] if near else "")
+        named: dict[str, Value] = {}
+        for name, value in zip(body.input, node.inputs):
+            if value is not None:
+                named[name] = value
+        given = {a.name: a for a in node.proto.attribute}
+        defaults = {a.name: a for a in body.attribute_proto}
+        return self.nested(body.node, named, list(body.output), {**defaults, **given})
+
+    def nested(
+        self,
+        nodes: Iterable[onnx.NodeProto],
+        named: Mapping[str, Value],
+        outputs: Sequence[str],
+        attributes: Mapping[str, onnx.AttributeProto] | None = None,
+    ) -> list[Value | None]:
+        """The results of nodes of a function's body, in which only `named` and what they make is visible."""
+        outer, missing, place = self.names, self._missing, self.location
+        self.names, self._missing = dict(named), set()
+        self._depth += 1
+        try:
+            for proto in nodes:
+                self.run_node(proto if attributes is None else _bound(proto, attributes))
+            return [self.names.get(name) for name in outputs]
+        finally:
+            self._depth -= 1
+            self.names, self._missing, self.location = outer, missing, place
+
+    def graph(self, graph: onnx.GraphProto, arguments: Sequence[Value]) -> list[Value]:
+        """The results of a graph nested in this one, which sees the names around it."""
+        named = dict(self.names)
+        for tensor in graph.initializer:
+            named[tensor.name] = Known(numpy_helper.to_array(tensor))
+        named |= {given.name: value for given, value in zip(graph.input, arguments)}
+        results = self.nested(graph.node, named, [given.name for given in graph.output])
+        if any(result is None for result in results):
+            raise Reject("a graph in it has a result that nothing gives")
+        return [result for result in results if result is not None]
+
+    # Values -----------------------------------------------------------------------------------------------------------
+
+    def give_input(self, name: str, tensor: Tensor) -> None:
+        """Binds an input of the program."""
+        self.names[name] = tensor
+        self._inputs[id(tensor)] = name
+
+    def tensor(self, value: Value | None, dtype: str | None = None) -> Tensor:
+        """A value as a tensor of the program, cast to an element type if one is given."""
+        if isinstance(value, Known):
+            value = self._materialised(value)
+        if not isinstance(value, Tensor):
+            raise Reject(
+                "a sequence or an optional where a tensor is needed" if value is not None else "a missing input"
+            )
+        return value if dtype is None else self.cast(value, dtype)
+
+    def _materialised(self, value: Known) -> Tensor:
+        array = value.array
+        if value.is_sizes:
+            parts = [self.expand(self.scalar(x, "i64"), (1,)) for x in v.dims(value)]
+            flat = self.cat(parts, 0, TensorType("i64", (len(parts),)))
+            return self.reshape(flat, array.shape)
+        type = value.type
+        if value.name in self._loaded:
+            return self._loaded[value.name]
+        if not self._regions and (array.nbytes > _MOST_LITERAL or value.name):
+            name = value.name or f"constant_{len(self._loaded)}"
+            self._loaded[name] = self.parameter(name, type)
+            self.parameters[name] = array
+            return self._loaded[name]
+        if array.size == 0:
+            return self.full(0, type.dtype, type.extents)
+        flat = np.ascontiguousarray(array).reshape(-1)
+        if flat.size > 1 and (flat.view(np.uint8).reshape(flat.size, -1) == flat[:1].view(np.uint8)).all():
+            return self.expand(self.constant(Dense(TensorType(type.dtype, ()), flat[:1].tobytes())), type.extents)
+        return self.constant(Dense(type, flat.tobytes()))
+
+    def known(self, value: Value | None, what: str) -> Known:
+        """A value that the program must know: a constant, sizes, or what follows from inputs whose values are given."""
+        if isinstance(value, Known):
+            return value
+        array = self._computed(value) if isinstance(value, Tensor) else None
+        if array is None:
+            names = ", ".join(repr(name) for name in sorted(self._sources(value)))
+            hint = f"values={{{names}: ...}}, which makes a program for these values" if names else "a constant"
+            raise Reject(f"{what} is not known before a call", hint)
+        return Known(array)
+
+    def _computed(self, value: Tensor) -> np.ndarray | None:
+        """The numbers of a tensor that depends on given inputs alone; None for any other one."""
+        name = self._inputs.get(id(value))
+        if name is not None:
+            if name not in self.given:
+                return None
+            self.decisive.add(name)
+            return np.asarray(self.given[name])
+        if id(value) not in self._made_by:
+            return None
+        node, place, _ = self._made_by[id(value)]
+        arrays: list[np.ndarray | None] = []
+        for x in node.inputs:
+            array = x.array if isinstance(x, Known) else self._computed(x) if isinstance(x, Tensor) else None
+            if x is not None and (array is None or array.dtype == object):
+                return None
+            arrays.append(array)
+        if not arrays or node.proto.domain not in ("", "ai.onnx"):
+            return None
+        return np.asarray(evaluate(node, arrays, self.opsets)[place])
+
+    def _sources(self, value: Value | None) -> set[str]:
+        """The inputs of the program that a tensor is made of."""
+        if not isinstance(value, Tensor):
+            return set()
+        if id(value) in self._inputs:
+            return {self._inputs[id(value)]}
+        made = self._made_by.get(id(value))
+        return set().union(*(self._sources(x) for x in made[0].inputs)) if made else set()
+
+    def sizes(self, value: Value | None, what: str) -> list[Dim]:
+        """Integers, of which some may be named extents."""
+        return v.dims(self.known(value, what))
+
+    def numbers(self, value: Value | None, what: str) -> list[int]:
+        """Integers that are numbers."""
+        found = self.sizes(value, what)
+        if not all(isinstance(x, int) for x in found):
+            raise Reject(f"{what} depends on a named size", "numbers")
+        return [x for x in found if isinstance(x, int)]
+
+    def type_of(self, value: Value) -> TensorType:
+        """The type of a tensor, or of the one that a known value would be."""
+        if isinstance(value, (Tensor, Known)):
+            return value.type
+        raise Reject("a sequence or an optional where a tensor is needed")
+
+    def bounds(self, dim: Dim) -> tuple[int, int]:
+        """The smallest and largest value of a size."""
+        return bounds(dim, self.ranges)
+
+    def found_size(self, count: Tensor, limit: Dim) -> Dim:
+        """A size that the graph computes, at most `limit`: a named extent of its own."""
+        name = f"found_{len(self.ranges)}"
+        most = min(max(self.bounds(limit)[1], 0), DEFAULT_MAX)
+        self.builder.symbol(name, 0, most)
+        self.ranges[name] = (0, most)
+        self.emit("set_extent", [count], [], {"extent": name, "bound": Dims((self._limit(limit),))})
+        return Extent(name)
+
+    def _limit(self, limit: Dim) -> Dim:
+        """A bound over the sizes of inputs alone."""
+        if isinstance(limit, Extent) and any(name.startswith("found_") for name in limit.symbols):
+            return self.bounds(limit)[1]
+        return limit
+
+    def from_place(self, x: Tensor, dim: int, start: Tensor, count: Dim) -> Tensor:
+        """`count` elements of a dim from a place on."""
+        attributes = {"dim": dim, "length": count if isinstance(count, int) else -1}
+        return self.emit_one(
+            "dynamic_slice",
+            [x, start],
+            TensorType(x.dtype, (*x.extents[:dim], count, *x.extents[dim + 1 :])),
+            attributes,
+        )
+
+    def load_outer(self, graph: onnx.GraphProto) -> None:
+        """Makes the tensors of known values that a nested graph reads, before its region begins."""
+        for node in graph.node:
+            for name in node.input:
+                value = self.names.get(name)
+                if isinstance(value, Known) and value.name:
+                    self.tensor(value)
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    self.load_outer(attribute.g)
+
+    @contextmanager
+    def inner_region(self, arguments: Sequence[TensorType] = ()) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+        """As `region`; constants in it stay in it."""
+        self._regions += 1
+        try:
+            with self.region(arguments) as given:
+                yield given
+        finally:
+            self._regions -= 1
+
+    # Ops --------------------------------------------------------------------------------------------------------------
+
+    def unary(self, name: str, x: Tensor, **attributes: Any) -> Tensor:
+        """An op whose result has its operand's type."""
+        return self.emit_one(name, [x], x.type, attributes)
+
+    def common(self, *operands: Tensor | Number, dtype: str | None = None) -> list[Tensor]:
+        """Operands broadcast to a common shape, in one element type: the first tensor's, if none is given."""
+        tensors = [x for x in operands if isinstance(x, Tensor)]
+        extents: tuple[Dim, ...] = ()
+        for x in tensors:
+            extents = self.broadcast(extents, x.extents)
+        return [self.operand(x, TensorType(dtype or tensors[0].dtype, extents)) for x in operands]
+
+    def broadcast(self, x: Sequence[Dim], y: Sequence[Dim]) -> tuple[Dim, ...]:
+        """The shape that two shapes are broadcast to."""
+        rank = min(len(x), len(y))
+        for i, j in zip(tuple(x)[len(x) - rank :], tuple(y)[len(y) - rank :]):
+            if i == j or 1 in (i, j):
+                continue
+            if isinstance(i, int) and isinstance(j, int):
+                raise Reject(f"shapes {_shape(x)} and {_shape(y)} do not fit each other")
+            raise Reject(
+                f"sizes {i} and {j}, which the model does not say are equal", "one number or name for both: sizes="
+            )
+        return broadcast(tuple(x), tuple(y))
+
+    def binary(self, name: str, x: Tensor | Number, y: Tensor | Number, dtype: str | None = None) -> Tensor:
+        """An op of two operands, broadcast, whose result has their element type."""
+        pair = self.common(x, y, dtype=dtype)
+        return self.emit_one(name, pair, pair[0].type)
+
+    def compare(self, name: str, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        """A comparison, broadcast."""
+        pair = self.common(x, y)
+        return self.emit_one(name, pair, TensorType("i1", pair[0].extents))
+
+    def where(self, condition: Tensor, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        """Elements of x where the condition is true, else of y, broadcast."""
+        dtype = next(t.dtype for t in (x, y) if isinstance(t, Tensor))
+        extents = condition.extents
+        for t in (x, y):
+            extents = self.broadcast(extents, t.extents) if isinstance(t, Tensor) else extents
+        type = TensorType(dtype, extents)
+        return self.emit_one(
+            "where", [self.expand(condition, extents), self.operand(x, type), self.operand(y, type)], type
+        )
+
+    def cast(self, x: Tensor, dtype: str) -> Tensor:
+        """Converts to an element type, if it is another one; floats of 8 bits by converters alone."""
+        if x.dtype != dtype and (x.dtype.startswith("f8") or dtype.startswith("f8")):
+            if dtype.startswith("f8"):
+                raise Reject(f"{x.dtype} as {dtype}", "Cast")
+            return CONVERSIONS["of_float8"](self, x, dtype)
+        return super().cast(x, dtype)
+
+    def axis(self, axis: int, rank: int) -> int:
+        """A dim from the beginning."""
+        if not -rank <= axis < max(rank, 1):
+            raise Reject(f"axis {axis} of a tensor of rank {rank}")
+        return wrap(axis, rank)
+
+    def axes(self, axes: Sequence[int], rank: int) -> list[int]:
+        """Dims in rising order, each from the beginning."""
+        return sorted({self.axis(axis, rank) for axis in axes})
+
+    def literal(self, array: np.ndarray, dtype: str | None = None) -> Tensor:
+        """A constant tensor."""
+        return self.tensor(Known(array if dtype is None else array.astype(v.numpy_dtype(dtype))))
+
+    def iota(self, count: Dim, dtype: str = "i64") -> Tensor:
+        """0, 1, ... of a rank of 1."""
+        return self.cast(self.emit_one("iota", [], TensorType("i64", (count,)), {"start": 0, "step": 1}), dtype)
+
+    def wide(self, x: Tensor, convert: Callable[[Tensor], Tensor]) -> Tensor:
+        """What is computed of a tensor of halves in f32, rounded once."""
+        return self.cast(convert(self.cast(x, "f32")), x.dtype) if x.dtype in ("f16", "bf16") else convert(x)
+
+
+_NOT_FOLDED = frozenset(
+    """RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial Dropout If Loop Scan
+    SequenceConstruct SequenceInsert SequenceAt SequenceEmpty SequenceErase SequenceLength SplitToSequence ConcatFromSequence
+    SequenceMap Optional OptionalGetElement OptionalHasElement""".split()
+)
+
+
+def _invalid(proto: onnx.NodeProto, error: Exception, opsets: Mapping[str, int]) -> Exception:
+    """What to raise where a converter fails: the user's error where onnx's checker refuses the node, else ours."""
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = onnx.IR_VERSION
+    context.opset_imports = dict(opsets)
+    words = f"{type(error).__name__}: {error}"
+    try:
+        onnx.checker.check_node(proto, context)
+    except (onnx.checker.ValidationError, ValueError) as invalid:  # a ValueError of text that is none
+        return UserError(
+            f"node '{_called(proto)}' is no valid {op_name(proto)}: {str(invalid).strip().splitlines()[0]}"
+        )
+    known = ", ".join(f"{a.name}={_attribute(a)!r}" for a in proto.attribute if a.type not in _NESTED)
+    return InternalError(f"node '{_called(proto)}' ({op_name(proto)}; {known}) cannot be converted: {words}")
+
+
+_NESTED = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS, onnx.AttributeProto.TENSOR)
+
+
+def _called(proto: onnx.NodeProto) -> str:
+    return proto.name or next((name for name in proto.output if name), "") or proto.op_type
+
+
+def _shape(extents: Sequence[Dim]) -> str:
+    return f"[{', '.join(map(str, extents))}]"
+
+
+def evaluate(node: Node, arrays: Sequence[np.ndarray | None], opsets: Mapping[str, int]) -> list[Any]:
+    """The results of a node over numbers, by onnx's own reference implementation."""
+    from onnx.reference import ReferenceEvaluator
+
+    inputs = [helper.make_tensor_value_info(f"i{i}", helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+              for i, a in enumerate(arrays) if a is not None]  # fmt: skip
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    del proto.input[:], proto.output[:]
+    proto.input.extend("" if a is None else f"i{i}" for i, a in enumerate(arrays))
+    outputs = [f"o{i}" if name else "" for i, name in enumerate(node.proto.output)]
+    proto.output.extend(outputs)
+    wanted = [name for name in outputs if name]
+    results = [onnx.ValueInfoProto(name=name) for name in wanted]
+    graph = helper.make_graph([proto], "folded", inputs, results)
+    imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    model = helper.make_model(graph, opset_imports=imports)
+    feeds = {f"i{i}": a for i, a in enumerate(arrays) if a is not None}
+    try:
+        found = dict(zip(wanted, ReferenceEvaluator(model).run(None, feeds)))
+    except Exception as error:  # what the reference raises is of any kind
+        raise Reject(f"its constant inputs cannot be evaluated: {type(error).__name__}: {error}") from error
+    return [found.get(name) for name in outputs]
+
+
+def _body(node: Node, ctx: Importer) -> Any:
+    """The function that the schema of an op defines it with, as onnx has it for these types; None where there is none."""
+    try:
+        schema = onnx.defs.get_schema(node.proto.op_type, node.version, node.proto.domain)
+    except onnx.defs.SchemaError:
+        return None
+    if schema.has_context_dependent_function:
+        types = []
+        for value in node.inputs:
+            element = onnx.TypeProto()
+            if value is not None:
+                type = ctx.type_of(value)
+                element.tensor_type.elem_type = next(e for e, name in v.DTYPES.items() if name == type.dtype)
+                for extent in type.extents:
+                    dim = element.tensor_type.shape.dim.add()
+                    if isinstance(extent, int):
+                        dim.dim_value = extent
+            types.append(element.SerializeToString())
+        text = schema.get_context_dependent_function(node.proto.SerializeToString(), types)
+        body = onnx.FunctionProto.FromString(text)
+    elif schema.has_function:
+        body = schema.function_body
+    else:
+        return None
+    return _Body(body, schema)
+
+
+class _Body:
+    """A function's nodes and names, with the default values of the op's attributes."""
+
+    def __init__(self, proto: onnx.FunctionProto, schema: Any) -> None:
+        self.node, self.input, self.output = proto.node, proto.input, proto.output
+        self.attribute_proto = [*proto.attribute_proto]
+        for name, attribute in schema.attributes.items():
+            if attribute.default_value.name:
+                default = onnx.AttributeProto()
+                default.CopyFrom(attribute.default_value)
+                default.name = name
+                self.attribute_proto.append(default)
+
+
+def _bound(proto: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
+    """A node of a function's body with the attributes of the call in place of references to them."""
+    if not any(a.ref_attr_name for a in proto.attribute):
+        return proto
+    bound = onnx.NodeProto()
+    bound.CopyFrom(proto)
+    del bound.attribute[:]
+    for a in proto.attribute:
+        if not a.ref_attr_name:
+            bound.attribute.add().CopyFrom(a)
+        elif a.ref_attr_name in attributes:
+            given = bound.attribute.add()
+            given.CopyFrom(attributes[a.ref_attr_name])
+            given.name = a.name
+    return bound
+
+
+__all__ = [
+    "CONVERTERS",
+    "DEFAULT_MAX",
+    "FLOATS",
+    "Extent",
+    "Importer",
+    "Node",
+    "Refusal",
+    "converter",
+    "evaluate",
+    "op_name",
+]

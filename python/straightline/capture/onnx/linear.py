@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX ops that multiply matrices: MatMul, Gemm, Einsum, convolutions, and their quantised forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from straightline.capture.builder import Dim, TensorType
+from straightline.capture.extents import product_of
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.onnx.importer import Importer, Node, converter
+from straightline.capture.onnx.values import Known, Value
+from straightline.capture.volumes import convolution3d
+
+
+def matmul(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
+    """Numpy's matmul: vectors are rows or columns, leading dims are broadcast. Integers are multiplied as they are."""
+    if x.rank == 0 or y.rank == 0:
+        raise Reject("a product of a 0-d tensor", "tensors of rank 1 or more")
+    dtype = x.dtype
+    if dtype not in FLOATS:  # the products are of floats: those of f64 are exact where sums stay below 2 ** 53
+        wide = matmul(ctx, ctx.cast(x, "f64"), ctx.cast(y, "f64"))
+        return ctx.cast(ctx.cast(wide, "i64"), dtype)
+    left = ctx.reshape(x, (1, *x.extents)) if x.rank == 1 else x
+    right = ctx.reshape(y, (*y.extents, 1)) if y.rank == 1 else y
+    if right.rank == 2 and left.rank > 2:  # one product of all rows
+        rows = product_of(left.extents[:-1])
+        flat = ctx.reshape(left, (rows, left.extents[-1]))
+        found = ctx.emit_one("matmul", [flat, right], TensorType(dtype, (rows, right.extents[-1])))
+        found = ctx.reshape(found, (*left.extents[:-1], right.extents[-1]))
+    else:
+        lead = ctx.broadcast(left.extents[:-2], right.extents[:-2])
+        left, right = (ctx.expand(t, (*lead, *t.extents[-2:])) for t in (left, right))
+        found = ctx.emit_one("matmul", [left, right], TensorType(dtype, (*lead, left.extents[-2], right.extents[-1])))
+    extents = list(found.extents)
+    if x.rank == 1:
+        del extents[-2]
+    if y.rank == 1:
+        del extents[-1]
+    return ctx.reshape(found, extents)
+
+
+@converter("MatMul")
+def _matmul(ctx: Importer, node: Node) -> Tensor:
+    return matmul(ctx, *(ctx.tensor(x) for x in node.inputs))
+
+
+@converter("Gemm")
+def _gemm(ctx: Importer, node: Node) -> Tensor:
+    a, b = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    c = ctx.tensor(node.inputs[2]) if node.input(2) is not None else None
+    alpha, beta = float(node.attribute("alpha", 1.0)), float(node.attribute("beta", 1.0))
+    a = ctx.permute(a, [1, 0]) if node.attribute("transA", 0) else a
+    if node.attribute("transB", 0) and alpha == 1 and a.dtype in FLOATS:
+        bias = c if c is not None and beta == 1 and c.extents == b.extents[:1] else None
+        found = ctx.emit_one("linear", [a, b, bias], TensorType(a.dtype, (a.extents[0], b.extents[0])))
+        c = None if bias is not None else c
+    else:
+        b = ctx.permute(b, [1, 0]) if node.attribute("transB", 0) else b
+        found = matmul(ctx, a, b)
+        found = found if alpha == 1 else _scaled(ctx, found, alpha)
+    if c is None:
+        return found
+    return ctx.binary("add", found, c if beta == 1 else _scaled(ctx, c, beta))
+
+
+def _scaled(ctx: Importer, x: Tensor, factor: float) -> Tensor:
+    if x.dtype in FLOATS:
+        return ctx.binary("mul", x, factor)
+    return ctx.cast(ctx.binary("mul", ctx.cast(x, "f64"), factor), x.dtype)
+
+
+@converter("Einsum")
+def _einsum(ctx: Importer, node: Node) -> Tensor:
+    tensors = [ctx.tensor(x) for x in node.inputs]
+    terms, result = _equation(node.attribute("equation"), [t.rank for t in tensors])
+    x, names = _diagonal(ctx, tensors[0], terms[0])
+    for place in range(1, len(tensors)):
+        y, others = _diagonal(ctx, tensors[place], terms[place])
+        needed = set(result).union(*terms[place + 1 :])
+        x, names = _contracted(ctx, x, names, y, others, needed)
+    summed = [d for d, name in enumerate(names) if name not in result]
+    if summed:
+        x = ctx.reduce("sum", x, summed, False)
+        names = [name for name in names if name in result]
+    return ctx.permute(x, [names.index(name) for name in result]) if result else x
+
+
+def _equation(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
+    """Letters of the dims of each operand and of the result; those of an ellipsis are `.0`, `.1`, .. from the last."""
+    left, _, right = equation.replace(" ", "").partition("->")
+
+    def letters(term: str, rank: int | None) -> list[str]:
+        if "..." not in term:
+            return list(term)
+        before, after = term.split("...")
+        count = rank - len(before) - len(after) if rank is not None else most
+        return [*before, *(f".{i}" for i in reversed(range(count))), *after]
+
+    operands = left.split(",")
+    most = 0
+    terms = [letters(term, rank) for term, rank in zip(operands, ranks, strict=True)]
+    most = max((sum(name.startswith(".") for name in term) for term in terms), default=0)
+    if "->" in equation:
+        return terms, letters(right, None)
+    flat = [name for term in terms for name in term]
+    plain = sorted(name for name in set(flat) if flat.count(name) == 1 and not name.startswith("."))
+    return terms, [*(f".{i}" for i in reversed(range(most))), *plain]
+
+
+def _diagonal(ctx: Importer, x: Tensor, names: list[str]) -> tuple[Tensor, list[str]]:
+    """The diagonal where a letter stands twice."""
+    names = list(names)
+    for name in set(names):
+        while names.count(name) > 1:
+            i = names.index(name)
+            j = names.index(name, i + 1)
+            size = known(x.extents[i])
+            order = [d for d in range(x.rank) if d not in (i, j)] + [i, j]
+            moved = ctx.permute(x, order)
+            flat = ctx.reshape(moved, (*moved.extents[:-2], size * size))
+            x = ctx.slice(flat, flat.rank - 1, 0, size * size, size, size + 1)
+            names = [names[d] for d in order[:-1]]
+    return x, names
+
+
+def _contracted(
+    ctx: Importer, x: Tensor, xs: list[str], y: Tensor, ys: list[str], needed: set[str]
+) -> tuple[Tensor, list[str]]:
+    """The product of two operands, summed over letters that nothing behind needs."""
+    both = [n for n in xs if n in ys]
+    sums = [n for n in both if n not in needed]
+    batch = [n for n in both if n in needed]
+    x, xs = _without(ctx, x, xs, [n for n in xs if n not in ys and n not in needed])
+    y, ys = _without(ctx, y, ys, [n for n in ys if n not in xs and n not in both and n not in needed])
+    rows, columns = [n for n in xs if n not in both], [n for n in ys if n not in both]
+    sizes: dict[str, Dim] = dict(zip(ys, y.extents))
+    sizes |= {n: e for n, e in zip(xs, x.extents) if n not in sizes or e != 1}
+
+    def arranged(t: Tensor, names: list[str], order: list[str]) -> Tensor:
+        moved = ctx.permute(t, [names.index(n) for n in order])
+        return ctx.expand(moved, [sizes[n] for n in order])
+
+    def count(names: list[str]) -> Dim:
+        return product_of([sizes[n] for n in names])
+
+    left = ctx.reshape(arranged(x, xs, batch + rows + sums), (count(batch), count(rows), count(sums)))
+    right = ctx.reshape(arranged(y, ys, batch + sums + columns), (count(batch), count(sums), count(columns)))
+    names = batch + rows + columns
+    return ctx.reshape(matmul(ctx, left, right), [sizes[n] for n in names]), names
+
+
+def _without(ctx: Importer, x: Tensor, names: list[str], gone: list[str]) -> tuple[Tensor, list[str]]:
+    if not gone:
+        return x, names
+    return ctx.reduce("sum", x, [names.index(n) for n in sorted(gone, key=names.index)], False), [
+        n for n in names if n not in gone
+    ]
+
+
+# Convolutions ---------------------------------------------------------------------------------------------------------
+
+
+def windows(node: Node, rank: int, kernel: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Strides and dilations of a convolution or a pool."""
+    return node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
+
+
+def padding(
+    node: Node, sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> list[tuple[int, int]]:
+    """(before, after) of each spatial dim, by `pads` or `auto_pad`."""
+    rank, mode = len(sizes), node.attribute("auto_pad", "NOTSET")
+    if mode == "VALID":
+        return [(0, 0)] * rank
+    if mode in ("NOTSET", ""):
+        pads = node.attribute("pads") or [0] * (2 * rank)
+        return list(zip(pads[:rank], pads[rank:]))
+    found = []
+    for size, k, stride, dilation in zip(sizes, kernel, strides, dilations):
+        if stride == 1:
+            total = (k - 1) * dilation
+        elif isinstance(size, int):
+            total = max((-(-size // stride) - 1) * stride + (k - 1) * dilation + 1 - size, 0)
+        else:
+            raise Reject(f"auto_pad {mode} of a named size with stride {stride}", "pads")
+        less, more = total // 2, total - total // 2
+        found.append((less, more) if mode == "SAME_UPPER" else (more, less))
+    return found
+
+
+def padded(ctx: Importer, x: Tensor, pads: Sequence[tuple[int, int]], value: float = 0.0) -> Tensor:
+    """The last dims with borders."""
+    if not any(n for pair in pads for n in pair):
+        return x
+    lead = x.rank - len(pads)
+    extents = (*x.extents[:lead], *(e + a + b for e, (a, b) in zip(x.extents[lead:], pads)))
+    flat = [n for pair in reversed(pads) for n in pair]
+    typed = float(value) if x.dtype in FLOATS else int(value)
+    return ctx.emit_one("constant_pad_nd", [x], TensorType(x.dtype, extents), {"pad": flat, "value": typed})
+
+
+def convolution(ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, node: Node) -> Tensor:
+    """Conv of floats."""
+    rank = x.rank - 2
+    kernel = [known(e) for e in weight.extents[2:]]
+    strides, dilations = windows(node, rank, kernel)
+    pads = padding(node, x.extents[2:], kernel, strides, dilations)
+    if any(a != b for a, b in pads):
+        x, pads = padded(ctx, x, pads), [(0, 0)] * rank
+    sizes = [
+        (e + 2 * p - (d * (k - 1) + 1)) // s + 1
+        for e, (p, _), k, s, d in zip(x.extents[2:], pads, kernel, strides, dilations)
+    ]
+    attributes = {
+        "stride": strides, "padding": [p for p, _ in pads], "dilation": dilations, "transposed": False,
+        "output_padding": [0] * rank, "groups": node.attribute("group", 1),
+    }  # fmt: skip
+    type = TensorType(x.dtype, (x.extents[0], weight.extents[0], *sizes))
+    return _emitted(ctx, x, weight, bias, attributes, type)
+
+
+def _emitted(
+    ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, how: dict[str, Any], type: TensorType
+) -> Tensor:
+    if x.rank > 5:
+        raise Reject(f"a convolution over {x.rank - 2} dims", "at most 3")
+    return (
+        convolution3d(ctx, x, weight, bias, how, type)
+        if x.rank == 5
+        else ctx.emit_one("convolution", [x, weight, bias], type, how)
+    )
+
+
+@converter("Conv")
+def _conv(ctx: Importer, node: Node) -> Tensor:
+    x, weight = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    bias = ctx.tensor(node.inputs[2]) if node.input(2) is not None else None
+    return convolution(ctx, x, weight, bias, node)
+
+
+@converter("ConvTranspose")
+def _conv_transpose(ctx: Importer, node: Node) -> Tensor:
+    x, weight = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    bias = ctx.tensor(node.inputs[2]) if node.input(2) is not None else None
+    rank, groups = x.rank - 2, node.attribute("group", 1)
+    kernel = [known(e) for e in weight.extents[2:]]
+    strides, dilations = windows(node, rank, kernel)
+    extra = node.attribute("output_padding") or [0] * rank
+    full = [
+        s * (e - 1) + d * (k - 1) + 1 + o for e, s, k, d, o in zip(x.extents[2:], strides, kernel, dilations, extra)
+    ]
+    wanted, mode = node.attribute("output_shape"), node.attribute("auto_pad", "NOTSET")
+    if wanted or mode.startswith("SAME"):
+        ends = wanted[-rank:] if wanted else [e * s for e, s in zip(x.extents[2:], strides)]
+        pads = []
+        for whole, end in zip(full, ends):
+            total = whole - end
+            if not isinstance(total, int):
+                raise Reject("an output shape of a named size", "pads")
+            less = total // 2
+            pads.append((less, total - less) if mode == "SAME_UPPER" else (total - less, less))
+    else:
+        pads = padding(node, x.extents[2:], kernel, strides, dilations)
+    # The op's padding cuts both ends alike, and its output_padding, less than a stride, adds at the end.
+    ends = [whole - a - b for whole, (a, b) in zip(full, pads)]
+    plain = all(a - o < s + 0 and o < max(s, d) for (a, b), o, s, d in zip(pads, extra, strides, dilations))
+    if plain and all(a == b and a >= 0 for a, b in pads):
+        attributes = {
+            "stride": strides, "padding": [a for a, _ in pads], "dilation": dilations, "transposed": True,
+            "output_padding": list(extra), "groups": groups,
+        }  # fmt: skip
+        type = TensorType(x.dtype, (x.extents[0], weight.extents[1] * groups, *ends))
+        return _emitted(ctx, x, weight, bias, attributes, type)
+    attributes = {
+        "stride": strides, "padding": [0] * rank, "dilation": dilations, "transposed": True,
+        "output_padding": [0] * rank, "groups": groups,
+    }  # fmt: skip
+    bare = [whole - o for whole, o in zip(full, extra)]
+    bare_type = TensorType(x.dtype, (x.extents[0], weight.extents[1] * groups, *bare))
+    found = _emitted(ctx, x, weight, None, attributes, bare_type)
+    found = padded(ctx, found, [(-a, o - b) for (a, b), o in zip(pads, extra)])
+    if bias is None:
+        return found
+    return ctx.binary("add", found, ctx.reshape(bias, (bias.extents[0], *(1 for _ in range(rank)))))
+
+
+# Quantised ------------------------------------------------------------------------------------------------------------
+
+
+def _centred(ctx: Importer, value: Value | None, zero: Value | None, axis: int | None, dtype: str = "f32") -> Tensor:
+    """X - zero as floats, which are exact; `axis`: that of a zero point with an element a channel."""
+    x = ctx.tensor(value, dtype)
+    if zero is None or isinstance(zero, Known) and not zero.array.any():
+        return x
+    shift = ctx.tensor(zero, dtype)
+    if shift.rank == 1 and shift.extents[0] != 1 and axis is not None:
+        shift = ctx.reshape(shift, tuple(shift.extents[0] if d == axis else 1 for d in range(x.rank)))
+    elif shift.rank == 1 and shift.extents[0] == 1:
+        shift = ctx.reshape(shift, ())
+    return ctx.binary("sub", x, shift)
+
+
+@converter("MatMulInteger")
+def _matmul_integer(ctx: Importer, node: Node) -> Tensor:
+    """Products of bytes are summed in f64, where they are exact."""
+    a, b = node.inputs[:2]
+    rows = ctx.type_of(a).rank if a is not None else 2
+    left = _centred(ctx, a, node.input(2), rows - 2, "f64")
+    right = _centred(ctx, b, node.input(3), ctx.type_of(b).rank - 1 if b is not None else None, "f64")
+    return ctx.cast(matmul(ctx, left, right), "i32")
+
+
+@converter("ConvInteger")
+def _conv_integer(ctx: Importer, node: Node) -> Tensor:
+    x = _centred(ctx, node.inputs[0], node.input(2), 1, "f64")
+    weight = _centred(ctx, node.inputs[1], node.input(3), 0, "f64")
+    return ctx.cast(convolution(ctx, x, weight, None, node), "i32")
+
+
+_BOUNDS = {"i8": (-128, 127), "ui8": (0, 255), "i16": (-32768, 32767), "ui16": (0, 65535), "i32": (-(2**31), 2**31 - 1)}
+
+
+def _requantised(ctx: Importer, x: Tensor, scale: Tensor, zero: Value | None, dtype: str) -> Tensor:
+    """round(x / scale) + zero, limited to what the type holds; halves go to the even one."""
+    found = ctx.unary("round", ctx.binary("div", x, scale))
+    if zero is not None:
+        found = ctx.binary("add", found, ctx.reshape(ctx.tensor(zero, found.dtype), ()) if ctx.type_of(zero).rank < 2
+                           and ctx.type_of(zero).extents in ((), (1,)) else ctx.tensor(zero, found.dtype))  # fmt: skip
+    low, high = _BOUNDS[dtype]
+    return ctx.cast(ctx.unary("clamp", found, min=float(low), max=float(high)), dtype)
+
+
+def _scale(ctx: Importer, value: Value | None, axis: int | None = None, rank: int = 0) -> Tensor:
+    scale = ctx.tensor(value, "f32")
+    if scale.rank == 1 and scale.extents[0] == 1:
+        return ctx.reshape(scale, ())
+    if scale.rank == 1 and axis is not None:
+        return ctx.reshape(scale, tuple(scale.extents[0] if d == axis else 1 for d in range(rank)))
+    return scale
+
+
+@converter("QLinearMatMul")
+def _qlinear_matmul(ctx: Importer, node: Node) -> Tensor:
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.inputs
+    ranks = [ctx.type_of(t).rank for t in (a, b) if t is not None]
+    left, right = _centred(ctx, a, a_zero, ranks[0] - 2, "f64"), _centred(ctx, b, b_zero, ranks[1] - 1, "f64")
+    product = ctx.cast(matmul(ctx, left, right), "f32")
+    scales = ctx.binary(
+        "mul", _scale(ctx, a_scale, ranks[0] - 2, ranks[0]), _scale(ctx, b_scale, ranks[1] - 1, ranks[1])
+    )
+    if y_zero is None:
+        raise Reject("a missing zero point of the result")
+    return _requantised(
+        ctx, ctx.binary("mul", product, scales), _scale(ctx, y_scale), y_zero, ctx.type_of(y_zero).dtype
+    )
+
+
+@converter("QLinearConv")
+def _qlinear_conv(ctx: Importer, node: Node) -> Tensor:
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = node.inputs[:8]
+    bias = node.input(8)
+    left, right = _centred(ctx, x, x_zero, 1, "f64"), _centred(ctx, w, w_zero, 0, "f64")
+    summed = convolution(ctx, left, right, None if bias is None else ctx.tensor(bias, "f64"), node)
+    found = ctx.cast(summed, "f32")
+    scales = ctx.binary("mul", _scale(ctx, x_scale), _scale(ctx, w_scale, 1, found.rank))
+    if y_zero is None:
+        raise Reject("a missing zero point of the result")
+    return _requantised(ctx, ctx.binary("mul", found, scales), _scale(ctx, y_scale), y_zero, ctx.type_of(y_zero).dtype)
+
+
+def _along(ctx: Importer, value: Value | None, x: Tensor, node: Node, dtype: str) -> Tensor | None:
+    """A scale or zero point against x: of the whole, of each entry of an axis, or of blocks along it."""
+    if value is None:
+        return None
+    t = ctx.tensor(value, dtype)
+    if t.rank == 0 or t.rank == 1 and t.extents[0] == 1 and not node.attribute("block_size", 0):
+        return ctx.reshape(t, ())
+    axis = node.attribute("axis", 1)
+    axis = axis + x.rank if axis < 0 else axis
+    if t.rank == 1:
+        return ctx.reshape(t, tuple(t.extents[0] if d == axis else 1 for d in range(x.rank)))
+    block, size = node.attribute("block_size", 0), known(x.extents[axis])
+    count = known(t.extents[axis])
+    wide = ctx.reshape(t, (*t.extents[: axis + 1], 1, *t.extents[axis + 1 :]))
+    wide = ctx.expand(wide, (*t.extents[: axis + 1], block, *t.extents[axis + 1 :]))
+    flat = ctx.reshape(wide, (*t.extents[:axis], count * block, *t.extents[axis + 1 :]))
+    return ctx.slice(flat, axis, 0, size, size)
+
+
+@converter("QuantizeLinear")
+def _quantize(ctx: Importer, node: Node) -> Tensor:
+    from straightline.capture.onnx.elementwise import to_float8
+    from straightline.capture.onnx.values import dtype_of
+
+    x = ctx.tensor(node.inputs[0])
+    x = x if x.dtype == "f64" else ctx.cast(x, "f32")
+    zero, element = node.input(2), node.attribute("output_dtype", 0)
+    dtype = ctx.type_of(zero).dtype if zero is not None else dtype_of(element) if element else "ui8"
+    scale = _along(ctx, node.inputs[1], x, node, x.dtype)
+    assert scale is not None
+    if dtype.startswith("f8"):
+        return to_float8(ctx, ctx.binary("div", x, scale), dtype)
+    if dtype not in _BOUNDS:
+        raise Reject(f"quantisation to {dtype}", "int8, uint8, int16, uint16 or float8")
+    found = ctx.unary("round", ctx.binary("div", x, scale))
+    shift = _along(ctx, zero, x, node, x.dtype)
+    found = found if shift is None else ctx.binary("add", found, shift)
+    low, high = _BOUNDS[dtype]
+    return ctx.cast(ctx.unary("clamp", found, min=float(low), max=float(high)), dtype)
+
+
+@converter("DequantizeLinear")
+def _dequantize(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    scales = ctx.tensor(node.inputs[1])
+    wide = ctx.cast(x, "f32")
+    shift = _along(ctx, node.input(2), wide, node, "f32")
+    wide = wide if shift is None else ctx.binary("sub", wide, shift)
+    scale = _along(ctx, node.inputs[1], wide, node, "f32")
+    assert scale is not None
+    return ctx.cast(ctx.binary("mul", wide, scale), scales.dtype)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads an ONNX model and brings it to the newest op set: weights taken out first, local functions inlined."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import TensorProto, helper, numpy_helper
+
+from straightline.errors import UnsupportedError, UserError
+
+#: Initialisers of at most so many bytes stay in the model while it is upgraded: op sets moved attributes to small constants.
+_SMALL = 1 << 10
+
+
+@dataclass
+class LoadedModel:
+    """A model of the newest op set that this onnx knows, whose large initialisers are arrays beside it."""
+
+    name: str
+    proto: onnx.ModelProto
+    weights: dict[str, np.ndarray]
+
+    @property
+    def graph(self) -> onnx.GraphProto:
+        """Its graph."""
+        return self.proto.graph
+
+    @property
+    def opsets(self) -> dict[str, int]:
+        """Versions of op sets by domain."""
+        return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in self.proto.opset_import}
+
+
+def load(model: Any) -> LoadedModel:
+    """Reads a path, bytes or a ModelProto.
+
+    Raises:
+        UserError: It is no ONNX model, or its external data is missing, short, or outside of the model's folder.
+        UnsupportedError: Its op set is newer than the installed onnx.
+    """
+    name, folder = "the model", None
+    if isinstance(model, (str, os.PathLike)):
+        path = Path(model)
+        name, folder = path.name, path.parent
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise UserError(f"cannot read {os.fspath(model)!r}: {error.strerror}") from error
+        proto = _parsed(data, name)
+    elif isinstance(model, onnx.ModelProto):
+        proto = onnx.ModelProto()
+        proto.CopyFrom(model)
+    else:
+        proto = _parsed(bytes(model), name)
+    _check(proto, name)
+    weights: dict[str, np.ndarray] = {}
+    _take_out(proto.graph, folder, name, weights)
+    return LoadedModel(name, _upgraded(proto, name), weights)
+
+
+def _parsed(data: bytes, name: str) -> onnx.ModelProto:
+    try:
+        return onnx.ModelProto.FromString(data)
+    except DecodeError as error:
+        raise UserError(f"{name} is no ONNX model: {error}") from error
+
+
+def _check(proto: onnx.ModelProto, name: str) -> None:
+    if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
+        raise UserError(f"{name} is no ONNX model: it has no graph")
+    if not proto.opset_import and proto.ir_version >= 3:
+        raise UserError(f"{name} is no valid ONNX model: it imports no op set")
+    newest = onnx.defs.onnx_opset_version()
+    for opset in proto.opset_import:
+        if opset.domain in ("", "ai.onnx") and opset.version > newest:
+            raise UnsupportedError(
+                f"{name} needs op set {opset.version}, but onnx {onnx.__version__} knows those up to {newest}; "
+                "nearest supported form: a newer onnx, or the model exported for an older op set"
+            )
+    domains = {"", "ai.onnx", *(o.domain for o in proto.opset_import)}
+    for node in proto.graph.node:
+        if node.domain not in domains:
+            raise UserError(
+                f"{name}: node '{node.name or node.op_type}' is an op of {node.domain!r}, a domain that the model does not import"
+            )
+    given: set[str] = {i.name for i in proto.graph.input} | {t.name for t in proto.graph.initializer}
+    given |= {t.values.name for t in proto.graph.sparse_initializer}
+    for node in proto.graph.node:
+        for text in node.input:
+            if text and text not in given:
+                made = any(text in n.output for n in proto.graph.node)
+                why = (
+                    "it is given behind it, so the graph has a cycle or its nodes are not in order"
+                    if made
+                    else "nothing gives it"
+                )
+                raise UserError(f"{name}: node '{node.name or node.op_type}' reads '{text}', but {why}")
+        given.update(node.output)
+    for output in proto.graph.output:
+        if output.name not in given:
+            raise UserError(f"{name}: nothing gives the result '{output.name}'")
+
+
+def _take_out(graph: onnx.GraphProto, folder: Path | None, name: str, weights: dict[str, np.ndarray]) -> None:
+    """Replaces large initialisers by inputs of the graph, which upgrading then need not copy."""
+    inputs = {i.name for i in graph.input}
+    kept = []
+    for tensor in graph.initializer:
+        external = tensor.data_location == TensorProto.EXTERNAL
+        if not external and tensor.ByteSize() <= _SMALL:
+            kept.append(tensor)
+            continue
+        weights[tensor.name] = _external(tensor, folder, name) if external else numpy_helper.to_array(tensor)
+        if tensor.name not in inputs:
+            graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    copies = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in kept]
+    del graph.initializer[:]
+    graph.initializer.extend(copies)
+
+
+def _external(tensor: onnx.TensorProto, folder: Path | None, name: str) -> np.ndarray:
+    """The elements of a tensor in a file beside the model, mapped."""
+    facts = {entry.key: entry.value for entry in tensor.external_data}
+    where = facts.get("location", "")
+    if folder is None:
+        raise UserError(
+            f"{name}: '{tensor.name}' lies in the file {where!r}, but the model has no folder: give its path"
+        )
+    root = folder.resolve()
+    path = (folder / where).resolve()
+    if not where or not path.is_relative_to(root):
+        raise UserError(f"{name}: the data of '{tensor.name}' is in {where!r}, outside of the model's folder")
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    count = int(np.prod(tensor.dims, dtype=np.int64))
+    offset, needed = int(facts.get("offset", 0)), count * dtype.itemsize
+    length = int(facts.get("length", needed))
+    try:
+        size = path.stat().st_size
+        if length < needed or offset + needed > size:
+            raise UserError(
+                f"{name}: the data of '{tensor.name}' needs {needed} bytes from {offset} on, but {where!r} gives "
+                f"{min(length, max(size - offset, 0))}"
+            )
+        if needed == 0:
+            return np.zeros(list(tensor.dims), dtype=dtype)
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise UserError(f"{name}: cannot read {where!r} with the data of '{tensor.name}': {error.strerror}") from error
+    return np.frombuffer(mapped, dtype=dtype, count=count, offset=offset).reshape(list(tensor.dims))
+
+
+def _upgraded(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    if proto.functions:
+        proto = _inlined(proto, name)
+    newest = onnx.defs.onnx_opset_version()
+    own = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), None)
+    if own is None and not proto.opset_import:
+        own = 1
+    unknown = any(n.domain in ("", "ai.onnx") and not _has_schema(n.op_type) for n in proto.graph.node)
+    if own is None or own >= newest or unknown:  # what is unknown is refused by the import, with all else
+        return proto
+    from onnx import version_converter
+
+    try:
+        return version_converter.convert_version(proto, newest)
+    except Exception as error:  # it raises RuntimeError and its own
+        raise UnsupportedError(
+            f"{name} of op set {own} cannot be brought to {newest} by onnx: {str(error).strip().splitlines()[0]}"
+        ) from error
+
+
+def _has_schema(op: str) -> bool:
+    try:
+        onnx.defs.get_schema(op)
+    except (onnx.defs.SchemaError, TypeError):  # of a name that is no text
+        return False
+    return True
+
+
+def _inlined(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    from onnx import inliner
+
+    own = {o.domain: o.version for o in proto.opset_import}
+    others = any(o.version != own.get(o.domain, o.version) for f in proto.functions for o in f.opset_import)
+    try:
+        return inliner.inline_local_functions(proto, convert_version=others)
+    except Exception as error:  # it raises RuntimeError and its own
+        words = str(error).strip().splitlines()[0]
+        raise UnsupportedError(f"{name}: its local functions cannot be inlined by onnx: {words}") from error
+
+
+def shapes_of(graph: onnx.GraphProto, weights: Mapping[str, np.ndarray]) -> list[onnx.ValueInfoProto]:
+    """The inputs of a call: those of the graph that no initialiser gives."""
+    given = {t.name for t in graph.initializer} | set(weights)
+    return [i for i in graph.input if i.name not in given]

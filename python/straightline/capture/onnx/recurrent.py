@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX's RNN, GRU and LSTM: as ops of ours where they have their form, else as a loop over the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from straightline.capture.builder import Dim, TensorType
+from straightline.capture.graph_builder import Reject, Tensor, known
+from straightline.capture.onnx.importer import Importer, Node, converter
+from straightline.capture.onnx.shape import reversed_prefixes
+
+#: Gates in ONNX's order, and where ours are among them.
+_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+_ORDER = {"LSTM": [0, 2, 3, 1], "GRU": [1, 0, 2], "RNN": [0]}
+_DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+
+
+@dataclass
+class _Layer:
+    """A node's tensors, in the order of time first."""
+
+    x: Tensor  # [s, b, i]
+    w: Tensor  # [d, g * h, i]
+    r: Tensor  # [d, g * h, h]
+    b: Tensor | None  # [d, 2 * g * h]
+    lengths: Tensor | None  # [b]
+    h: Tensor  # [d, b, h]
+    c: Tensor | None
+    p: Tensor | None  # [d, 3 * h]
+    hidden: int
+    directions: int
+
+
+def _tensors(ctx: Importer, node: Node) -> _Layer:
+    x, w, r = (ctx.tensor(t) for t in node.inputs[:3])
+    if node.attribute("layout", 0):
+        x = ctx.permute(x, [1, 0, 2])
+    hidden, directions = known(r.extents[2]), known(r.extents[0])
+
+    def optional(place: int) -> Tensor | None:
+        return None if node.input(place) is None else ctx.tensor(node.inputs[place])
+
+    def state(place: int) -> Tensor:
+        given = optional(place)
+        if given is None:
+            return ctx.full(0, x.dtype, (directions, x.extents[1], hidden))
+        return ctx.permute(given, [1, 0, 2]) if node.attribute("layout", 0) else given
+
+    lstm = node.kind == "LSTM"
+    lengths = optional(4)
+    return _Layer(
+        x, w, r, optional(3), None if lengths is None else ctx.cast(lengths, "i64"), state(5), state(6) if lstm else None,
+        optional(7) if lstm else None, hidden, directions,
+    )  # fmt: skip
+
+
+@converter("LSTM", "GRU", "RNN")
+def _recurrent(ctx: Importer, node: Node) -> list[Tensor | None]:
+    layer = _tensors(ctx, node)
+    found = _whole(ctx, node, layer) if _is_plain(node, layer) else _by_steps(ctx, node, layer)
+    y, *last = found  # [s, d, b, h], each [d, b, h]
+    if node.attribute("layout", 0):
+        return [ctx.permute(y, [2, 0, 1, 3]), *(ctx.permute(t, [1, 0, 2]) for t in last)]
+    return [y, *last]
+
+
+def _activations(node: Node, directions: int) -> list[str]:
+    given = node.attribute("activations") or _DEFAULTS[node.kind] * directions
+    return [name.lower() for name in given]
+
+
+def _is_plain(node: Node, layer: _Layer) -> bool:
+    names = _activations(node, layer.directions)
+    defaults = [n.lower() for n in _DEFAULTS[node.kind]] * layer.directions
+    if node.kind == "RNN" and set(names) == {"relu"}:
+        names = defaults
+    if layer.lengths is not None or layer.p is not None or node.attribute("clip") or names != defaults:
+        return False
+    if node.kind == "GRU" and not node.attribute("linear_before_reset", 0):
+        return False
+    return node.attribute("direction", "forward") != "reverse" and not node.attribute("input_forget", 0)
+
+
+def _ordered(ctx: Importer, t: Tensor, kind: str, hidden: int, dim: int = 0) -> Tensor:
+    """Gates in our order along a dim."""
+    order = _ORDER[kind]
+    if len(order) == 1:
+        return t
+    return ctx.cat([ctx.slice(t, dim, i * hidden, (i + 1) * hidden, hidden) for i in order], dim, t.type)
+
+
+def _whole(ctx: Importer, node: Node, layer: _Layer) -> list[Tensor]:
+    kind, hidden = node.kind, layer.hidden
+    weights: list[Tensor] = []
+    for d in range(layer.directions):
+        weights += [_ordered(ctx, ctx.select(t, 0, d), kind, hidden) for t in (layer.w, layer.r)]
+        if layer.b is not None:
+            both, count = ctx.select(layer.b, 0, d), _GATES[kind] * hidden
+            parts = (ctx.slice(both, 0, i * count, (i + 1) * count, count) for i in range(2))
+            weights += [_ordered(ctx, part, kind, hidden) for part in parts]
+    attributes: dict[str, Any] = {
+        "num_layers": 1, "bidirectional": layer.directions == 2, "batch_first": False, "has_biases": layer.b is not None,
+    }  # fmt: skip
+    if kind == "RNN":
+        attributes["nonlinearity"] = _activations(node, 1)[0]
+    states = [layer.h] if layer.c is None else [layer.h, layer.c]
+    steps, batch = layer.x.extents[:2]
+    types = [TensorType(layer.x.dtype, (steps, batch, layer.directions * hidden)), *(t.type for t in states)]
+    y, *last = ctx.emit(kind.lower(), [layer.x, *states, *weights], types, attributes)
+    apart = ctx.reshape(y, (steps, batch, layer.directions, hidden))
+    return [ctx.permute(apart, [0, 2, 1, 3]), *last]
+
+
+# By steps -------------------------------------------------------------------------------------------------------------
+
+_Step = Callable[[Tensor, list[Tensor]], list[Tensor]]
+
+
+def _activation(ctx: Importer, name: str, alpha: float | None, beta: float | None) -> Callable[[Tensor], Tensor]:
+    plain = {"sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu"}
+    if name in plain:
+        return lambda x: ctx.unary(plain[name], x)
+    a = (
+        alpha
+        if alpha is not None
+        else {"leakyrelu": 0.01, "thresholdedrelu": 1.0, "elu": 1.0, "hardsigmoid": 0.2}.get(name, 1.0)
+    )
+    b = beta if beta is not None else {"hardsigmoid": 0.5}.get(name, 0.0)
+    others: dict[str, Callable[[Tensor], Tensor]] = {
+        "affine": lambda x: ctx.binary("add", ctx.binary("mul", x, a), b),
+        "leakyrelu": lambda x: ctx.unary("leaky_relu", x, negative_slope=a),
+        "thresholdedrelu": lambda x: ctx.where(ctx.compare("gt", x, a), x, 0.0),
+        "scaledtanh": lambda x: ctx.binary("mul", ctx.unary("tanh", ctx.binary("mul", x, b)), a),
+        "hardsigmoid": lambda x: ctx.unary("clamp", ctx.binary("add", ctx.binary("mul", x, a), b), min=0.0, max=1.0),
+        "elu": lambda x: ctx.unary("elu", x, alpha=a),
+        "softsign": lambda x: ctx.binary("div", x, ctx.binary("add", ctx.unary("abs", x), 1.0)),
+        "softplus": lambda x: ctx.unary("softplus", x, beta=1.0, threshold=20.0),
+    }
+    if name not in others:
+        raise Reject(f"the activation {name}", ", ".join(sorted([*plain, *others])))
+    return others[name]
+
+
+def _by_steps(ctx: Importer, node: Node, layer: _Layer) -> list[Tensor]:
+    names, each = _activations(node, layer.directions), len(_DEFAULTS[node.kind])
+    alphas, betas = list(node.attribute("activation_alpha") or []), list(node.attribute("activation_beta") or [])
+
+    def taken(values: list[float], name: str) -> float | None:
+        return values.pop(0) if values and name not in ("sigmoid", "tanh", "relu", "softsign", "softplus") else None
+
+    found = []
+    for d in range(layer.directions):
+        functions = [_activation(ctx, n, taken(alphas, n), taken(betas, n)) for n in names[d * each : (d + 1) * each]]
+        backwards = node.attribute("direction", "forward") == "reverse" or d == 1
+        found.append(_one_direction(ctx, node, layer, d, functions, backwards))
+    count = len(found[0])
+    parts = [[ctx.reshape(f[0], (f[0].extents[0], 1, *f[0].extents[1:])) for f in found]]
+    parts += [[ctx.reshape(f[i], (1, *f[i].extents)) for f in found] for i in range(1, count)]
+    results = []
+    for i, tensors in enumerate(parts):
+        dim = 1 if i == 0 else 0
+        extents = list(tensors[0].extents)
+        extents[dim] = layer.directions
+        results.append(
+            tensors[0] if len(tensors) == 1 else ctx.cat(tensors, dim, TensorType(layer.x.dtype, tuple(extents)))
+        )
+    return results
+
+
+def _one_direction(
+    ctx: Importer, node: Node, layer: _Layer, d: int, f: Sequence[Callable[[Tensor], Tensor]], backwards: bool
+) -> list[Tensor]:
+    x, hidden = layer.x, layer.hidden
+    steps, batch = x.extents[:2]
+    if backwards:
+        if layer.lengths is None:
+            x = ctx.emit_one("flip", [x], x.type, {"dims": [0]})
+        else:
+            x = reversed_prefixes(ctx, x, layer.lengths, 0, 1)
+    gates = _GATES[node.kind] * hidden
+    w, r = ctx.select(layer.w, 0, d), ctx.select(layer.r, 0, d)
+    bias = ctx.select(layer.b, 0, d) if layer.b is not None else None
+    halves = [None, None] if bias is None else [ctx.slice(bias, 0, i * gates, (i + 1) * gates, gates) for i in range(2)]
+    projected = ctx.emit_one("linear", [x, w, halves[0]], TensorType(x.dtype, (steps, batch, gates)))
+    states = [ctx.select(layer.h, 0, d)] + ([] if layer.c is None else [ctx.select(layer.c, 0, d)])
+    step = _stepper(ctx, node, layer, d, r, halves[1], f)
+
+    def masked(t: Tensor, old: list[Tensor], number: Tensor) -> list[Tensor]:
+        new = step(t, old)
+        if layer.lengths is None:
+            return new
+        runs = ctx.reshape(ctx.compare("lt", number, layer.lengths), (batch, 1))
+        return [ctx.where(ctx.expand(runs, n.extents), n, o) for n, o in zip(new, old)]
+
+    y, last = _loop(ctx, projected, states, masked)
+    if layer.lengths is not None:
+        places = ctx.reshape(ctx.iota(steps), (steps, 1, 1))
+        runs = ctx.compare("lt", places, ctx.reshape(layer.lengths, (1, batch, 1)))
+        y = ctx.where(ctx.expand(runs, y.extents), y, ctx.full(0, y.dtype))
+    if backwards:
+        y = (
+            ctx.emit_one("flip", [y], y.type, {"dims": [0]})
+            if layer.lengths is None
+            else reversed_prefixes(ctx, y, layer.lengths, 0, 1)
+        )
+    return [y, *last]
+
+
+def _loop(
+    ctx: Importer, projected: Tensor, states: list[Tensor], step: Callable[[Tensor, list[Tensor], Tensor], list[Tensor]]
+) -> tuple[Tensor, list[Tensor]]:
+    """The states behind each step, and behind the last one."""
+    count: Dim = projected.extents[0]
+    y = ctx.full(0, projected.dtype, (count, *states[0].extents))
+    number = TensorType("i64", ())
+    initial = [ctx.full(0, "i64"), *states, y]
+    types = [t.type for t in initial]
+    with ctx.region(types) as (values, yields):
+        yields.append(ctx.emit_one("lt", [values[0], ctx.scalar(count, "i64")], TensorType("i1", ())))
+    with ctx.region(types) as (values, yields):
+        at, old, whole = values[0], values[1:-1], values[-1]
+        row = TensorType(projected.dtype, (1, *projected.extents[1:]))
+        t = ctx.reshape(
+            ctx.emit_one("dynamic_slice", [projected, at], row, {"dim": 0, "length": 1}), projected.extents[1:]
+        )
+        new = step(t, old, at)
+        yields.append(ctx.emit_one("add", [at, ctx.full(1, "i64")], number))
+        yields.extend(new)
+        part = ctx.reshape(new[0], (1, *new[0].extents))
+        yields.append(ctx.emit_one("dynamic_update_slice", [whole, part, at], whole.type, {"dim": 0}))
+    found = ctx.emit("while", initial, types, regions=2)
+    return found[-1], found[1:-1]
+
+
+def _stepper(
+    ctx: Importer,
+    node: Node,
+    layer: _Layer,
+    d: int,
+    r: Tensor,
+    bias: Tensor | None,
+    f: Sequence[Callable[[Tensor], Tensor]],
+) -> _Step:
+    hidden, clip = layer.hidden, node.attribute("clip")
+
+    def clipped(x: Tensor) -> Tensor:
+        return ctx.unary("clamp", x, min=-float(clip), max=float(clip)) if clip else x
+
+    def gate(x: Tensor, i: int) -> Tensor:
+        return ctx.slice(x, x.rank - 1, i * hidden, (i + 1) * hidden, hidden)
+
+    def recurrent(h: Tensor, weight: Tensor, b: Tensor | None) -> Tensor:
+        return ctx.emit_one("linear", [h, weight, b], TensorType(h.dtype, (h.extents[0], weight.extents[0])))
+
+    def add(x: Tensor, y: Tensor) -> Tensor:
+        return ctx.binary("add", x, y)
+
+    def mul(x: Tensor, y: Tensor) -> Tensor:
+        return ctx.binary("mul", x, y)
+
+    def rnn(t: Tensor, old: list[Tensor]) -> list[Tensor]:
+        return [f[0](clipped(add(t, recurrent(old[0], r, bias))))]
+
+    def lstm(t: Tensor, old: list[Tensor]) -> list[Tensor]:
+        h, c = old
+        s = add(t, recurrent(h, r, bias))
+        i, o, g, n = (gate(s, k) for k in range(4))
+        if layer.p is not None:
+            peep = ctx.select(layer.p, 0, d)
+            pi, po, pf = (gate(peep, k) for k in range(3))
+            i, g = add(i, mul(c, pi)), add(g, mul(c, pf))
+        i, g, n = f[0](clipped(i)), f[0](clipped(g)), f[1](clipped(n))
+        if node.attribute("input_forget", 0):
+            g = ctx.binary("sub", ctx.full(1, i.dtype), i)
+        new = add(mul(g, c), mul(i, n))
+        if layer.p is not None:
+            o = add(o, mul(new, po))
+        return [mul(f[0](clipped(o)), f[2](new)), new]
+
+    def gru(t: Tensor, old: list[Tensor]) -> list[Tensor]:
+        h = old[0]
+        zr = ctx.slice(r, 0, 0, 2 * hidden, 2 * hidden)
+        of_h = ctx.slice(r, 0, 2 * hidden, 3 * hidden, hidden)
+        bias_zr = None if bias is None else ctx.slice(bias, 0, 0, 2 * hidden, 2 * hidden)
+        bias_h = None if bias is None else ctx.slice(bias, 0, 2 * hidden, 3 * hidden, hidden)
+        both = add(ctx.slice(t, t.rank - 1, 0, 2 * hidden, 2 * hidden), recurrent(h, zr, bias_zr))
+        z, reset = f[0](clipped(gate(both, 0))), f[0](clipped(gate(both, 1)))
+        if node.attribute("linear_before_reset", 0):
+            inner = mul(reset, recurrent(h, of_h, bias_h))
+        else:
+            inner = recurrent(mul(reset, h), of_h, bias_h)
+        n = f[1](clipped(add(gate(t, 2), inner)))
+        return [add(mul(ctx.binary("sub", ctx.full(1, z.dtype), z), n), mul(z, h))]
+
+    return {"RNN": rnn, "LSTM": lstm, "GRU": gru}[node.kind]

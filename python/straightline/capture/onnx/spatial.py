@@ -1,0 +1,601 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX ops over images and volumes: pools, resizing, sampling."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from straightline.capture.builder import Dim, TensorType
+from straightline.capture.extents import product_of
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.onnx.importer import Importer, Node, converter
+from straightline.capture.onnx.linear import padded, padding, windows
+from straightline.capture.onnx.shape import gathered
+from straightline.capture.onnx.values import Known
+
+
+def _counts(sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
+            pads: Sequence[tuple[int, int]], ceil: bool) -> list[Dim]:  # fmt: skip
+    """Windows along each dim; with `ceil` also those that end outside, but that begin within the image or its first pad."""
+    found: list[Dim] = []
+    for size, k, stride, dilation, (before, after) in zip(sizes, kernel, strides, dilations, pads):
+        span = size + before + after - ((k - 1) * dilation + 1)
+        count = span // stride + 1
+        if ceil and isinstance(size, int):
+            count = -(-int(span) // stride) + 1
+            if (count - 1) * stride >= size + before:
+                count -= 1
+        elif ceil and stride != 1:
+            raise Reject("ceil_mode of a named size", "a constant size")
+        found.append(count)
+    return found
+
+
+def _parts(ctx: Importer, x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
+           pads: Sequence[tuple[int, int]], counts: Sequence[Dim], filler: float) -> list[Tensor]:  # fmt: skip
+    """The elements that each place of the kernel sees, as tensors with the result's shape."""
+    rank = len(kernel)
+    lead = x.rank - rank
+    reach = [
+        (
+            max(before, 0),
+            max(_end(n, s, k, d) - before - _static(e), 0)
+            if isinstance(n, int) and isinstance(e, int)
+            else max(after, 0),
+        )
+        for (before, after), n, s, k, d, e in zip(pads, counts, strides, kernel, dilations, x.extents[lead:])
+    ]
+    wide = padded(ctx, x, reach, filler)
+    found = []
+    for place in itertools.product(*(range(k) for k in kernel)):
+        part = wide
+        for i, offset in enumerate(place):
+            start, count, step = offset * dilations[i], counts[i], strides[i]
+            if isinstance(count, int):
+                part = ctx.slice(part, lead + i, start, start + (count - 1) * step + 1, count, step)
+            else:
+                end = start + (kernel[i] - 1) * dilations[i] - offset * dilations[i] - (kernel[i] - 1) * dilations[i]
+                behind = (kernel[i] - 1 - offset) * dilations[i]
+                if step != 1:
+                    raise Reject("a pool of a named size with a stride", "a constant size")
+                part = ctx.slice(part, lead + i, end, 2**63 - 1 if behind == 0 else -behind, count)
+        found.append(part)
+    return found
+
+
+def _static(e: Dim) -> int:
+    return e if isinstance(e, int) else 0
+
+
+def _end(count: int, stride: int, kernel: int, dilation: int) -> int:
+    return (count - 1) * stride + (kernel - 1) * dilation + 1
+
+
+def _setting(
+    ctx: Importer, node: Node, x: Tensor
+) -> tuple[list[int], list[int], list[int], list[tuple[int, int]], list[Dim]]:
+    kernel = node.attribute("kernel_shape")
+    strides, dilations = windows(node, len(kernel), kernel)
+    pads = padding(node, x.extents[2:], kernel, strides, dilations)
+    ceil = bool(node.attribute("ceil_mode", 0)) and node.attribute("auto_pad", "NOTSET") in ("NOTSET", "")
+    return kernel, strides, dilations, pads, _counts(x.extents[2:], kernel, strides, dilations, pads, ceil)
+
+
+def _as_2d(values: Sequence[int], fill: int) -> list[int]:
+    return [*([fill] * (2 - len(values))), *values]
+
+
+def _least(dtype: str) -> float:
+    if dtype in FLOATS:
+        return -math.inf
+    bits = int(dtype.lstrip("ui"))
+    return 0 if dtype.startswith("u") else -(2 ** (bits - 1))
+
+
+@converter("MaxPool")
+def _max_pool(ctx: Importer, node: Node) -> list[Tensor]:
+    x = ctx.tensor(node.inputs[0])
+    kernel, strides, dilations, pads, counts = _setting(ctx, node, x)
+    type = TensorType(x.dtype, (*x.extents[:2], *counts))
+    if node.reads(1):
+        return _largest_and_places(ctx, x, node, type)
+    plain = all(a == b and 2 * a <= k for (a, b), k in zip(pads, kernel)) and len(kernel) <= 2
+    exact = counts == _counts(x.extents[2:], kernel, strides, dilations, pads, False)
+    if plain and exact and x.dtype in FLOATS:
+        attributes = {
+            "kernel_size": _as_2d(kernel, 1), "stride": _as_2d(strides, 1), "padding": _as_2d([a for a, _ in pads], 0),
+            "dilation": _as_2d(dilations, 1), "ceil_mode": False,
+        }  # fmt: skip
+        image = x if len(kernel) == 2 else ctx.reshape(x, (*x.extents[:2], 1, x.extents[2]))
+        shape = type.extents if len(kernel) == 2 else (*x.extents[:2], 1, counts[0])
+        return [ctx.reshape(ctx.emit_one("max_pool2d", [image], TensorType(x.dtype, shape), attributes), type.extents)]
+    return [
+        reduce(
+            lambda a, b: ctx.binary("maximum", a, b),
+            _parts(ctx, x, kernel, strides, dilations, pads, counts, _least(x.dtype)),
+        )
+    ]
+
+
+def _largest_and_places(ctx: Importer, x: Tensor, node: Node, type: TensorType) -> list[Tensor]:
+    """A max pool with the number of each largest element within the whole tensor."""
+    kernel, strides, dilations, pads, counts = _setting(ctx, node, x)
+    total = known(product_of(x.extents))
+    shape = [known(e) for e in x.extents]
+    numbers = np.arange(total, dtype=np.int64).reshape(shape)
+    if node.attribute("storage_order", 0):  # columns first within an image
+        inner = [np.arange(s) for s in shape[2:]]
+        grid = np.meshgrid(*inner, indexing="ij")
+        flat, step = np.zeros(shape[2:], dtype=np.int64), 1
+        for place, size in zip(grid, shape[2:]):
+            flat, step = flat + place * step, step * size
+        lead = np.arange(shape[0] * shape[1], dtype=np.int64).reshape(shape[0], shape[1], *([1] * len(inner))) * step
+        numbers = lead + flat
+    places = _parts(ctx, ctx.literal(numbers), kernel, strides, dilations, pads, counts, -1)
+    values = _parts(ctx, x, kernel, strides, dilations, pads, counts, _least(x.dtype))
+    best, where = values[0], places[0]
+    for value, place in zip(values[1:], places[1:]):
+        # An element in the padding is as small as one can be, but none of the image's.
+        inside = ctx.compare("ge", place, 0)
+        larger = ctx.emit_one(
+            "logical_or", [ctx.compare("gt", value, best), ctx.compare("lt", where, 0)], TensorType("i1", type.extents)
+        )
+        taken = ctx.emit_one("logical_and", [larger, inside], TensorType("i1", type.extents))
+        best, where = ctx.where(taken, value, best), ctx.where(taken, place, where)
+    return [best, where]
+
+
+@converter("AveragePool")
+def _average_pool(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    kernel, strides, dilations, pads, counts = _setting(ctx, node, x)
+    include = bool(node.attribute("count_include_pad", 0))
+    plain = all(a == b and 2 * a <= k for (a, b), k in zip(pads, kernel)) and len(kernel) <= 2
+    exact = counts == _counts(x.extents[2:], kernel, strides, dilations, pads, False)
+    extents = (*x.extents[:2], *counts)
+    if plain and exact and all(d == 1 for d in dilations):
+        attributes = {
+            "kernel_size": _as_2d(kernel, 1), "stride": _as_2d(strides, 1), "padding": _as_2d([a for a, _ in pads], 0),
+            "ceil_mode": False, "count_include_pad": include,
+        }  # fmt: skip
+        image = x if len(kernel) == 2 else ctx.reshape(x, (*x.extents[:2], 1, x.extents[2]))
+        shape = extents if len(kernel) == 2 else (*x.extents[:2], 1, counts[0])
+        return ctx.reshape(ctx.emit_one("avg_pool2d", [image], TensorType(x.dtype, shape), attributes), extents)
+
+    def computed(t: Tensor) -> Tensor:
+        total = reduce(
+            lambda a, b: ctx.binary("add", a, b), _parts(ctx, t, kernel, strides, dilations, pads, counts, 0.0)
+        )
+        how_many = np.ones(1, np.float32)
+        for size, n, k, s, d, (before, after) in zip(x.extents[2:], counts, kernel, strides, dilations, pads):
+            first, last = (-before, known(size) + after) if include else (0, known(size))
+            taps = np.arange(known(n))[:, None] * s - before + np.arange(k) * d
+            along = ((taps >= first) & (taps < last)).sum(1).astype(np.float32)
+            how_many = how_many[..., None] * along
+        return ctx.binary("div", total, ctx.literal(how_many.reshape([known(n) for n in counts]), t.dtype))
+
+    return ctx.wide(x, computed)
+
+
+@converter("LpPool")
+def _lp_pool(ctx: Importer, node: Node) -> Tensor:
+    x, p = ctx.tensor(node.inputs[0]), float(node.attribute("p", 2))
+    kernel, strides, dilations, pads, counts = _setting(ctx, node, x)
+
+    def computed(t: Tensor) -> Tensor:
+        powers = ctx.binary("pow", ctx.unary("abs", t), p)
+        total = reduce(
+            lambda a, b: ctx.binary("add", a, b), _parts(ctx, powers, kernel, strides, dilations, pads, counts, 0.0)
+        )
+        return ctx.binary("pow", total, 1 / p)
+
+    return ctx.wide(x, computed)
+
+
+@converter("GlobalAveragePool", "GlobalMaxPool")
+def _global_pool(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    return ctx.reduce("mean" if "Average" in node.kind else "amax", x, list(range(2, x.rank)), True)
+
+
+@converter("GlobalLpPool")
+def _global_lp_pool(ctx: Importer, node: Node) -> Tensor:
+    x, p = ctx.tensor(node.inputs[0]), float(node.attribute("p", 2))
+    powers = ctx.binary("pow", ctx.unary("abs", x), p)
+    return ctx.binary("pow", ctx.reduce("sum", powers, list(range(2, x.rank)), True), 1 / p)
+
+
+@converter("MaxUnpool")
+def _max_unpool(ctx: Importer, node: Node) -> Tensor:
+    x, index = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1], "i64")
+    kernel = node.attribute("kernel_shape")
+    rank = len(kernel)
+    strides, pads = node.attribute("strides") or [1] * rank, node.attribute("pads") or [0] * (2 * rank)
+    inner = [(e - 1) * s - a - b + k for e, s, a, b, k in zip(x.extents[2:], strides, pads[:rank], pads[rank:], kernel)]
+    shape = (*x.extents[:2], *inner)
+    wanted = tuple(ctx.sizes(node.inputs[2], "the output_shape of MaxUnpool")) if node.input(2) is not None else shape
+    total, count = known(product_of(wanted)), product_of(x.extents)
+    if wanted != shape:  # places are of the smaller tensor
+        numbers = np.arange(known(product_of(shape))).reshape([known(e) for e in shape])
+        grid = np.unravel_index(numbers.reshape(-1), numbers.shape)
+        places = np.ravel_multi_index(grid, [known(e) for e in wanted])
+        index = gathered(ctx, ctx.literal(places.astype(np.int64)), index, 0)
+    zeros = ctx.full(0, x.dtype, (total,))
+    put = [zeros, ctx.reshape(index, (count,)), ctx.reshape(x, (count,))]
+    return ctx.reshape(ctx.emit_one("scatter", put, zeros.type, {"dim": 0, "reduce": "none"}), wanted)
+
+
+# Resizing -------------------------------------------------------------------------------------------------------------
+
+
+def _cubic(t: np.ndarray, a: float) -> np.ndarray:
+    t = np.abs(t)
+    near = (a + 2) * t**3 - (a + 3) * t**2 + 1
+    far = a * t**3 - 5 * a * t**2 + 8 * a * t - 4 * a
+    return np.where(t <= 1, near, np.where(t < 2, far, 0.0))
+
+
+def _coordinates(node: Node, size: int, count: int, scale: float, roi: tuple[float, float]) -> np.ndarray:
+    """The places of x that the elements of the result come from."""
+    mode = node.attribute("coordinate_transformation_mode", "half_pixel")
+    j = np.arange(count, dtype=np.float64)
+    if mode == "asymmetric":
+        return j / scale
+    if mode == "align_corners":
+        length = size * scale  # not rounded
+        return j * 0 if length == 1 else j * (size - 1) / (length - 1)
+    if mode == "tf_crop_and_resize":
+        start, end = roi
+        if count == 1:
+            return j * 0 + 0.5 * (start + end) * (size - 1)
+        return start * (size - 1) + j * (end - start) * (size - 1) / (count - 1)
+    if mode == "pytorch_half_pixel" and count == 1:
+        return j * 0
+    if mode == "half_pixel_symmetric":
+        adjusted = count / (scale * size)
+        centre = size / 2
+        return centre * (1 - adjusted) + (j + 0.5) / scale - 0.5
+    if mode not in ("half_pixel", "pytorch_half_pixel"):
+        raise Reject(f"coordinates by {mode}", "half_pixel")
+    return (j + 0.5) / scale - 0.5
+
+
+def _matrix(node: Node, size: int, count: int, scale: float, roi: tuple[float, float]) -> np.ndarray:
+    """The weights of a dim's elements for each of the result's, [count, size]."""
+    places = _coordinates(node, size, count, scale, roi)
+    mode = node.attribute("mode", "nearest")
+    matrix = np.zeros((count, size))
+    if mode == "nearest":
+        how = node.attribute("nearest_mode", "round_prefer_floor")
+        rounded = {
+            "round_prefer_floor": lambda t: np.ceil(t - 0.5), "round_prefer_ceil": lambda t: np.floor(t + 0.5),
+            "floor": np.floor, "ceil": np.ceil,
+        }[how](places)  # fmt: skip
+        matrix[np.arange(count), np.clip(rounded, 0, size - 1).astype(int)] = 1
+        return matrix
+    shrink = scale if node.attribute("antialias", 0) and scale < 1 else 1.0
+    reach = 1 if mode == "linear" else 2
+    half = math.ceil(reach / shrink)
+    a, exclude = float(node.attribute("cubic_coeff_a", -0.75)), node.attribute("exclude_outside", 0)
+    base = np.floor(places).astype(int)
+    taps = base[:, None] + np.arange(-half + 1, half + 1)
+    distance = (taps - places[:, None]) * shrink
+    weights = np.maximum(1 - np.abs(distance), 0) if mode == "linear" else _cubic(distance, a)
+    if exclude:
+        weights = np.where((taps >= 0) & (taps < size), weights, 0.0)
+    weights = weights / weights.sum(1, keepdims=True)
+    np.add.at(matrix, (np.arange(count)[:, None].repeat(taps.shape[1], 1), np.clip(taps, 0, size - 1)), weights)
+    return matrix
+
+
+@converter("Resize")
+def _resize(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    axes = node.attribute("axes") or list(range(x.rank))
+    axes = [a + x.rank if a < 0 else a for a in axes]
+    scales, sizes = _resize_sizes(ctx, node, x, axes)
+    mode = node.attribute("coordinate_transformation_mode", "half_pixel")
+    roi = [0.0] * len(axes) + [1.0] * len(axes)
+    if mode == "tf_crop_and_resize":
+        roi = [float(n) for n in ctx.known(node.input(1), "the roi of Resize").array.reshape(-1)]
+
+    def computed(t: Tensor) -> Tensor:
+        outside = None
+        for i, axis in enumerate(axes):
+            size, count = t.extents[axis], sizes[i]
+            whole = mode != "tf_crop_and_resize" or (roi[i], roi[i + len(axes)]) == (0.0, 1.0)
+            if size == count and scales[i] == 1 and whole:
+                continue
+            if not isinstance(size, int) or not isinstance(count, int):
+                t = _repeated(ctx, node, t, axis, scales[i])
+                continue
+            pair = (roi[i], roi[i + len(axes)])
+            t = _mixed(ctx, t, axis, _matrix(node, size, count, scales[i], pair))
+            if mode == "tf_crop_and_resize":
+                places = _coordinates(node, size, count, scales[i], pair)
+                along = ((places < 0) | (places > size - 1)).reshape([-1 if d == axis else 1 for d in range(t.rank)])
+                outside = along if outside is None else outside | along
+        if outside is not None and outside.any():
+            shape = [known(e) if outside.shape[d] != 1 else 1 for d, e in enumerate(t.extents)]
+            mask = ctx.literal(np.broadcast_to(outside, shape))
+            t = ctx.where(
+                ctx.expand(mask, t.extents), ctx.full(float(node.attribute("extrapolation_value", 0.0)), t.dtype), t
+            )
+        return t
+
+    if node.attribute("mode", "nearest") == "nearest":
+        return computed(x)
+    if x.dtype in FLOATS:
+        return ctx.wide(x, computed)
+    return ctx.cast(ctx.unary("round", computed(ctx.cast(x, "f32"))), x.dtype)
+
+
+def _resize_sizes(ctx: Importer, node: Node, x: Tensor, axes: Sequence[int]) -> tuple[list[float], list[Dim]]:
+    own = [x.extents[a] for a in axes]
+    given = node.input(3)
+    if given is not None:
+        sizes = ctx.sizes(given, "the sizes of Resize")
+        policy = node.attribute("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            ratios = [known(n) / known(e) for n, e in zip(sizes, own)]
+            scale = min(ratios) if policy == "not_larger" else max(ratios)
+            return [scale] * len(axes), [math.floor(scale * known(e) + 0.5) for e in own]
+        return [1.0 if n == e else known(n) / known(e) for n, e in zip(sizes, own)], sizes
+    scales = [float(s) for s in ctx.known(node.input(2), "the scales of Resize").array.reshape(-1)]
+    found: list[Dim] = []
+    for scale, size in zip(scales, own):
+        if isinstance(size, int):
+            found.append(math.floor(size * scale))
+        elif scale == int(scale):
+            found.append(size * int(scale))
+        else:
+            raise Reject(f"a named size resized by {scale}", "a whole factor")
+    return scales, found
+
+
+def _repeated(ctx: Importer, node: Node, x: Tensor, axis: int, scale: float) -> Tensor:
+    """A dim of a named size with each element repeated: nearest neighbours by a whole factor."""
+    plain = node.attribute("coordinate_transformation_mode", "half_pixel") in (
+        "asymmetric",
+        "half_pixel",
+        "pytorch_half_pixel",
+    )
+    if node.attribute("mode", "nearest") != "nearest" or not plain or scale != int(scale):
+        raise Reject(f"a named size resized by {scale} with mode {node.attribute('mode')}", "nearest by a whole factor")
+    if node.attribute("coordinate_transformation_mode") == "asymmetric" and node.attribute("nearest_mode") not in (
+        "floor",
+        None,
+    ):
+        raise Reject("a named size resized to nearest places that are not rounded down", "nearest_mode floor")
+    count = int(scale)
+    wide = ctx.reshape(x, (*x.extents[: axis + 1], 1, *x.extents[axis + 1 :]))
+    wide = ctx.expand(wide, (*x.extents[: axis + 1], count, *x.extents[axis + 1 :]))
+    return ctx.reshape(wide, (*x.extents[:axis], x.extents[axis] * count, *x.extents[axis + 1 :]))
+
+
+def _mixed(ctx: Importer, x: Tensor, axis: int, matrix: np.ndarray) -> Tensor:
+    """A dim times a matrix with few entries a row: a gather where each row has a single 1, else sums of weighted gathers."""
+    count, _ = matrix.shape
+    taps = max(int((matrix != 0).sum(1).max()), 1)
+    order = np.argsort(matrix == 0, axis=1, kind="stable")[:, :taps]
+    weights = np.take_along_axis(matrix, order, 1)
+    if taps == 1 and (weights == 1).all():
+        return _picked(ctx, x, axis, order[:, 0])
+    total: Tensor | None = None
+    for tap in range(taps):
+        part = _picked(ctx, x, axis, order[:, tap])
+        sides = [count if d == axis else 1 for d in range(x.rank)]
+        term = ctx.binary("mul", part, ctx.literal(weights[:, tap].reshape(sides), x.dtype))
+        total = term if total is None else ctx.binary("add", total, term)
+    assert total is not None
+    return total
+
+
+def _picked(ctx: Importer, x: Tensor, axis: int, places: np.ndarray) -> Tensor:
+    size = known(x.extents[axis])
+    count = len(places)
+    if count % size == 0 and (places == np.arange(size).repeat(count // size)).all():
+        wide = ctx.reshape(x, (*x.extents[: axis + 1], 1, *x.extents[axis + 1 :]))
+        wide = ctx.expand(wide, (*x.extents[: axis + 1], count // size, *x.extents[axis + 1 :]))
+        return ctx.reshape(wide, (*x.extents[:axis], count, *x.extents[axis + 1 :]))
+    step = int(places[1] - places[0]) if count > 1 else 1
+    if step > 0 and (places == places[0] + step * np.arange(count)).all():
+        start = int(places[0])
+        return ctx.slice(x, axis, start, start + step * (count - 1) + 1, count, step)
+    return gathered(ctx, x, ctx.literal(places.astype(np.int64)), axis)
+
+
+@converter("Col2Im")
+def _col2im(ctx: Importer, node: Node) -> Tensor:
+    """Each column's elements added to the places of the image that its window covers."""
+    x = ctx.tensor(node.inputs[0])
+    image, block = (
+        ctx.numbers(node.inputs[1], "image_shape of Col2Im"),
+        ctx.numbers(node.inputs[2], "block_shape of Col2Im"),
+    )
+    rank = len(image)
+    strides, dilations = node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
+    pads = node.attribute("pads") or [0] * (2 * rank)
+    sizes = [i + a + b for i, a, b in zip(image, pads[:rank], pads[rank:])]
+    counts = [(s - (k - 1) * d - 1) // t + 1 for s, k, d, t in zip(sizes, block, dilations, strides)]
+    n, whole, length = x.extents
+    c = known(whole) // math.prod(block)
+    numbers = np.arange(math.prod(sizes)).reshape(sizes)
+    columns = []
+    for offset in itertools.product(*(range(k) for k in block)):
+        steps = zip(offset, dilations, counts, strides)
+        columns.append(numbers[tuple(slice(o * d, o * d + (m - 1) * t + 1, t) for o, d, m, t in steps)].reshape(-1))
+    places = np.stack(columns)
+    flat = ctx.reshape(x, (n, c, math.prod(block) * known(length)))
+    index = ctx.expand(ctx.reshape(ctx.literal(places.reshape(-1)), (1, 1, places.size)), flat.extents)
+    zeros = ctx.full(0, x.dtype, (n, c, math.prod(sizes)))
+    found = ctx.emit_one("scatter", [zeros, index, flat], zeros.type, {"dim": 2, "reduce": "sum"})
+    found = ctx.reshape(found, (n, c, *sizes))
+    return padded(ctx, found, [(-a, -b) for a, b in zip(pads[:rank], pads[rank:])])
+
+
+@converter("RoiAlign")
+def _roi_align(ctx: Importer, node: Node) -> Tensor:
+    """Means (or largest ones) of bilinear samples at even places of each bin."""
+    x, rois, batch = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1]), ctx.tensor(node.inputs[2], "i64")
+    oh, ow = node.attribute("output_height", 1), node.attribute("output_width", 1)
+    ratio, scale = node.attribute("sampling_ratio", 0), float(node.attribute("spatial_scale", 1.0))
+    if ratio <= 0:
+        raise Reject("as many samples a bin as each region's size says", "sampling_ratio")
+    shift = 0.5 if node.attribute("coordinate_transformation_mode", "half_pixel") == "half_pixel" else 0.0
+    corners = [ctx.binary("sub", ctx.binary("mul", ctx.select(rois, 1, i), scale), shift) for i in range(4)]
+    h, w = (known(e) for e in x.extents[2:])
+    along = []
+    for low, high, count, size in ((corners[1], corners[3], oh, h), (corners[0], corners[2], ow, w)):
+        span = ctx.binary("sub", high, low)
+        span = span if shift else ctx.binary("maximum", span, 1.0)
+        steps = np.asarray([p + (i + 0.5) / ratio for p in range(count) for i in range(ratio)], np.float32) / count
+        r = rois.extents[0]
+        place = ctx.binary("mul", ctx.reshape(span, (r, 1)), ctx.reshape(ctx.literal(steps, x.dtype), (1, len(steps))))
+        along.append(_linear_taps(ctx, ctx.binary("add", place, ctx.reshape(low, (r, 1))), size))
+    images = ctx.emit_one(
+        "index_select", [x, batch], TensorType(x.dtype, (batch.extents[0], *x.extents[1:])), {"dim": 0}
+    )
+    terms = []
+    for (row, row_weight), (column, column_weight) in itertools.product(*along):
+        part = _along(ctx, _along(ctx, images, row, 2), column, 3)
+        weight = ctx.binary(
+            "mul",
+            ctx.reshape(row_weight, (*row_weight.extents, 1)),
+            ctx.reshape(column_weight, (column_weight.extents[0], 1, column_weight.extents[1])),
+        )
+        terms.append(ctx.binary("mul", part, ctx.reshape(weight, (weight.extents[0], 1, *weight.extents[1:]))))
+    mode = node.attribute("mode", "avg")
+    total = reduce(lambda a, b: ctx.binary("maximum" if mode == "max" else "add", a, b), terms)
+    r, c = total.extents[:2]
+    apart = ctx.reshape(total, (r, c, oh, ratio, ow, ratio))
+    return ctx.reduce("amax" if mode == "max" else "mean", apart, [3, 5], False)
+
+
+def _along(ctx: Importer, x: Tensor, index: Tensor, dim: int) -> Tensor:
+    """Entries of a dim at places of its own for each entry of dim 0."""
+    count = index.extents[1]
+    sides = [1] * x.rank
+    wide: list[Dim] = list(sides)
+    wide[0], wide[dim] = index.extents[0], count
+    extents = [count if d == dim else e for d, e in enumerate(x.extents)]
+    spread = ctx.expand(ctx.reshape(index, wide), extents)
+    return ctx.emit_one("gather", [x, spread], TensorType(x.dtype, tuple(extents)), {"dim": dim})
+
+
+def _linear_taps(ctx: Importer, place: Tensor, size: int) -> list[tuple[Tensor, Tensor]]:
+    """Two indices and their weights for each place; 0 for places more than 1 outside."""
+    inside = ctx.emit_one(
+        "logical_and",
+        [ctx.compare("ge", place, -1.0), ctx.compare("le", place, float(size))],
+        TensorType("i1", place.extents),
+    )
+    at = ctx.unary("clamp", place, min=0.0, max=float(size - 1))
+    low = ctx.unary("floor", at)
+    share = ctx.binary("sub", at, low)
+    zero = ctx.full(0, place.dtype)
+    weights = [ctx.where(inside, w, zero) for w in (ctx.binary("sub", ctx.full(1, place.dtype), share), share)]
+    indices = [
+        ctx.cast(low, "i64"),
+        ctx.cast(ctx.unary("clamp", ctx.binary("add", low, 1.0), min=0.0, max=float(size - 1)), "i64"),
+    ]
+    return list(zip(indices, weights))
+
+
+# Sampling -------------------------------------------------------------------------------------------------------------
+
+
+@converter("GridSample")
+def _grid_sample(ctx: Importer, node: Node) -> Tensor:
+    x, grid = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    mode = {
+        "linear": "bilinear",
+        "cubic": "bicubic",
+        "bilinear": "bilinear",
+        "bicubic": "bicubic",
+        "nearest": "nearest",
+    }[node.attribute("mode", "linear")]
+    border, align = node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0))
+    if x.rank == 4:
+        attributes = {"interpolation_mode": mode, "padding_mode": border, "align_corners": align}
+        type = TensorType(x.dtype, (*x.extents[:2], *grid.extents[1:3]))
+        return ctx.emit_one("grid_sampler_2d", [x, ctx.cast(grid, x.dtype)], type, attributes)
+    return _sample_volume(ctx, x, ctx.cast(grid, x.dtype), mode, border, align)
+
+
+def _sample_volume(ctx: Importer, x: Tensor, grid: Tensor, mode: str, border: str, align: bool) -> Tensor:
+    """Elements of volumes at places, or means of the 8 around."""
+    if mode == "bicubic":
+        raise Reject("bicubic sampling of volumes", "linear or nearest")
+    n, c = x.extents[:2]
+    sizes = [known(e) for e in x.extents[2:]]
+    places = [ctx.select(grid, 4, 2 - d) for d in range(3)]  # z, y, x
+    at = []
+    for place, size in zip(places, sizes):
+        if align:
+            t = ctx.binary("mul", ctx.binary("add", place, 1.0), (size - 1) / 2)
+        else:
+            t = ctx.binary(
+                "div", ctx.binary("sub", ctx.binary("mul", ctx.binary("add", place, 1.0), float(size)), 1.0), 2.0
+            )
+        at.append(_bordered(ctx, t, size, border, align))
+    rest = grid.extents[1:4]
+    flat = ctx.reshape(x, (n, c, product_of(sizes)))
+
+    def element(cells: Sequence[Tensor]) -> Tensor:
+        inside: Tensor | None = None
+        number: Tensor | None = None
+        for cell, size in zip(cells, sizes):
+            ok = ctx.emit_one(
+                "logical_and",
+                [ctx.compare("ge", cell, 0), ctx.compare("le", cell, size - 1)],
+                TensorType("i1", cell.extents),
+            )
+            inside = ok if inside is None else ctx.emit_one("logical_and", [inside, ok], ok.type)
+            index = ctx.cast(ctx.unary("clamp", cell, min=0.0, max=float(size - 1)), "i64")
+            number = index if number is None else ctx.binary("add", ctx.binary("mul", number, size), index)
+        assert inside is not None and number is not None
+        count = product_of(rest)
+        index = ctx.expand(ctx.reshape(number, (n, 1, count)), (n, c, count))
+        found = ctx.emit_one("gather", [flat, index], TensorType(x.dtype, (n, c, count)), {"dim": 2})
+        found = ctx.reshape(found, (n, c, *rest))
+        return ctx.where(ctx.expand(ctx.reshape(inside, (n, 1, *rest)), found.extents), found, ctx.full(0, x.dtype))
+
+    if mode == "nearest":
+        return element([ctx.unary("round", t) for t in at])
+    low = [ctx.unary("floor", t) for t in at]
+    share = [ctx.binary("sub", t, f) for t, f in zip(at, low)]
+    total: Tensor | None = None
+    for corner in itertools.product((0, 1), repeat=3):
+        cells = [ctx.binary("add", f, float(o)) if o else f for f, o in zip(low, corner)]
+        weight: Tensor | None = None
+        for s, o in zip(share, corner):
+            w = s if o else ctx.binary("sub", ctx.full(1, x.dtype), s)
+            weight = w if weight is None else ctx.binary("mul", weight, w)
+        assert weight is not None
+        term = ctx.binary("mul", element(cells), ctx.reshape(weight, (n, 1, *rest)))
+        total = term if total is None else ctx.binary("add", total, term)
+    assert total is not None
+    return total
+
+
+def _bordered(ctx: Importer, t: Tensor, size: int, border: str, align: bool) -> Tensor:
+    if border == "zeros":
+        return t
+    if border == "border":
+        return ctx.unary("clamp", t, min=0.0, max=float(size - 1))
+    low, high = (0.0, float(size - 1)) if align else (-0.5, size - 0.5)
+    span = high - low
+    if span == 0:
+        return ctx.full(0, t.dtype, t.extents)
+    away = ctx.binary("fmod", ctx.unary("abs", ctx.binary("sub", t, low)), 2 * span)
+    mirrored = ctx.where(ctx.compare("gt", away, span), ctx.binary("sub", ctx.full(2 * span, t.dtype), away), away)
+    return ctx.unary("clamp", ctx.binary("add", mirrored, low), min=0.0, max=float(size - 1))
+
+
+__all__ = ["Known"]

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a name of an ONNX graph stands for while it is imported: a tensor of the program, or a value that is known already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import TensorProto
+
+from straightline.capture.builder import Dim, TensorType
+from straightline.capture.extents import Extent
+from straightline.capture.graph_builder import Reject, Tensor
+
+#: Element types of ONNX by number, as the IR names them. The others are refused by name.
+DTYPES = {
+    TensorProto.FLOAT: "f32", TensorProto.DOUBLE: "f64", TensorProto.FLOAT16: "f16", TensorProto.BFLOAT16: "bf16",
+    TensorProto.INT8: "i8", TensorProto.INT16: "i16", TensorProto.INT32: "i32", TensorProto.INT64: "i64",
+    TensorProto.UINT8: "ui8", TensorProto.UINT16: "ui16", TensorProto.UINT32: "ui32", TensorProto.UINT64: "ui64",
+    TensorProto.BOOL: "i1", TensorProto.FLOAT8E4M3FN: "f8E4M3FN", TensorProto.FLOAT8E4M3FNUZ: "f8E4M3FNUZ",
+    TensorProto.FLOAT8E5M2: "f8E5M2", TensorProto.FLOAT8E5M2FNUZ: "f8E5M2FNUZ",
+}  # fmt: skip
+#: The IR's names by numpy's.
+_OF_NUMPY = {
+    "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "int16": "i16", "int32": "i32",
+    "int64": "i64", "uint8": "ui8", "uint16": "ui16", "uint32": "ui32", "uint64": "ui64", "bool": "i1",
+    "float8_e4m3fn": "f8E4M3FN", "float8_e4m3fnuz": "f8E4M3FNUZ", "float8_e5m2": "f8E5M2", "float8_e5m2fnuz": "f8E5M2FNUZ",
+}  # fmt: skip
+_TO_NUMPY = {ir: name for name, ir in _OF_NUMPY.items()}
+
+
+def dtype_of(element: int) -> str:
+    """The IR's name of an element type of ONNX."""
+    if element not in DTYPES:
+        known = element in TensorProto.DataType.values()
+        name = TensorProto.DataType.Name(element) if known else f"number {element}, which ONNX does not have"
+        raise Reject(f"elements of type {name}", "float, integer or bool tensors")
+    return DTYPES[element]
+
+
+def ir_dtype(dtype: np.dtype) -> str:
+    """The IR's name of a numpy dtype."""
+    if dtype.name not in _OF_NUMPY:
+        raise Reject(f"elements of numpy's {dtype}", "float, integer or bool tensors")
+    return _OF_NUMPY[dtype.name]
+
+
+def numpy_dtype(dtype: str) -> np.dtype:
+    """The numpy dtype of one of the IR's; those that numpy has not itself are those of ml_dtypes, which onnx brings."""
+    name = _TO_NUMPY[dtype]
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """A value that is known while importing: numbers, or sizes, of which some are named extents (an array of objects).
+
+    `name` is that of the initialiser that it is: it becomes a parameter of the program where a tensor is needed.
+    """
+
+    array: np.ndarray
+    name: str = ""
+
+    @property
+    def is_sizes(self) -> bool:
+        """Whether some element is a named extent; all are i64 then."""
+        return self.array.dtype == object
+
+    @property
+    def type(self) -> TensorType:
+        """The type that the tensor of it has."""
+        return TensorType("i64" if self.is_sizes else ir_dtype(self.array.dtype), self.array.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Sequence:
+    """A sequence of ONNX, which exists while importing alone."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Optional:
+    """An optional of ONNX; `value` None: empty."""
+
+    value: Value | None
+
+
+Value = Tensor | Known | Sequence | Optional
+
+
+def sizes(values: object) -> Known:
+    """Sizes, as numbers where they all are."""
+    array = np.asarray(values, dtype=object)
+    if all(isinstance(x, (int, np.integer, bool)) for x in array.reshape(-1)):
+        return Known(array.astype(np.int64))
+    return Known(array)
+
+
+def dims(value: Known) -> list[Dim]:
+    """The elements of sizes, or of integers, in order."""
+    return [x if isinstance(x, Extent) else int(x) for x in value.array.reshape(-1)]

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An `onnx.backend.base.Backend`, so that tools and suites of ONNX run models with this package.
+
+import straightline.onnx_backend as backend
+
+prepared = backend.prepare(model)   # a ModelProto
+outputs = prepared.run([x, y])      # compiled at the first call with inputs of these types and sizes
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.base import Backend, BackendRep
+
+from straightline.compile import CompiledFunction
+from straightline.errors import UserError
+from straightline.onnx_model import compile_onnx
+
+#: Programs of a prepared model: the ones used last are kept.
+_MOST_PROGRAMS = 16
+
+
+class Prepared(BackendRep):
+    """A model with a program for each combination of element types, sizes and decisive values that calls came with.
+
+    May be called by one thread at a time.
+    """
+
+    def __init__(self, model: onnx.ModelProto, options: Mapping[str, Any]) -> None:
+        self._model, self._options = model, dict(options)
+        given = {tensor.name for tensor in model.graph.initializer}
+        #: Names of the inputs that a call gives.
+        self.input_names = [i.name for i in model.graph.input if i.name not in given]
+        self._programs: OrderedDict[tuple[Any, ...], CompiledFunction] = OrderedDict()
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """The model's results, in order. Inputs whose values decide shapes have a program for each value.
+
+        Args:
+            inputs: Arrays by position or by name; lists of arrays for sequences, None for an empty optional.
+            kwargs: Not used.
+
+        Raises:
+            UserError: More inputs are given than the model has, or one that it does not have.
+            UnsupportedError: As `compile_onnx`.
+        """
+        named = self._named(inputs)
+        key = tuple(_key(named[name]) for name in self.input_names if name in named)
+        program = self._programs.pop(key, None)
+        if program is None:
+            program = compile_onnx(self._model, named, values=named, **self._options)
+        self._programs[key] = program
+        if len(self._programs) > _MOST_PROGRAMS:
+            self._programs.popitem(last=False)
+        found = program(*(named[name] for name in self.input_names))
+        return found if len(self._model.graph.output) > 1 else (found,)
+
+    def _named(self, inputs: Any) -> dict[str, Any]:
+        if isinstance(inputs, Mapping):
+            given = dict(inputs)
+        else:
+            listed = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else [inputs]
+            if len(listed) > len(self.input_names):
+                raise UserError(f"{len(listed)} inputs are given but the model has {len(self.input_names)}")
+            given = dict(zip(self.input_names, listed))
+        for name in given:
+            if name not in self.input_names:
+                raise UserError(f"the model has no input {name!r}: it has {', '.join(map(repr, self.input_names))}")
+        return {name: _array(value) for name, value in given.items()}
+
+
+def _array(value: Any) -> Any:
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    if isinstance(value, (list, tuple)):
+        return [_array(item) for item in value]
+    return value if value is None or isinstance(value, np.ndarray) else np.asarray(value)
+
+
+def _key(value: Any) -> Any:
+    """What a program depends on: element type and sizes, and of small integers and bools the values as well."""
+    if isinstance(value, list):
+        return tuple(_key(item) for item in value)
+    if value is None:
+        return None
+    content = value.tobytes() if value.size <= 64 else b""
+    return (value.dtype.str, value.dtype.name, value.shape, content)
+
+
+class StraightlineBackend(Backend):
+    """Runs models on the cpu."""
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
+        """Checks a model; `kwargs` are options of `CompileOptions`."""
+        if not cls.supports_device(device):
+            raise UserError(f"device is {device!r} but must be 'CPU'")
+        onnx.checker.check_model(model)
+        return Prepared(model, kwargs)
+
+    @classmethod
+    def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
+        """Prepares a model and runs it once."""
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    def run_node(
+        cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU", outputs_info: Any = None, **kwargs: Any
+    ) -> tuple[Any, ...]:
+        """Runs a node by itself, of the newest op set."""
+        arrays = [_array(x) for x in inputs]
+        names = [name for name in node.input if name]
+        types = [onnx.helper.np_dtype_to_tensor_dtype(a.dtype) for a in arrays]
+        infos = [onnx.helper.make_tensor_value_info(n, t, a.shape) for n, t, a in zip(names, types, arrays)]
+        outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+        graph = onnx.helper.make_graph([node], "node", infos, outputs)
+        return Prepared(onnx.helper.make_model(graph), kwargs).run(arrays)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Whether programs run there."""
+        return device.upper() == "CPU"
+
+
+prepare = StraightlineBackend.prepare
+run_model = StraightlineBackend.run_model
+run_node = StraightlineBackend.run_node
+supports_device = StraightlineBackend.supports_device

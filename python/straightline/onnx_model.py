@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX models as callables: a path, bytes or a ModelProto, without torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from straightline.compile import FRONT_ENDS, CompiledFunction
+from straightline.compile_mlir import DTYPES, compiled_module
+from straightline.errors import UnsupportedError, UserError
+from straightline.module_builder import ModuleBuilder
+from straightline.options import CompileOptions, takes_options
+from straightline.parameters import DeclaredParameter, ParameterTable
+
+
+def is_onnx(model: object) -> bool:
+    """Whether sl.compile takes this for an ONNX model: the path of an .onnx file, or a ModelProto."""
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model).endswith(".onnx")
+    return (
+        isinstance(model, (bytes, bytearray))
+        or type(model).__name__ == "ModelProto"
+        and type(model).__module__.startswith("onnx")
+    )
+
+
+@takes_options
+def compile_onnx(
+    model: Any,
+    inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    *,
+    values: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int | tuple[int, int]] | None = None,
+    options: CompileOptions | None = None,
+    **changes: Any,
+) -> CompiledFunction:
+    """Compiles an ONNX model for the cpu.
+
+    Args:
+        model: The path of a file, its bytes, or a `ModelProto`.
+        inputs: Examples of the inputs, by position or by name, whose element types and sizes calls must have. Inputs without
+            one have those that the model declares: a size with a name (`dim_param`) may differ between calls, and equal names
+            are equal sizes.
+        values: Inputs by name whose values the program may depend on, as axes, shapes and sizes do. Calls give them, too; those
+            that the program depends on must have these values.
+        sizes: For the model's named sizes a number, or the smallest and the largest; by default from 1 on.
+        options: What `CompileOptions` says.
+        changes: Options by name, over those of `options`.
+
+    Returns:
+        A callable that takes the model's inputs by position or by name, as numpy arrays or torch tensors, and returns its
+        results: one as it is, several as a tuple, a sequence as a list.
+
+    Raises:
+        UserError: It is no ONNX model, its external data cannot be read, or an input does not fit it.
+        UnsupportedError: Lists the nodes that have no form here.
+    """
+    try:
+        from straightline.capture import onnx as front_end
+    except ImportError as error:
+        raise UserError(f"ONNX models need the package onnx ({error}): pip install 'straightline[onnx]'") from error
+    chosen = CompileOptions.of(options, changes, compile_onnx)
+    if chosen.target not in (None, "cpu"):
+        raise UserError(f"target is {chosen.target!r} but must be None or 'cpu': ONNX models are for the cpu")
+    chosen.check("cpu")
+    loaded = front_end.load(model)
+    declared = [i.name for i in front_end.inputs_of(loaded)]
+    examples = _by_name(inputs, declared)
+    shapes = {name: _shape(example) for name, example in examples.items()}
+    import numpy as np
+
+    builder = ModuleBuilder()
+    imported = front_end.import_model(
+        loaded,
+        builder,
+        shapes,
+        {n: np.asarray(a) for n, a in (values or {}).items() if not isinstance(a, list) and a is not None},
+        sizes,
+    )
+    module = builder.finish()
+    rows = json.loads(module.parameters_json)
+    table = ParameterTable.of_declared(
+        DeclaredParameter(row["name"], DTYPES.get(row["type"], row["type"]), tuple(row["shape"]), None, False)
+        for row in rows
+    )
+    return compiled_module(module, table, imported.parameters, chosen, imported.structures, imported.inputs)
+
+
+def _shape(example: Any) -> Any:
+    if example is None:
+        return None
+    return [_shape(item) for item in example] if isinstance(example, list) else (_dtype(example), tuple(example.shape))
+
+
+def _by_name(inputs: Sequence[Any] | Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
+    if inputs is None:
+        return {}
+    if isinstance(inputs, Mapping):
+        return dict(inputs)
+    if len(inputs) > len(names):
+        raise UserError(f"{len(inputs)} inputs are given but the model has {len(names)}: {', '.join(names)}")
+    return dict(zip(names, inputs))
+
+
+def _dtype(array: Any) -> str:
+    import numpy as np
+
+    from straightline.capture.graph_builder import Reject
+    from straightline.capture.onnx.values import ir_dtype
+
+    text = str(getattr(array, "dtype", type(array).__name__)).removeprefix("torch.")
+    try:
+        try:
+            return ir_dtype(np.dtype(text))
+        except TypeError:
+            import ml_dtypes
+
+            return ir_dtype(np.dtype(getattr(ml_dtypes, text)))
+    except (Reject, AttributeError) as error:
+        raise UnsupportedError(
+            f"an input has elements of {text}; nearest supported form: float, integer or bool tensors"
+        ) from error
+
+
+def _compile_given(
+    model: Any,
+    args: Any,
+    kwargs: Any,
+    *,
+    dynamic_shapes: Any,
+    values: Any,
+    sizes: Any,
+    options: CompileOptions | None,
+    **changes: Any,
+) -> CompiledFunction:
+    """What sl.compile does with an ONNX model."""
+    if dynamic_shapes is not None:
+        raise UserError(
+            "dynamic_shapes is of torch's models: an ONNX model names its sizes itself, sizes= gives their bounds"
+        )
+    if args and kwargs:
+        raise UserError("the inputs of an ONNX model are given by position or by name, not both")
+    if isinstance(args, list) and args and isinstance(args[0], tuple):
+        raise UserError("several examples are given but an ONNX model has one: compile it once for each")
+    inputs = args if args else kwargs or None
+    return compile_onnx(model, inputs, values=values, sizes=sizes, options=options, **changes)
+
+
+FRONT_ENDS.append((is_onnx, _compile_given))

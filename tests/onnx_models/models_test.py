@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models in ONNX: named sizes, values that decide shapes, control flow, sequences, weights beside the model, other sets of weights."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import straightline as sl
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from straightline.onnx_model import compile_onnx
+
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
+
+@pytest.fixture(autouse=True)
+def rng() -> np.random.Generator:
+    seed = random.randrange(2**31)
+    print(f"seed {seed}")
+    return np.random.default_rng(seed)
+
+
+def info(name: str, shape: list[Any], element: int = FLOAT) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, element, shape)
+
+
+def model_of(
+    nodes: list[Any],
+    inputs: list[Any],
+    outputs: list[Any],
+    weights: dict[str, np.ndarray] | None = None,
+    opset: int = 21,
+) -> onnx.ModelProto:
+    tensors = [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def node(op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(op, inputs, outputs, name=f"{op}_{outputs[0]}", **attributes)
+
+
+def check(model: onnx.ModelProto, function: Any, *arrays: np.ndarray) -> None:
+    want = ReferenceEvaluator(model).run(None, dict(zip([i.name for i in model.graph.input], arrays)))
+    got = function(*arrays)
+    for ours, theirs in zip(got if isinstance(got, tuple) else (got,), want, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+
+
+def _perceptron(rng: np.random.Generator, rows: Any = "n") -> onnx.ModelProto:
+    weights = {"w": rng.standard_normal((32, 16), np.float32), "b": rng.standard_normal(16, np.float32)}
+    nodes = [node("Gemm", ["x", "w", "b"], ["h"]), node("Relu", ["h"], ["y"])]
+    return model_of(nodes, [info("x", [rows, 32])], [info("y", [rows, 16])], weights)
+
+
+def test_a_named_size(rng: np.random.Generator) -> None:
+    model = _perceptron(rng)
+    function = sl.compile(model)
+    for n in (1, 5, 40):
+        check(model, function, rng.standard_normal((n, 32), np.float32))
+    assert "n" in str(function.explain()["named_sizes"])
+
+
+def test_bounds_of_a_named_size(rng: np.random.Generator) -> None:
+    function = sl.compile(_perceptron(rng), sizes={"n": (2, 4)})
+    with pytest.raises(sl.GuardError, match=r"dim 0 is 5 but .* n in \[2, 4\]"):
+        function(np.zeros((5, 32), np.float32))
+    fixed = sl.compile(_perceptron(rng), sizes={"n": 3})
+    with pytest.raises(sl.GuardError, match="dim 0 is 5"):
+        fixed(np.zeros((5, 32), np.float32))
+    with pytest.raises(sl.UserError, match="has no size 'm': it has"):
+        sl.compile(_perceptron(rng), sizes={"m": 3})
+
+
+def test_ways_to_give_a_model(rng: np.random.Generator, tmp_path: Path) -> None:
+    model, x = _perceptron(rng), rng.standard_normal((3, 32), np.float32)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    for given in (path, str(path), path.read_bytes(), model):
+        check(model, sl.compile(given, (x,)), x)
+        check(model, sl.compile(given, kwargs={"x": x}), x)
+
+
+def test_by_name_and_by_place(rng: np.random.Generator) -> None:
+    model = model_of([node("Sub", ["a", "b"], ["y"])], [info("a", [3]), info("b", [3])], [info("y", [3])])
+    function = sl.compile(model)
+    a, b = rng.standard_normal((2, 3), np.float32)
+    np.testing.assert_array_equal(function(b=b, a=a), a - b)
+    np.testing.assert_array_equal(function(a, b=b), a - b)
+
+
+def test_arithmetic_on_sizes(rng: np.random.Generator) -> None:
+    """The shape of a reshape from the sizes of an input, as exporters write it."""
+    weights = {"zero": np.asarray(0), "one": np.asarray(1), "minus": np.asarray([-1]), "axis": np.asarray([0])}
+    nodes = [
+        node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n"]), node("Gather", ["s", "one"], ["t"]),
+        node("Mul", ["n", "t"], ["rows"]), node("Unsqueeze", ["rows", "axis"], ["r"]),
+        node("Concat", ["r", "minus"], ["shape"], axis=0), node("Reshape", ["x", "shape"], ["y"]),
+        node("Range", ["zero", "t", "one"], ["places"]), node("Cast", ["places"], ["p"], to=FLOAT),
+        node("Unsqueeze", ["p", "minus"], ["column"]), node("Add", ["x", "column"], ["z"]),
+    ]  # fmt: skip
+    model = model_of(nodes, [info("x", ["n", "t", 4])], [info("y", None), info("z", None)], weights)
+    function = sl.compile(model)
+    for n, t in ((2, 3), (1, 1), (5, 2)):
+        check(model, function, rng.standard_normal((n, t, 4), np.float32))
+
+
+def test_values_that_decide_shapes(rng: np.random.Generator) -> None:
+    model = model_of(
+        [node("ReduceSum", ["x", "axes"], ["y"])], [info("x", [2, 3, 4]), info("axes", [1], INT64)], [info("y", None)]
+    )
+    x = rng.standard_normal((2, 3, 4), np.float32)
+    with pytest.raises(
+        sl.UnsupportedError, match=r"ReduceSum at 'ReduceSum_y': the axes of ReduceSum is not known.*values=\{'axes'"
+    ):
+        sl.compile(model)
+    for axis in (0, 2):
+        axes = np.asarray([axis])
+        function = sl.compile(model, values={"axes": axes})
+        check(model, function, x, axes)
+        with pytest.raises(
+            sl.UserError, match="the values of input 'axes' are not those that the program was compiled for"
+        ):
+            function(x, np.asarray([1]))
+
+
+def test_branches(rng: np.random.Generator) -> None:
+    def branch(name: str, op: str) -> onnx.GraphProto:
+        return helper.make_graph([node(op, ["x", "w"], [name])], name, [], [info(name, [3])])
+
+    nodes = [
+        node("ReduceSum", ["x"], ["total"], keepdims=0), node("Greater", ["total", "zero"], ["flag"]),
+        node("If", ["flag"], ["y"], then_branch=branch("p", "Add"), else_branch=branch("q", "Sub")),
+    ]  # fmt: skip
+    weights = {"w": rng.standard_normal(3, np.float32), "zero": np.asarray(0, np.float32)}
+    model = model_of(nodes, [info("x", [3])], [info("y", [3])], weights)
+    function = sl.compile(model)
+    for x in (np.ones(3, np.float32), -np.ones(3, np.float32)):
+        check(model, function, x)
+
+
+@pytest.mark.parametrize("trips", ["constant", "given"])
+def test_loops(rng: np.random.Generator, trips: str) -> None:
+    body = helper.make_graph(
+        [node("Mul", ["v", "half"], ["next"]), node("Identity", ["go"], ["on"]), node("Add", ["next", "next"], ["row"])],
+        "body", [info("i", [], INT64), info("go", [], BOOL), info("v", [3])], [info("on", [], BOOL), info("next", [3]), info("row", [3])],
+    )  # fmt: skip
+    weights = {"half": np.asarray(0.5, np.float32), "yes": np.asarray(True)} | (
+        {"count": np.asarray(4)} if trips == "constant" else {}
+    )
+    inputs = [info("x", [3])] + ([] if trips == "constant" else [info("count", [], INT64)])
+    rows = [info("rows", None)] if trips == "constant" else []
+    outputs = ["last", "rows"] if rows else ["last"]
+    if not rows:
+        del body.output[2:]
+    model = model_of(
+        [node("Loop", ["count", "yes", "x"], outputs, body=body)], inputs, [info("last", [3]), *rows], weights
+    )
+    function = sl.compile(model)
+    x = rng.standard_normal(3, np.float32)
+    for count in (4,) if rows else (0, 1, 7):
+        check(model, function, x, *(() if rows else (np.asarray(count),)))
+
+
+def test_sizes_that_depend_on_data(rng: np.random.Generator) -> None:
+    nodes = [
+        node("Greater", ["x", "zero"], ["mask"]),
+        node("NonZero", ["mask"], ["places"]),
+        node("Compress", ["x", "mask"], ["some"]),
+    ]
+    model = model_of(
+        nodes,
+        [info("x", ["n"])],
+        [info("places", None, INT64), info("some", None)],
+        {"zero": np.asarray(0, np.float32)},
+    )
+    function = sl.compile(model)
+    for n in (9, 1, 30):
+        check(model, function, rng.standard_normal(n, np.float32))
+
+
+def test_results_that_are_sequences(rng: np.random.Generator) -> None:
+    sequence = helper.make_tensor_sequence_value_info("y", FLOAT, None)
+    model = model_of(
+        [node("SplitToSequence", ["x", "parts"], ["y"])], [info("x", [5])], [sequence], {"parts": np.asarray([2, 3])}
+    )
+    x = rng.standard_normal(5, np.float32)
+    found = sl.compile(model)(x)
+    assert isinstance(found, list)
+    np.testing.assert_array_equal(np.concatenate(found), x)
+
+
+def test_other_weights(rng: np.random.Generator) -> None:
+    first, second = _perceptron(rng, 3), _perceptron(rng, 3)
+    function, x = sl.compile(first), rng.standard_normal((3, 32), np.float32)
+    weights = {t.name: numpy_helper.to_array(t) for t in second.graph.initializer}
+    assert set(function.parameters()) == set(weights)
+    check(second, function.with_parameters(weights), x)
+    check(first, function, x)
+    function.load_parameters(weights)
+    check(second, function, x)
+
+
+def test_weights_beside_the_model(rng: np.random.Generator, tmp_path: Path) -> None:
+    model, path = _perceptron(rng), tmp_path / "model.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=16)
+    check(_perceptron_of(path), sl.compile(path), rng.standard_normal((4, 32), np.float32))
+
+
+def _perceptron_of(path: Path) -> onnx.ModelProto:
+    return onnx.load(path)
+
+
+def test_local_functions_and_old_op_sets(rng: np.random.Generator) -> None:
+    body = helper.make_function(
+        "own", "Twice", ["v"], ["w"], [node("Add", ["v", "v"], ["w"])], [helper.make_opsetid("", 11)]
+    )
+    nodes = [helper.make_node("Twice", ["x"], ["d"], domain="own"), node("Squeeze", ["d"], ["y"], axes=[0])]
+    graph = helper.make_graph(nodes, "graph", [info("x", [1, 4])], [info("y", [4])])
+    opsets = [helper.make_opsetid("", 11), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, functions=[body])
+    x = rng.standard_normal((1, 4), np.float32)
+    np.testing.assert_array_equal(sl.compile(model)(x), (x + x)[0])
+
+
+def test_locations_are_node_names(rng: np.random.Generator) -> None:
+    assert "Gemm_h" in compile_onnx(_perceptron(rng)).ir("op", locations=True)

@@ -54,7 +54,8 @@ class Prepared(BackendRep):
         key = tuple(_key(named[name]) for name in self.input_names if name in named)
         program = self._programs.pop(key, None)
         if program is None:
-            program = compile_onnx(self._model, named, values=named, **self._options)
+            values = {name: value for name, value in named.items() if _decides(value)}
+            program = compile_onnx(self._model, named, values=values, **self._options)
         self._programs[key] = program
         if len(self._programs) > _MOST_PROGRAMS:
             self._programs.popitem(last=False)
@@ -83,13 +84,18 @@ def _array(value: Any) -> Any:
     return value if value is None or isinstance(value, np.ndarray) else np.asarray(value)
 
 
+def _decides(value: Any) -> bool:
+    """Whether a program may be for this very value."""
+    return isinstance(value, np.ndarray) and value.size <= 64
+
+
 def _key(value: Any) -> Any:
-    """What a program depends on: element type and sizes, and of small integers and bools the values as well."""
+    """What a program depends on: element type and sizes, and of few elements the values as well."""
     if isinstance(value, list):
         return tuple(_key(item) for item in value)
     if value is None:
         return None
-    content = value.tobytes() if value.size <= 64 else b""
+    content = value.tobytes() if _decides(value) else b""
     return (value.dtype.str, value.dtype.name, value.shape, content)
 
 

@@ -23,7 +23,7 @@ _MOST_UNROLLED = 1024
 @converter("If")
 def _if(ctx: Importer, node: Node) -> list[Value]:
     branches = node.attribute("then_branch"), node.attribute("else_branch")
-    condition = node.inputs[0]
+    condition = ctx.decided(node.inputs[0])
     if isinstance(condition, Known):
         return ctx.graph(branches[0 if bool(condition.array.reshape(-1)[0]) else 1], [])
     flag = ctx.reshape(ctx.tensor(condition, "i1"), ())

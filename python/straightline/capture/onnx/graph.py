@@ -172,7 +172,7 @@ def _check_fits(info: onnx.ValueInfoProto, dtype: str, given: tuple[str, tuple[i
     if not info.type.tensor_type.HasField("shape"):
         return
     fits = len(shape) == len(given[1]) and all(
-        d.dim_value == size for d, size in zip(shape, given[1]) if d.HasField("dim_value")
+        d.dim_value in (size, -1) for d, size in zip(shape, given[1]) if d.HasField("dim_value")
     )
     if not fits:
         declared = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in shape]
@@ -180,7 +180,7 @@ def _check_fits(info: onnx.ValueInfoProto, dtype: str, given: tuple[str, tuple[i
 
 
 def _dim(dim: Any, place: int, name: str, sizes: Mapping[str, int | tuple[int, int]], importer: Importer) -> Dim:
-    if dim.HasField("dim_value"):
+    if dim.HasField("dim_value") and dim.dim_value >= 0:  # some exporters write -1 for any
         return int(dim.dim_value)
     text = dim.dim_param or f"{name}_{place}"
     bounds = sizes.get(text, (1, DEFAULT_MAX))

@@ -278,6 +278,11 @@ class Importer(GraphBuilder):
             raise Reject(f"{what} is not known before a call", hint)
         return Known(array)
 
+    def decided(self, value: Value | None) -> Value | None:
+        """A known value in place of a tensor that depends on given inputs alone."""
+        array = self._computed(value) if isinstance(value, Tensor) else None
+        return value if array is None else Known(array)
+
     def _computed(self, value: Tensor) -> np.ndarray | None:
         """The numbers of a tensor that depends on given inputs alone; None for any other one."""
         name = self._inputs.get(id(value))

@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import onnx
+
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.graph_builder import Reject, Tensor, known
 from straightline.capture.onnx.importer import Importer, Node, converter
 from straightline.capture.onnx.shape import reversed_prefixes
+from straightline.capture.onnx.values import Value
 
 #: Gates in ONNX's order, and where ours are among them.
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -36,6 +39,8 @@ class _Layer:
 
 def _tensors(ctx: Importer, node: Node) -> _Layer:
     x, w, r = (ctx.tensor(t) for t in node.inputs[:3])
+    if (x.rank, w.rank, r.rank) != (3, 3, 3):
+        raise Reject(f"inputs of ranks {x.rank}, {w.rank} and {r.rank}", "ranks of 3")
     if node.attribute("layout", 0):
         x = ctx.permute(x, [1, 0, 2])
     hidden, directions = known(r.extents[2]), known(r.extents[0])
@@ -55,6 +60,30 @@ def _tensors(ctx: Importer, node: Node) -> _Layer:
         x, w, r, optional(3), None if lengths is None else ctx.cast(lengths, "i64"), state(5), state(6) if lstm else None,
         optional(7) if lstm else None, hidden, directions,
     )  # fmt: skip
+
+
+@converter("com.microsoft.DynamicQuantizeLSTM")
+def _of_bytes(ctx: Importer, node: Node) -> list[Tensor | None]:
+    """An LSTM whose weights are bytes, as ONNX Runtime writes it: of these weights as floats; its inputs are not rounded."""
+    x, w, r, *others = node.inputs[:8]
+    places = {1: (8, 9), 2: (10, 11)}
+    weights = [_of_scaled(ctx, node, t, *places[i]) for i, t in enumerate((w, r), 1)]
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    proto.op_type, proto.domain = "LSTM", ""
+    return _recurrent(ctx, Node(proto, [x, *weights, *others], node.attributes, node.version))
+
+
+def _of_scaled(ctx: Importer, node: Node, value: Value | None, scale: int, zero: int) -> Tensor:
+    """Weights [d, i, 4 * h] of bytes as floats [d, 4 * h, i]; scales and zero points are [d] or [d, 4 * h]."""
+    wide = ctx.tensor(value, "f32")
+
+    def beside(t: Tensor) -> Tensor:
+        return ctx.reshape(t, (t.extents[0], 1, 1) if t.rank == 1 else (t.extents[0], 1, t.extents[1]))
+
+    if node.input(zero) is not None:
+        wide = ctx.binary("sub", wide, beside(ctx.tensor(node.inputs[zero], "f32")))
+    return ctx.permute(ctx.binary("mul", wide, beside(ctx.tensor(node.inputs[scale], "f32"))), [0, 2, 1])
 
 
 @converter("LSTM", "GRU", "RNN")

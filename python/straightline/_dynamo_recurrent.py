@@ -50,12 +50,27 @@ class _Kept(list[Any]):
 
 
 def _compiled_for(frame: FrameType | None, backend: Any) -> bool:
-    """Whether the compilation that the frame is part of is for a backend."""
+    """Whether the compilation that the frame is part of is for a backend, and of a function without packed sequences.
+
+    torch 2.11 traces a layer over those and fails behind it, where breaking the graph works. They come from a function that
+    Dynamo never traces, so they are among a frame's variables.
+    """
     while frame is not None:
         if frame.f_code.co_name == "_compile" and "compiler_fn" in frame.f_locals:
+            variables = frame.f_locals.get("locals")
+            if isinstance(variables, dict) and any(_is_packed(value) for value in variables.values()):
+                return False
             return _innermost(frame.f_locals["compiler_fn"]) is backend
         frame = frame.f_back
     return False
+
+
+def _is_packed(value: Any) -> bool:
+    if isinstance(value, torch.nn.utils.rnn.PackedSequence):
+        return True
+    return isinstance(value, (tuple, list)) and any(
+        isinstance(item, torch.nn.utils.rnn.PackedSequence) for item in value
+    )
 
 
 def _innermost(function: Any) -> Any:

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
@@ -216,8 +217,8 @@ TEST_F(TeamTest, WhereWorkersComeLateTheCallerRunsAloneForAWhile) {
   EXPECT_EQ(expected, sizesOf(call, static_cast<int>(expected.size())));
   // The last try was late as well. Then one is in time, and all that follow are the team's.
   lateUs = 0;
-  workUs = 500;
-  sizesOf(call, 512);
+  EXPECT_EQ(std::vector<int32_t>(512, 1), sizesOf(call, 512));
+  workUs = 20000;
   EXPECT_EQ(std::vector<int32_t>(10, 2), sizesOf(call, 10));
 }
 
@@ -228,10 +229,14 @@ TEST_F(TeamTest, RunsThatFollowSoonHaveAHistoryOfTheirOwn) {
   lateUs = 20000;
   workUs = 0;
   EXPECT_EQ(std::vector<int32_t>({2, 2, 1}), sizesOf(call, 3));
-  for (const int32_t size : {2, 2, 1, 1, 1}) {
+  // Two that are late, then 8 alone. One that is held up in between counts as behind a pause.
+  int32_t largest = 0;
+  for (int i = 0; i < 10; ++i) {
     ASSERT_EQ(SL_OK, call({}, {}));
-    EXPECT_EQ(size, callersSize);
+    largest = std::max(largest, callersSize);
   }
+  EXPECT_EQ(2, largest);
+  EXPECT_EQ(1, callersSize);
 }
 
 TEST_F(TeamTest, OneLateRunChangesNothing) {

@@ -18,6 +18,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.backend.base import Backend, BackendRep
 
+from straightline.capture.onnx.values import NARROW, held
 from straightline.compile import CompiledFunction
 from straightline.errors import UserError
 from straightline.onnx_model import compile_onnx
@@ -59,8 +60,9 @@ class Prepared(BackendRep):
         self._programs[key] = program
         if len(self._programs) > _MOST_PROGRAMS:
             self._programs.popitem(last=False)
-        found = program(*(named[name] for name in self.input_names))
-        return found if len(self._model.graph.output) > 1 else (found,)
+        found = program(*(_held(named[name]) for name in self.input_names))
+        outputs = self._model.graph.output
+        return tuple(map(_narrowed, found if len(outputs) > 1 else (found,), outputs))
 
     def _named(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, Mapping):
@@ -82,6 +84,21 @@ def _array(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_array(item) for item in value]
     return value if value is None or isinstance(value, np.ndarray) else np.asarray(value)
+
+
+def _held(value: Any) -> Any:
+    """Elements of fewer than 8 bits as bytes or floats, which programs take in place of them."""
+    if isinstance(value, list):
+        return [_held(item) for item in value]
+    return held(value) if isinstance(value, np.ndarray) else value
+
+
+def _narrowed(value: Any, info: onnx.ValueInfoProto) -> Any:
+    """A result with the element type that the model says it has."""
+    element = info.type.tensor_type.elem_type
+    if element not in NARROW or not isinstance(value, np.ndarray):
+        return value
+    return value.astype(onnx.helper.tensor_dtype_to_np_dtype(element))
 
 
 def _decides(value: Any) -> bool:

@@ -231,3 +231,46 @@ def test_local_functions_and_old_op_sets(rng: np.random.Generator) -> None:
 
 def test_locations_are_node_names(rng: np.random.Generator) -> None:
     assert "Gemm_h" in compile_onnx(_perceptron(rng)).ir("op", locations=True)
+
+
+def test_weights_of_four_bits(rng: np.random.Generator) -> None:
+    """Blocks of 16 with a scale and a zero point each, as exporters of language models write them."""
+    import ml_dtypes
+
+    weights = {
+        "w": rng.integers(-8, 8, (32, 6)).astype(ml_dtypes.int4), "scale": rng.random((2, 6), np.float32) + 0.1,
+        "zero": rng.integers(-8, 8, (2, 6)).astype(ml_dtypes.int4),
+    }  # fmt: skip
+    nodes = [
+        node("DequantizeLinear", ["w", "scale", "zero"], ["wide"], axis=0, block_size=16),
+        node("MatMul", ["x", "wide"], ["y"]),
+    ]
+    model = model_of(nodes, [info("x", ["n", 32])], [info("y", ["n", 6])], weights)
+    function = sl.compile(model)
+    for n in (1, 9):
+        check(model, function, rng.standard_normal((n, 32), np.float32))
+
+
+def test_boxes(rng: np.random.Generator) -> None:
+    """Against the definition, box by box."""
+    weights = {"most": np.asarray([4]), "share": np.asarray([0.4], np.float32), "least": np.asarray([0.2], np.float32)}
+    nodes = [node("NonMaxSuppression", ["boxes", "scores", "most", "share", "least"], ["y"])]
+    inputs = [info("boxes", [2, 30, 4]), info("scores", [2, 3, 30])]
+    function = sl.compile(model_of(nodes, inputs, [info("y", None, INT64)], weights))
+    low = rng.random((2, 30, 2), np.float32) * 4
+    boxes = np.concatenate([low, low + rng.random((2, 30, 2), np.float32) * 3 + 0.1], 2)
+    scores = rng.random((2, 3, 30), np.float32)
+    expected = []
+    for b, c in np.ndindex(2, 3):
+        kept: list[int] = []
+        for i in np.argsort(-scores[b, c], kind="stable"):
+            if scores[b, c, i] > 0.2 and len(kept) < 4 and all(_share(boxes[b, i], boxes[b, j]) <= 0.4 for j in kept):
+                kept.append(int(i))
+        expected += [[b, c, i] for i in kept]
+    np.testing.assert_array_equal(function(boxes, scores), expected)
+
+
+def _share(a: np.ndarray, b: np.ndarray) -> float:
+    sides = np.maximum(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0)
+    both = sides.prod()
+    return float(both / ((a[2:] - a[:2]).prod() + (b[2:] - b[:2]).prod() - both))

@@ -5,13 +5,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from straightline.capture.onnx import control, data, elementwise, linear, recurrent, reduction, shape, signal, spatial
+from straightline.capture.onnx import (
+    control,
+    data,
+    detection,
+    elementwise,
+    linear,
+    ml,
+    optimizers,
+    recurrent,
+    reduction,
+    shape,
+    signal,
+    spatial,
+)
 from straightline.capture.onnx.graph import Imported, import_model
 from straightline.capture.onnx.load import LoadedModel, load
 from straightline.capture.onnx.load import shapes_of as _shapes_of
 
 #: The files of converters; importing them fills the table.
-FAMILIES = (control, data, elementwise, linear, recurrent, reduction, shape, signal, spatial)
+FAMILIES = (control, data, detection, elementwise, linear, ml, optimizers, recurrent, reduction, shape, signal, spatial)
 
 
 def inputs_of(model: LoadedModel) -> list[Any]:

@@ -10,12 +10,11 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 
 from straightline.capture.builder import TensorType
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor
 from straightline.capture.onnx.importer import CONVERSIONS, Importer, Node, converter
-from straightline.capture.onnx.values import Known, Value, dtype_of, numpy_dtype, sizes
+from straightline.capture.onnx.values import DTYPES, NARROW, Known, Value, dtype_of, numpy_dtype, sizes
 
 _BITS = {"ui8": 8, "ui16": 16, "ui32": 32, "ui64": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
@@ -444,12 +443,67 @@ def _to(ctx: Importer, node: Node, element: int) -> Value:
     x = node.inputs[0]
     if isinstance(x, Known) and x.is_sizes and dtype in ("i64", "i32"):
         return x
+    if element in NARROW:
+        return to_narrow(ctx, ctx.tensor(x), NARROW[element], node.attribute("round_mode", "up"))
     x = ctx.tensor(x)
     if x.dtype.startswith("f8") and x.dtype != dtype:
         x = of_float8(ctx, x, "f32")
     if dtype.startswith("f8") and x.dtype != dtype:
         return to_float8(ctx, x, dtype, bool(node.attribute("saturate", 1)))
     return ctx.cast(x, dtype)
+
+
+#: Bits of narrow integers, and whether they have a sign.
+INTEGERS = {"INT4": (4, True), "UINT4": (4, False), "INT2": (2, True), "UINT2": (2, False)}
+
+
+def to_narrow(ctx: Importer, x: Tensor, name: str, rounding: str = "up") -> Tensor:
+    """Numbers as those of a narrow type: integers modulo its range, floats to the nearest, exponents alone as it says."""
+    if x.dtype.startswith("f8"):
+        x = of_float8(ctx, x, "f32")
+    if name in INTEGERS:
+        bits, signed = INTEGERS[name]
+        half = 1 << (bits - 1) if signed else 0
+        whole = ctx.cast(ctx.unary("trunc", x) if x.dtype in FLOATS else x, "i32")
+        kept = ctx.binary("bitwise_and", ctx.binary("add", whole, half) if half else whole, (1 << bits) - 1)
+        found = ctx.cast(ctx.binary("sub", kept, half) if half else kept, "i8" if signed else "ui8")
+    elif name == "FLOAT4E2M1":
+        found = _to_float4(ctx, ctx.cast(x, "f32"))
+    else:
+        found = _to_exponent(ctx, ctx.cast(x, "f32"), rounding)
+    return ctx.mark_narrow(found, name)
+
+
+def _to_float4(ctx: Importer, x: Tensor) -> Tensor:
+    """Of 0, 0.5, 1, 1.5, 2, 3, 4 and 6 the nearest, halves to the even one."""
+    size = ctx.unary("clamp", ctx.unary("abs", x), min=0.0, max=6.0)
+    large = ctx.where(ctx.compare("lt", size, 4.0), ctx.full(1.0, "f32"), ctx.full(2.0, "f32"))
+    step = ctx.where(ctx.compare("lt", size, 2.0), ctx.full(0.5, "f32"), large)
+    near = ctx.binary("mul", ctx.unary("round", ctx.binary("div", size, step)), step)
+    near = ctx.where(ctx.emit_one("isnan", [x], TensorType("i1", x.extents)), ctx.full(-0.0, "f32"), near)  # NaN
+    return ctx.where(ctx.compare("lt", x, 0), ctx.unary("neg", near), near)
+
+
+def _to_exponent(ctx: Importer, x: Tensor, rounding: str) -> Tensor:
+    """Powers of two from 2 ** -127 to 2 ** 127."""
+    size = ctx.unary("abs", x)
+    finite = ctx.unary("clamp", size, min=2.0**-127, max=2.0**127)
+    exponent = ctx.binary("sub", ctx.unary("special", finite, function="frexp_exponent"), 1.0)
+    powers = ctx.literal(np.asarray([2.0 ** (i - 127) for i in range(255)], np.float32))
+    place = ctx.cast(ctx.binary("add", exponent, 127.0), "i64")
+
+    def power(index: Tensor) -> Tensor:
+        index = ctx.unary("clamp", index, min=0, max=254)
+        return ctx.emit_one("index", [powers, index], TensorType("f32", index.extents), {"dims": [0]})
+
+    low, high = power(place), power(ctx.binary("add", place, 1))
+    goes_up = {
+        "up": lambda: ctx.compare("gt", finite, low),
+        "down": lambda: ctx.compare("lt", finite, low),
+        "nearest": lambda: ctx.compare("ge", finite, ctx.binary("mul", low, 1.5)),
+    }[rounding]()
+    found = ctx.where(goes_up, high, low)
+    return ctx.where(ctx.emit_one("isnan", [x], TensorType("i1", x.extents)), ctx.full(math.nan, "f32"), found)
 
 
 @dataclass(frozen=True)
@@ -515,13 +569,9 @@ def to_float8(ctx: Importer, x: Tensor, dtype: str, saturate: bool = True) -> Te
 
 @converter("CastLike")
 def _cast_like(ctx: Importer, node: Node) -> Value:
-    dtype = ctx.type_of(node.inputs[1]).dtype if node.inputs[1] is not None else ""
-    element = next(e for e in TensorProto.DataType.values() if e and _same(e, dtype))
-    return _to(ctx, node, element)
-
-
-def _same(element: int, dtype: str) -> bool:
-    try:
-        return dtype_of(element) == dtype
-    except Reject:
-        return False
+    like = node.inputs[1]
+    if like is None:
+        raise Reject("a missing input")
+    narrow, dtype = ctx.narrow(like), ctx.type_of(like).dtype
+    same = (e for e, name in (NARROW if narrow else DTYPES).items() if name == (narrow or dtype))
+    return _to(ctx, node, next(same))

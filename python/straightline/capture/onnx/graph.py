@@ -86,6 +86,9 @@ def import_model(
         importer.names[name] = _given(structure, tensors)
         if isinstance(structure, int):
             importer.give_input(name, tensors[structure])
+            element = next(i.type.tensor_type.elem_type for i in declared if i.name == name)
+            if element in v.NARROW:
+                importer.mark_narrow(tensors[structure], v.NARROW[element])
     for initializer in model.graph.initializer:
         importer.names[initializer.name] = Known(numpy_helper.to_array(initializer), initializer.name)
     for name, array in model.weights.items():

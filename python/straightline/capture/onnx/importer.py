@@ -115,6 +115,8 @@ class Importer(GraphBuilder):
     _inputs: dict[int, str] = field(default_factory=dict)
     #: Node that made a tensor, with its place among the outputs, by identity.
     _made_by: dict[int, tuple[Node, int, Tensor]] = field(default_factory=dict)
+    #: ONNX's names of elements that tensors hold as wider ones, by identity.
+    _narrow: dict[int, tuple[str, Tensor]] = field(default_factory=dict)
     _loaded: dict[str, Tensor] = field(default_factory=dict)
     _missing: set[str] = field(default_factory=set)
     _depth: int = 0
@@ -247,7 +249,7 @@ class Importer(GraphBuilder):
         return value if dtype is None else self.cast(value, dtype)
 
     def _materialised(self, value: Known) -> Tensor:
-        array = value.array
+        array = v.held(value.array)
         if value.is_sizes:
             parts = [self.expand(self.scalar(x, "i64"), (1,)) for x in v.dims(value)]
             flat = self.cat(parts, 0, TensorType("i64", (len(parts),)))
@@ -277,6 +279,17 @@ class Importer(GraphBuilder):
             hint = f"values={{{names}: ...}}, which makes a program for these values" if names else "a constant"
             raise Reject(f"{what} is not known before a call", hint)
         return Known(array)
+
+    def narrow(self, value: Value | None) -> str:
+        """ONNX's name of the elements that a value holds as wider ones; "" where it holds them as they are."""
+        if isinstance(value, Known):
+            return v.narrow_of(value.array.dtype)
+        return self._narrow.get(id(value), ("", None))[0]
+
+    def mark_narrow(self, tensor: Tensor, name: str) -> Tensor:
+        """Notes that a tensor holds such elements."""
+        self._narrow[id(tensor)] = (name, tensor)
+        return tensor
 
     def decided(self, value: Value | None) -> Value | None:
         """A known value in place of a tensor that depends on given inputs alone."""

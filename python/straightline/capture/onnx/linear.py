@@ -9,8 +9,9 @@ from typing import Any
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.onnx.elementwise import INTEGERS, to_float8, to_narrow
 from straightline.capture.onnx.importer import Importer, Node, converter
-from straightline.capture.onnx.values import Known, Value
+from straightline.capture.onnx.values import NARROW, Known, Value, dtype_of
 from straightline.capture.volumes import convolution3d
 
 
@@ -391,24 +392,29 @@ def _along(ctx: Importer, value: Value | None, x: Tensor, node: Node, dtype: str
 
 @converter("QuantizeLinear")
 def _quantize(ctx: Importer, node: Node) -> Tensor:
-    from straightline.capture.onnx.elementwise import to_float8
-    from straightline.capture.onnx.values import dtype_of
-
     x = ctx.tensor(node.inputs[0])
     x = x if x.dtype == "f64" else ctx.cast(x, "f32")
     zero, element = node.input(2), node.attribute("output_dtype", 0)
     dtype = ctx.type_of(zero).dtype if zero is not None else dtype_of(element) if element else "ui8"
+    narrow = ctx.narrow(zero) if zero is not None else NARROW.get(element, "")
     scale = _along(ctx, node.inputs[1], x, node, x.dtype)
     assert scale is not None
+    scaled = ctx.binary("div", x, scale)
     if dtype.startswith("f8"):
-        return to_float8(ctx, ctx.binary("div", x, scale), dtype)
+        return to_float8(ctx, scaled, dtype, bool(node.attribute("saturate", 1)))
+    if narrow and narrow not in INTEGERS:
+        return to_narrow(ctx, scaled, narrow)
     if dtype not in _BOUNDS:
-        raise Reject(f"quantisation to {dtype}", "int8, uint8, int16, uint16 or float8")
-    found = ctx.unary("round", ctx.binary("div", x, scale))
+        raise Reject(f"quantisation to {dtype}", "integers of 16 bits or fewer, or float8")
+    found = ctx.unary("round", scaled)
     shift = _along(ctx, zero, x, node, x.dtype)
     found = found if shift is None else ctx.binary("add", found, shift)
     low, high = _BOUNDS[dtype]
-    return ctx.cast(ctx.unary("clamp", found, min=float(low), max=float(high)), dtype)
+    if narrow:
+        bits, signed = INTEGERS[narrow]
+        low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    found = ctx.cast(ctx.unary("clamp", found, min=float(low), max=float(high)), dtype)
+    return ctx.mark_narrow(found, narrow) if narrow else found
 
 
 @converter("DequantizeLinear")

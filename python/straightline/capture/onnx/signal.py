@@ -8,8 +8,9 @@ import numpy as np
 from straightline.capture.builder import TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import Reject, Tensor, known
-from straightline.capture.onnx.importer import Importer, Node, converter
+from straightline.capture.onnx.importer import Importer, Node, converter, evaluate
 from straightline.capture.onnx.linear import matmul
+from straightline.capture.onnx.values import Known
 
 #: The longest transform: a product costs its square.
 _LONGEST = 4096
@@ -87,6 +88,13 @@ def _of_half(ctx: Importer, re: Tensor, im: Tensor | None, size: int) -> Tensor:
     if im is None:
         return found
     return ctx.binary("sub", found, matmul(ctx, im, ctx.literal(weights[:, None] * np.sin(angle) / size, re.dtype)))
+
+
+@converter("MelWeightMatrix")
+def _mel_weight_matrix(ctx: Importer, node: Node) -> Known:
+    """Its inputs say how large it is, so they are known, and so is it."""
+    arrays = [ctx.known(x, "an input of MelWeightMatrix").array for x in node.inputs]
+    return Known(np.asarray(evaluate(node, arrays, ctx.opsets)[0]))
 
 
 @converter("STFT")

@@ -20,6 +20,16 @@ DTYPES = {
     TensorProto.BOOL: "i1", TensorProto.FLOAT8E4M3FN: "f8E4M3FN", TensorProto.FLOAT8E4M3FNUZ: "f8E4M3FNUZ",
     TensorProto.FLOAT8E5M2: "f8E5M2", TensorProto.FLOAT8E5M2FNUZ: "f8E5M2FNUZ",
 }  # fmt: skip
+#: Elements that a program holds as wider ones, by onnx's number and by ml_dtypes' name: a byte, or a float32, for each.
+_HELD = {
+    "INT4": "i8", "UINT4": "ui8", "INT2": "i8", "UINT2": "ui8", "FLOAT4E2M1": "f32", "FLOAT8E8M0": "f32",
+}  # fmt: skip
+#: Those that the installed onnx knows.
+NARROW = {TensorProto.DataType.Value(name): name for name in _HELD if name in TensorProto.DataType.keys()}
+_NARROW_NUMPY = {
+    "int4": "INT4", "uint4": "UINT4", "int2": "INT2", "uint2": "UINT2", "float4_e2m1fn": "FLOAT4E2M1",
+    "float8_e8m0fnu": "FLOAT8E8M0",
+}  # fmt: skip
 #: The IR's names by numpy's.
 _OF_NUMPY = {
     "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "int16": "i16", "int32": "i32",
@@ -30,7 +40,9 @@ _TO_NUMPY = {ir: name for name, ir in _OF_NUMPY.items()}
 
 
 def dtype_of(element: int) -> str:
-    """The IR's name of an element type of ONNX."""
+    """The IR's name of an element type of ONNX, or of what holds it."""
+    if element in NARROW:
+        return _HELD[NARROW[element]]
     if element not in DTYPES:
         known = element in TensorProto.DataType.values()
         name = TensorProto.DataType.Name(element) if known else f"number {element}, which ONNX does not have"
@@ -39,7 +51,9 @@ def dtype_of(element: int) -> str:
 
 
 def ir_dtype(dtype: np.dtype) -> str:
-    """The IR's name of a numpy dtype."""
+    """The IR's name of a numpy dtype, or of what holds it."""
+    if dtype.name in _NARROW_NUMPY:
+        return _HELD[_NARROW_NUMPY[dtype.name]]
     if dtype.name not in _OF_NUMPY:
         raise Reject(f"elements of numpy's {dtype}", "float, integer or bool tensors")
     return _OF_NUMPY[dtype.name]
@@ -54,6 +68,16 @@ def numpy_dtype(dtype: str) -> np.dtype:
         import ml_dtypes
 
         return np.dtype(getattr(ml_dtypes, name))
+
+
+def narrow_of(dtype: np.dtype) -> str:
+    """ONNX's name of a dtype whose elements a program holds as wider ones; "" for any other one."""
+    return _NARROW_NUMPY.get(dtype.name, "")
+
+
+def held(array: np.ndarray) -> np.ndarray:
+    """An array as a program holds it."""
+    return array.astype(numpy_dtype(ir_dtype(array.dtype))) if narrow_of(array.dtype) else array
 
 
 @dataclass(frozen=True, eq=False)

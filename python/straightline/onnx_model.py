@@ -72,10 +72,9 @@ def compile_onnx(
     shapes = {name: _shape(example) for name, example in examples.items()}
     import numpy as np
 
-    builder = ModuleBuilder()
-    imported = front_end.import_model(
+    builder, imported = front_end.import_model(
         loaded,
-        builder,
+        ModuleBuilder,
         shapes,
         {n: np.asarray(a) for n, a in (values or {}).items() if not isinstance(a, list) and a is not None},
         sizes,

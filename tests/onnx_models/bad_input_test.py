@@ -148,6 +148,20 @@ def test_shapes_that_do_not_fit_each_other() -> None:
     )
 
 
+def test_sizes_that_cannot_be_named() -> None:
+    """In words, with what to give."""
+    pool = model_of(
+        [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], pads=[0, 0, 1, 1])],
+        [info("x", [1, 2, "h", 8])],
+        [info("y", None)],
+    )
+    refused(sl.UnsupportedError, "MaxPool at 'MaxPool_y': a pool of a named size.*a constant size", pool)
+    shape = {"shape": np.asarray([7, -1])}
+    view = model_of([node("Reshape", ["x", "shape"], ["y"])], [info("x", ["n", 8])], [info("y", None)])
+    view.graph.initializer.append(onnx.numpy_helper.from_array(shape["shape"], "shape"))
+    refused(sl.UnsupportedError, r"Reshape at 'Reshape_y': n \* 8 elements do not fit the shape \[7", view)
+
+
 def test_the_backend() -> None:
     model = model_of([node("Relu", ["x"], ["y"])], [X], [Y])
     with pytest.raises(sl.UserError, match="device is 'TPU' but must be 'CPU'"):

@@ -78,6 +78,26 @@ def test_bounds_of_a_named_size(rng: np.random.Generator) -> None:
         sl.compile(_perceptron(rng), sizes={"m": 3})
 
 
+def test_two_names_of_one_size(rng: np.random.Generator) -> None:
+    nodes = [node("Concat", ["a", "b"], ["ab"], axis=1), node("Add", ["ab", "c"], ["y"])]
+    model = model_of(nodes, [info("a", ["n", 2]), info("b", ["m", 3]), info("c", ["k", 5])], [info("y", ["n", 5])])
+    function = sl.compile(model)
+    for n in (1, 6):
+        check(model, function, *(rng.standard_normal((n, width), np.float32) for width in (2, 3, 5)))
+    with pytest.raises(sl.GuardError, match="'b': dim 0 is 3 but"):
+        function(np.zeros((2, 2), np.float32), np.zeros((3, 3), np.float32), np.zeros((2, 5), np.float32))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_pads_of_a_named_size(rng: np.random.Generator, mode: str) -> None:
+    nodes = [node("Pad", ["x", "pads"], ["y"], mode=mode)]
+    model = model_of(nodes, [info("x", [2, "n"])], [info("y", None)], {"pads": np.asarray([0, 3, 0, 2])})
+    function = sl.compile(model)
+    for n in (4, 9):
+        x = rng.standard_normal((2, n), np.float32)
+        np.testing.assert_array_equal(function(x), np.pad(x, ((0, 0), (3, 2)), mode=mode))
+
+
 def test_ways_to_give_a_model(rng: np.random.Generator, tmp_path: Path) -> None:
     model, x = _perceptron(rng), rng.standard_normal((3, 32), np.float32)
     path = tmp_path / "model.onnx"

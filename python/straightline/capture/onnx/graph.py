@@ -4,23 +4,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
 from straightline.capture.builder import Builder, Dim, Location, TensorType
-from straightline.capture.extents import DEFAULT_MAX, Extent
+from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.onnx import values as v
-from straightline.capture.onnx.importer import Importer
+from straightline.capture.onnx.importer import Importer, SameSize
 from straightline.capture.onnx.load import LoadedModel, shapes_of
 from straightline.capture.onnx.values import Known, Optional, Sequence, Value
 from straightline.errors import UnsupportedError, UserError
 
+B = TypeVar("B", bound=Builder)
+#: The largest value of a named size, unless a bound is given: exporters write 10 ** 9 for the end of a dim.
+_LARGEST = 10**9 - 1
+#: Names of sizes that are found to be others.
+_MOST_ALIASES = 64
 #: Structure of a result: number of the function's result, or a list or nothing.
 Structure = Any
 #: Element type, by the IR's name, and sizes of a tensor; a list of such of a sequence, None of an empty optional.
@@ -43,16 +48,16 @@ class Imported:
 
 def import_model(
     model: LoadedModel,
-    builder: Builder,
+    make_builder: Callable[[], B],
     shapes: Mapping[str, Shape] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     sizes: Mapping[str, int | tuple[int, int]] | None = None,
-) -> Imported:
+) -> tuple[B, Imported]:
     """Makes the builder calls of a model.
 
     Args:
         model: What `load` gives.
-        builder: Gets the calls.
+        make_builder: Makes what gets the calls; once more where names of sizes turn out to be one size.
         shapes: Element type, by the IR's name, and sizes of inputs; the others have those that the model declares, whose named
             sizes become named extents.
         values: Inputs whose values the program may depend on.
@@ -62,8 +67,29 @@ def import_model(
         UserError: An input does not fit the model.
         UnsupportedError: Lists each node that has no form here.
     """
-    shapes, values, sizes = dict(shapes or {}), dict(values or {}), dict(sizes or {})
-    importer = Importer(builder, opsets=model.opsets, given=values)
+    aliases: dict[str, str] = {}
+    for _ in range(_MOST_ALIASES):
+        builder = make_builder()
+        try:
+            return builder, _imported(
+                model, builder, dict(shapes or {}), dict(values or {}), dict(sizes or {}), aliases
+            )
+        except SameSize as pair:
+            aliases = {name: pair.first if to == pair.second else to for name, to in aliases.items()}
+            aliases[pair.second] = pair.first
+    raise UnsupportedError(f"{model.name} has more than {_MOST_ALIASES} names for sizes that are equal")
+
+
+def _imported(
+    model: LoadedModel,
+    builder: Builder,
+    shapes: dict[str, Shape],
+    values: dict[str, np.ndarray],
+    sizes: dict[str, int | tuple[int, int]],
+    aliases: Mapping[str, str],
+) -> Imported:
+    """One import; `aliases`: names of sizes that are other names."""
+    importer = Importer(builder, opsets=model.opsets, given=values, aliases=aliases)
     declared = shapes_of(model.graph, model.weights)
     _check_names(declared, [*shapes, *values], model.name)
     try:
@@ -186,10 +212,11 @@ def _dim(dim: Any, place: int, name: str, sizes: Mapping[str, int | tuple[int, i
     if dim.HasField("dim_value") and dim.dim_value >= 0:  # some exporters write -1 for any
         return int(dim.dim_value)
     text = dim.dim_param or f"{name}_{place}"
-    bounds = sizes.get(text, (1, DEFAULT_MAX))
+    bounds = sizes.get(text, (1, _LARGEST))
     if isinstance(bounds, int):
         return bounds
     symbol = _symbol(text, importer.ranges)
+    symbol = importer.aliases.get(symbol, symbol)
     importer.ranges[symbol] = (int(bounds[0]), int(bounds[1]))
     return Extent(symbol)
 

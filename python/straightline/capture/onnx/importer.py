@@ -82,8 +82,16 @@ class Refusal:
     nearest: str
 
 
-class Refused(Exception):
-    """Some nodes were refused; those that need their results are left out."""
+class SameSize(Exception):
+    """Two names of sizes that the model needs to be equal."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first, second)
+        self.first, self.second = first, second
+
+
+class Missing(Exception):
+    """A nested graph needs what a refused node would give."""
 
 
 def _attribute(proto: onnx.AttributeProto) -> Any:
@@ -106,6 +114,8 @@ class Importer(GraphBuilder):
     decisive: set[str] = field(default_factory=set)
     #: Bounds of symbols.
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: Names of sizes that are other names.
+    aliases: Mapping[str, str] = field(default_factory=dict)
     #: Values by name.
     names: dict[str, Value] = field(default_factory=dict)
     #: Arrays of the parameters that the program reads, by name.
@@ -132,6 +142,8 @@ class Importer(GraphBuilder):
     def run_node(self, proto: onnx.NodeProto) -> None:
         """Converts one node; a refusal is noted and its results are missing from then on."""
         missing = [name for name in proto.input if name in self._missing]
+        if missing and self._depth:
+            raise Missing(missing[0])
         if missing:
             self._missing.update(proto.output)
             return
@@ -150,6 +162,11 @@ class Importer(GraphBuilder):
             results = self._results(node)
         except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise _invalid(proto, error, self.opsets) from error
+        except Missing:
+            if self._depth:
+                raise
+            self._missing.update(name for name in proto.output if name)
+            return
         except Reject as refusal:
             if self._depth:
                 raise
@@ -210,7 +227,7 @@ class Importer(GraphBuilder):
     ) -> list[Value | None]:
         """The results of nodes of a function's body, in which only `named` and what they make is visible."""
         outer, missing, place = self.names, self._missing, self.location
-        self.names, self._missing = dict(named), set()
+        self.names, self._missing = dict(named), missing if attributes is None else set()
         self._depth += 1
         try:
             for proto in nodes:
@@ -415,10 +432,26 @@ class Importer(GraphBuilder):
                 continue
             if isinstance(i, int) and isinstance(j, int):
                 raise Reject(f"shapes {_shape(x)} and {_shape(y)} do not fit each other")
-            raise Reject(
-                f"sizes {i} and {j}, which the model does not say are equal", "one number or name for both: sizes="
-            )
+            self.same_size(i, j)
         return broadcast(tuple(x), tuple(y))
+
+    def same_size(self, i: Dim, j: Dim) -> None:
+        """Takes two sizes that an op needs to be equal; names that stand for one size become one name.
+
+        Raises:
+            SameSize: The import begins again with one name for both.
+            Reject: They are not both names of inputs' sizes.
+        """
+        if i == j:
+            return
+        names = [str(size) for size in (i, j) if isinstance(size, Extent)]
+        if len(names) == 2 and all(name in self.ranges and not name.startswith("found_") for name in names):
+            raise SameSize(*names)
+        if not names:
+            raise Reject(f"sizes {i} and {j}, which must be equal")
+        raise Reject(
+            f"sizes {i} and {j}, which the model does not say are equal", "one number or name for both: sizes="
+        )
 
     def binary(self, name: str, x: Tensor | Number, y: Tensor | Number, dtype: str | None = None) -> Tensor:
         """An op of two operands, broadcast, whose result has their element type."""

@@ -61,9 +61,9 @@ def _reshape(ctx: Importer, node: Node) -> Value:
         extents[place] = total // rest if exact is None else exact
     if isinstance(x, Known) and x.is_sizes and all(isinstance(e, int) for e in extents):
         return Known(x.array.reshape(extents))
-    counts = product_of(own), product_of(extents)
-    if all(isinstance(n, int) for n in counts) and counts[0] != counts[1]:
-        raise Reject(f"{counts[0]} elements do not fit the shape {extents}")
+    count = product_of(own)
+    if count != product_of(extents):
+        raise Reject(f"{count} elements do not fit the shape [{', '.join(map(str, extents))}]")
     return ctx.reshape(ctx.tensor(x), extents)
 
 
@@ -120,6 +120,12 @@ def _concat(ctx: Importer, node: Node) -> Value:
 
 def _joined(ctx: Importer, parts: Sequence[Tensor], axis: int) -> Tensor:
     axis = ctx.axis(axis, parts[0].rank)
+    for part in parts[1:]:
+        if part.rank != parts[0].rank:
+            raise Reject(f"parts of ranks {parts[0].rank} and {part.rank}")
+        for d in range(part.rank):
+            if d != axis:
+                ctx.same_size(parts[0].extents[d], part.extents[d])
     total: Dim = 0
     for part in parts:
         total = part.extents[axis] + total
@@ -214,6 +220,8 @@ def _sliced(ctx: Importer, x: Tensor, dim: int, start: Dim, end: Dim, step: int)
 
 def _within(ctx: Importer, bound: Dim, size: Dim) -> Dim:
     """A bound of a slice as a place from the beginning, within the dim."""
+    if bound == 0:
+        return 0
     low, high = ctx.bounds(bound)
     if high < 0:
         bound = size + bound
@@ -372,19 +380,40 @@ def _pad(ctx: Importer, node: Node) -> Tensor:
         return _constant_pad(ctx, x, each, node.input(2))
     for dim, (before, after) in each.items():
         size = x.extents[dim]
-        if not all(isinstance(n, int) for n in (before, after, size)):
-            raise Reject(f"a pad of mode {mode} by or of a named size", "constant sizes")
-        places = np.arange(-int(before), int(size) + int(after))
-        if mode == "reflect":
-            period = max(2 * (int(size) - 1), 1)
-            places = np.abs(places) % period if int(size) > 1 else places * 0
-            places = np.where(places >= size, period - places, places)
-        elif mode == "edge":
-            places = np.clip(places, 0, int(size) - 1)
+        if isinstance(before, int) and isinstance(after, int) and isinstance(size, int):
+            places = ctx.literal(_pad_places(mode, before, after, size))
         else:
-            places = places % int(size)
-        x = gathered(ctx, x, ctx.literal(places), dim)
+            places = _named_pad_places(ctx, mode, before, after, size)
+        x = gathered(ctx, x, places, dim)
     return x
+
+
+def _pad_places(mode: str, before: int, after: int, size: int) -> np.ndarray:
+    """The places of a dim that the elements of the padded one come from."""
+    places = np.arange(-before, size + after)
+    if mode == "reflect":
+        period = max(2 * (size - 1), 1)
+        places = np.abs(places) % period if size > 1 else places * 0
+        return np.where(places >= size, period - places, places)
+    return np.clip(places, 0, size - 1) if mode == "edge" else places % size
+
+
+def _named_pad_places(ctx: Importer, mode: str, before: Dim, after: Dim, size: Dim) -> Tensor:
+    """The same for a named size, which is larger than what is reflected of it."""
+
+    def scalar(number: Dim) -> Tensor:
+        return ctx.scalar(number, "i64")
+
+    places = ctx.iota(size + before + after)
+    places = places if before == 0 else ctx.binary("sub", places, scalar(before))
+    last = scalar(size - 1)
+    if mode == "reflect":
+        places = ctx.unary("abs", places)
+        mirrored = ctx.binary("sub", ctx.binary("add", last, last), places)
+        return ctx.where(ctx.compare("gt", places, last), mirrored, places)
+    if mode == "edge":
+        return ctx.binary("minimum", ctx.binary("maximum", places, 0), last)
+    return ctx.binary("remainder", places, scalar(size))
 
 
 def _constant_pad(ctx: Importer, x: Tensor, each: dict[int, tuple[Dim, Dim]], value: Value | None) -> Tensor:

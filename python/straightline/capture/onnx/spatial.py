@@ -59,11 +59,9 @@ def _parts(ctx: Importer, x: Tensor, kernel: Sequence[int], strides: Sequence[in
             if isinstance(count, int):
                 part = ctx.slice(part, lead + i, start, start + (count - 1) * step + 1, count, step)
             else:
-                end = start + (kernel[i] - 1) * dilations[i] - offset * dilations[i] - (kernel[i] - 1) * dilations[i]
-                behind = (kernel[i] - 1 - offset) * dilations[i]
-                if step != 1:
-                    raise Reject("a pool of a named size with a stride", "a constant size")
-                part = ctx.slice(part, lead + i, end, 2**63 - 1 if behind == 0 else -behind, count)
+                raise Reject(
+                    "a pool of a named size with other pads than half its kernel on both sides", "a constant size"
+                )
         found.append(part)
     return found
 

@@ -14,7 +14,7 @@ from straightline.capture.extents import DEFAULT_MAX
 from straightline.capture.graph_builder import Reject, Tensor, known
 from straightline.capture.onnx.importer import Importer, Node, converter
 from straightline.capture.onnx.shape import _joined
-from straightline.capture.onnx.values import Known, Optional, Sequence, Value, sizes
+from straightline.capture.onnx.values import Known, Optional, Sequence, Value
 
 #: A loop is written out where that makes at most so many nodes.
 _MOST_UNROLLED = 1024
@@ -309,6 +309,3 @@ def _optional_get_element(ctx: Importer, node: Node) -> Value:
     if found is None:
         raise Reject("the element of an empty optional")
     return found
-
-
-__all__ = ["sizes"]

@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 
 from straightline.capture.builder import Dense, Dim, Dims, Location, TensorType
 from straightline.capture.extents import DEFAULT_MAX, Extent, bounds, broadcast
-from straightline.capture.graph_builder import FLOATS, GraphBuilder, Number, Reject, Tensor, wrap
+from straightline.capture.graph_builder import GraphBuilder, Number, Reject, Tensor, wrap
 from straightline.capture.onnx import values as v
 from straightline.capture.onnx.values import Known, Value
 from straightline.errors import InternalError, UserError
@@ -620,17 +620,3 @@ def _bound(proto: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto])
             given.CopyFrom(attributes[a.ref_attr_name])
             given.name = a.name
     return bound
-
-
-__all__ = [
-    "CONVERTERS",
-    "DEFAULT_MAX",
-    "FLOATS",
-    "Extent",
-    "Importer",
-    "Node",
-    "Refusal",
-    "converter",
-    "evaluate",
-    "op_name",
-]

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import numpy_helper
 
 from straightline.capture.builder import Dim, TensorType
-from straightline.capture.extents import Extent, exact_quotient, product_of
+from straightline.capture.extents import exact_quotient, product_of
 from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor
 from straightline.capture.onnx.importer import Importer, Node, converter
 from straightline.capture.onnx.values import Known, Value, dims, dtype_of, ir_dtype, sizes
@@ -569,6 +569,3 @@ def _tensor_scatter(ctx: Importer, node: Node) -> Tensor:
         steps = ctx.binary("remainder", steps, ctx.scalar(size, "i64"))
     index = ctx.expand(steps, update.extents)
     return ctx.emit_one("scatter", [cache, index, update], cache.type, {"dim": axis, "reduce": "none"})
-
-
-__all__ = ["Extent", "gathered", "reversed_prefixes"]

@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 
 from straightline.capture.builder import TensorType
-from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import Reject, Tensor, known
 from straightline.capture.onnx.importer import Importer, Node, converter, evaluate
 from straightline.capture.onnx.linear import matmul
@@ -123,6 +122,3 @@ def _stft(ctx: Importer, node: Node) -> Tensor:
     count = length // 2 + 1 if node.attribute("onesided", 1) else length
     found, other = _transform(ctx, framed(re), None if im is None else framed(im), length, count, False)
     return ctx.cast(_joined(ctx, found, other), given.dtype)
-
-
-__all__ = ["product_of"]

@@ -16,7 +16,6 @@ from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.onnx.importer import Importer, Node, converter
 from straightline.capture.onnx.linear import padded, padding, windows
 from straightline.capture.onnx.shape import gathered
-from straightline.capture.onnx.values import Known
 
 
 def _counts(sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
@@ -594,6 +593,3 @@ def _bordered(ctx: Importer, t: Tensor, size: int, border: str, align: bool) -> 
     away = ctx.binary("fmod", ctx.unary("abs", ctx.binary("sub", t, low)), 2 * span)
     mirrored = ctx.where(ctx.compare("gt", away, span), ctx.binary("sub", ctx.full(2 * span, t.dtype), away), away)
     return ctx.unary("clamp", ctx.binary("add", mirrored, low), min=0.0, max=float(size - 1))
-
-
-__all__ = ["Known"]

@@ -249,6 +249,18 @@ def test_local_functions_and_old_op_sets(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(sl.compile(model)(x), (x + x)[0])
 
 
+def test_constants_that_grow_are_not_made_while_importing() -> None:
+    """A shape of 2 ** 40 elements whose sum is 0 of them: nothing of that size is allocated."""
+    nodes = [
+        node("ConstantOfShape", ["shape"], ["zeros"]),
+        node("Slice", ["zeros", "no", "one"], ["few"]),
+        node("Add", ["x", "few"], ["y"]),
+    ]
+    weights = {"shape": np.asarray([2**40]), "no": np.asarray([0]), "one": np.asarray([1])}
+    function = sl.compile(model_of(nodes, [info("x", [3])], [info("y", [3])], weights))
+    np.testing.assert_array_equal(function(np.ones(3, np.float32)), np.ones(3))
+
+
 def test_locations_are_node_names(rng: np.random.Generator) -> None:
     assert "Gemm_h" in compile_onnx(_perceptron(rng)).ir("op", locations=True)
 

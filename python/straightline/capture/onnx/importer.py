@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -197,7 +198,8 @@ class Importer(GraphBuilder):
             return False
         if any(a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in node.proto.attribute):
             return False
-        return sum(x.array.nbytes for x in inputs if isinstance(x, Known)) <= _MOST_FOLDED
+        arrays = [x.array for x in inputs if isinstance(x, Known)]
+        return sum(a.nbytes for a in arrays) <= _MOST_FOLDED and _elements_of(node.kind, arrays) * 8 <= _MOST_FOLDED
 
     def _folded(self, node: Node) -> list[Known | None]:
         arrays = [x.array if isinstance(x, Known) else None for x in node.inputs]
@@ -505,10 +507,23 @@ class Importer(GraphBuilder):
         return self.cast(convert(self.cast(x, "f32")), x.dtype) if x.dtype in ("f16", "bf16") else convert(x)
 
 
+def _elements_of(kind: str, arrays: Sequence[np.ndarray]) -> float:
+    """How many elements a result has that may have many more than the inputs; 0 for other ops."""
+    with np.errstate(all="ignore"):
+        if kind == "ConstantOfShape":
+            return float(np.prod(arrays[0].astype(np.float64)))
+        if kind in ("Expand", "Tile") and len(arrays) > 1:
+            return float(np.prod(np.abs(arrays[1].astype(np.float64)))) * max(arrays[0].size, 1)
+        if kind == "Range" and len(arrays) == 3:
+            start, limit, step = (float(a.reshape(-1)[0]) for a in arrays)
+            return abs((limit - start) / step) if step else math.inf
+    return 0.0
+
+
 _NOT_FOLDED = frozenset(
     """RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial Dropout If Loop Scan
     SequenceConstruct SequenceInsert SequenceAt SequenceEmpty SequenceErase SequenceLength SplitToSequence ConcatFromSequence
-    SequenceMap Optional OptionalGetElement OptionalHasElement""".split()
+    SequenceMap Optional OptionalGetElement OptionalHasElement Pad Resize Upsample OneHot EyeLike""".split()
 )
 
 

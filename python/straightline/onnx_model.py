@@ -119,6 +119,7 @@ def _dtype(array: Any) -> str:
 
             return ir_dtype(np.dtype(getattr(ml_dtypes, text)))
     except (Reject, AttributeError) as error:
+        text = "type string" if text == "object" else text
         raise UnsupportedError(
             f"an input has elements of {text}; nearest supported form: float, integer or bool tensors"
         ) from error

@@ -116,7 +116,7 @@ SL_API int32_t sl_builder_end_region(sl_builder* builder, const int32_t* yields,
                                      const sl_location* location, sl_text** error);
 
 /// Ends the function. `names` are the op.name of each result, `ties` its op.tie ("input:NAME",
-/// "state:NAME"), "alias" for a result that is a view of what a tied result writes (op.alias), or
+/// "state:NAME"), "alias:TIE" for a view of what the result with that tie writes (op.alias), or
 /// NULL.
 SL_API int32_t sl_builder_end_function(sl_builder* builder, const int32_t* values,
                                        const char* const* names, const char* const* ties,

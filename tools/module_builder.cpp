@@ -302,8 +302,8 @@ Failure ModuleBuilder::endFunction(llvm::ArrayRef<FunctionResult> results) {
   function_.setType(builder_.getFunctionType(function_.getArgumentTypes(), types));
   for (std::size_t i = 0; i < results.size(); ++i) {
     op::setNameOfResult(function_, i, results[i].name);
-    if (results[i].tie == "alias") {
-      op::setAliasOfTied(function_, i);
+    if (llvm::StringRef tie = results[i].tie; tie.consume_front("alias:")) {
+      op::setAliasOfTied(function_, i, tie);
     } else if (!results[i].tie.empty()) {
       op::setTie(function_, i, results[i].tie);
     }

@@ -26,7 +26,7 @@ struct SourceLocation {
 struct FunctionResult {
   int value;
   llvm::StringRef name;
-  llvm::StringRef tie;  ///< "alias" sets op.alias, other texts are op.tie; empty: none
+  llvm::StringRef tie;  ///< "alias:TIE" sets op.alias, other texts are op.tie; empty: none
 };
 
 class ModuleBuilder {

@@ -108,11 +108,15 @@ void setTie(FunctionOpInterface function, unsigned result, llvm::StringRef text)
 }
 
 bool isAliasOfTied(FunctionOpInterface function, unsigned result) {
-  return static_cast<bool>(function.getResultAttrOfType<UnitAttr>(result, kAlias));
+  return static_cast<bool>(function.getResultAttr(result, kAlias));
 }
-void setAliasOfTied(FunctionOpInterface function, unsigned result) {
+llvm::StringRef aliasedTie(FunctionOpInterface function, unsigned result) {
+  const auto tie = function.getResultAttrOfType<StringAttr>(result, kAlias);
+  return tie ? tie.getValue() : llvm::StringRef();
+}
+void setAliasOfTied(FunctionOpInterface function, unsigned result, llvm::StringRef tie) {
   mlir::MLIRContext* context = function.getContext();
-  function.setResultAttr(result, StringAttr::get(context, kAlias), UnitAttr::get(context));
+  function.setResultAttr(result, StringAttr::get(context, kAlias), StringAttr::get(context, tie));
 }
 
 //===- on a module ----------------------------------------------------------------------------===//
@@ -381,10 +385,10 @@ llvm::LogicalResult OpDialect::verifyRegionResultAttribute(Operation* operation,
   const llvm::StringRef name = attribute.getName().getValue();
   const Attribute value = attribute.getValue();
   auto text = llvm::dyn_cast<StringAttr>(value);
-  if ((name == kName && text) ||
-      (name == kTie && text &&
-       (text.getValue().starts_with(kInput) || text.getValue().starts_with(kState))) ||
-      (name == kAlias && llvm::isa<UnitAttr>(value)) ||
+  const bool isTie =
+      text && (text.getValue().starts_with(kInput) || text.getValue().starts_with(kState));
+  if ((name == kName && text) || (name == kTie && isTie) ||
+      (name == kAlias && (llvm::isa<UnitAttr>(value) || isTie)) ||
       (name == kStrides && llvm::isa<DimsAttr>(value))) {
     return llvm::success();
   }

@@ -73,9 +73,11 @@ struct Tie {
 std::optional<Tie> tieOf(mlir::FunctionOpInterface function, unsigned result);
 void setTie(mlir::FunctionOpInterface function, unsigned result, llvm::StringRef text);
 
-/// op.alias: the result is what a tied result writes, or a view of it.
+/// op.alias: the result is what a tied result writes, or a view of it. Its text is that of the tie;
+/// without one it is whichever tied result has the value.
 bool isAliasOfTied(mlir::FunctionOpInterface function, unsigned result);
-void setAliasOfTied(mlir::FunctionOpInterface function, unsigned result);
+llvm::StringRef aliasedTie(mlir::FunctionOpInterface function, unsigned result);
+void setAliasOfTied(mlir::FunctionOpInterface function, unsigned result, llvm::StringRef tie);
 
 // --- on a module
 

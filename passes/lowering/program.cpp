@@ -94,7 +94,8 @@ class ProgramLowering {
   LogicalResult finishReturn();
   /// Sets the results that are neither tied nor views of a tied result.
   void finishOwn(llvm::MutableArrayRef<Value> results);
-  Value viewOfTied(Value tensor);
+  Value viewOfTied(Value tensor, std::pair<Value, Value> tied);
+  std::pair<Value, Value> tiedTo(unsigned result);
   Value freshResult(unsigned i, Value buffer);
   Operation* terminator() { return function_.getBody().front().getTerminator(); }
 
@@ -259,16 +260,30 @@ void ProgramLowering::demotePrepared() {
   }
 }
 
+/// The tied result that alias `result` names, and its storage: two inputs that are given equal
+/// values have one value here. Null where it names none.
+std::pair<Value, Value> ProgramLowering::tiedTo(unsigned result) {
+  const llvm::StringRef name = op::aliasedTie(function_, result);
+  for (auto [i, value] : llvm::enumerate(terminator()->getOperands())) {
+    const std::optional<op::Tie> tie = op::tieOf(function_, i);
+    if (tie && tie->text == name) {
+      return {value, storageOfResult_.lookup(i)};
+    }
+  }
+  return {};
+}
+
 /// `tensor` is a tied result or a view of one. Returns the same view of the storage that the result
 /// is tied to, though the result may have been computed elsewhere and copied there. Null when
 /// `tensor` is neither, or when the strides of that storage do not allow the view.
-Value ProgramLowering::viewOfTied(Value tensor) {
-  if (Value storage = context_.placeOf(tensor)) {
+/// `tied`: a value that several results are tied to, and the storage of the one that is meant.
+Value ProgramLowering::viewOfTied(Value tensor, std::pair<Value, Value> tied) {
+  if (Value storage = tensor == tied.first ? tied.second : context_.placeOf(tensor)) {
     context_.bind(tensor, storage);
     return storage;
   }
   Operation* op = tensor.getDefiningOp();
-  Value base = op && op->hasTrait<op::View>() ? viewOfTied(op->getOperand(0)) : Value();
+  Value base = op && op->hasTrait<op::View>() ? viewOfTied(op->getOperand(0), tied) : Value();
   if (!base) {
     return {};
   }
@@ -324,7 +339,7 @@ LogicalResult ProgramLowering::finishReturn() {
   }
   for (auto [i, value] : llvm::enumerate(terminator()->getOperands())) {
     if (op::isAliasOfTied(function_, i)) {
-      Value made = viewOfTied(value);
+      Value made = viewOfTied(value, tiedTo(i));
       results[i] = made ? made : freshResult(i, context_.bufferOf(value));
     }
   }

@@ -454,3 +454,17 @@ def test_copies_of_views_are_no_views() -> None:
 
     first, second = check(twice, (torch.randn(3, 5, dtype=torch.complex64),))(torch.ones(3, 5, dtype=torch.complex64))
     assert first.is_complex() and first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+
+
+def test_equal_values_in_two_inputs_stay_two() -> None:
+    """Each result is (a view of) the input that it was before: one of them was given for both."""
+
+    def model(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> list[torch.Tensor]:
+        return [y.copy_(z), x.copy_(z), x.view(16), y.t(), x.t()]
+
+    def places(function: Any, *tensors: torch.Tensor) -> list[list[bool]]:
+        return [[t.data_ptr() == s.data_ptr() for s in tensors] for t in function(*tensors)]
+
+    inputs = [torch.randn(4, 4) for _ in range(3)]
+    want = places(model, *(t.clone() for t in inputs))
+    assert places(sl.compile(model, tuple(inputs)), *inputs) == want

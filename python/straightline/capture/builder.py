@@ -98,8 +98,8 @@ Value = Any
 class Result:
     """One result of the function.
 
-    `tie`: "input:NAME" or "state:NAME" when it overwrites that (tied results come last), "alias" when it is for the user and
-    a view of what a tied result writes.
+    `tie`: "input:NAME" or "state:NAME" when it overwrites that (tied results come last), "alias:" and such a tie when it is for
+    the user and a view of what that writes.
     """
 
     value: Value

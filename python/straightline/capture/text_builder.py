@@ -202,8 +202,8 @@ class TextBuilder:
 
     def _result_attributes(self, result: Result) -> str:
         tie = f", op.tie = {quote(result.tie)}" if result.tie else ""
-        if result.tie == "alias":
-            tie = ", op.alias"
+        if result.tie and result.tie.startswith("alias:"):
+            tie = f", op.alias = {quote(result.tie.removeprefix('alias:'))}"
         return f"{{op.name = {quote(result.name)}{tie}}}"
 
     def _attribute(self, value: Attr) -> str:

@@ -608,7 +608,7 @@ class GraphImport:
     def _outputs(self) -> tuple[list[OutputSpec], list[Result]]:
         outputs: list[OutputSpec] = []
         results: list[Result] = []
-        places: dict[tuple[int, bool], int] = {}  # identity of a builder value, alias -> its result
+        places: dict[tuple[int, str | None], int] = {}  # identity of a builder value, what it aliases -> its result
         copies: dict[int, Tensor] = {}  # identity of a builder value -> its copy
         nodes, values = self._output_nodes(), self._output_values()
         constants = {spec.arg.name for spec in self._source.inputs if spec.kind == InputKind.CONSTANT_TENSOR}
@@ -616,7 +616,7 @@ class GraphImport:
         home = set(map(_device_of, placeholders)) - {None}
         if not home and self._target:  # no tensors say where it runs
             home = {torch.device(self._target.partition(":")[0])}
-        written = {node for node, spec in zip(nodes, self._source.outputs) if spec.kind in _TIES}
+        written = {node: self._tie(spec) for node, spec in zip(nodes, self._source.outputs) if spec.kind in _TIES}
         for node, spec, value in zip(nodes, self._source.outputs, values):
             if spec.kind != OutputKind.USER_OUTPUT:
                 continue
@@ -632,10 +632,10 @@ class GraphImport:
                         dtype = value.complex_dtype if isinstance(value, Complex) else None
                         copies[id(value)] = _as_captured(copy, dtype)
                     value = copies[id(value)]
-                alias = any(whole in written for whole in _viewed(node))
+                alias = next((written[whole] for whole in _viewed(node) if whole in written), None)
                 if (id(value), alias) not in places:
                     places[id(value), alias] = len(results)
-                    tie = "alias" if alias else None
+                    tie = None if alias is None else f"alias:{alias}"
                     results.append(Result(value.value, _unused(spec.arg.name, results), tie))
                 outputs.append(OutputSpec(result=places[id(value), alias], is_complex=isinstance(value, Complex)))
             elif isinstance(spec.arg, SymIntArgument) or isinstance(value, (int, float, Extent)):
@@ -673,6 +673,11 @@ class GraphImport:
     def _output_values(self) -> list[Any]:
         return [self._ctx.argument(value) for value in self._output_nodes()]
 
+    def _tie(self, spec: Any) -> str:
+        """What a result overwrites, as `Result.tie` has it."""
+        name = str(spec.target)
+        return f"{_TIES[spec.kind]}:{self._aliases.get(name, name)}"
+
     def _tied(self, results: list[Result]) -> list[TiedResult]:
         tied: list[TiedResult] = []
         for spec, value in zip(self._source.outputs, self._output_values()):
@@ -680,8 +685,7 @@ class GraphImport:
                 continue
             if spec.kind not in _TIES:
                 raise UnsupportedError(f"model has a {spec.kind.name.lower()} output ({spec.target})")
-            name = str(spec.target)
-            tie = f"{_TIES[spec.kind]}:{self._aliases.get(name, name)}"
+            tie = self._tie(spec)
             tied.append(TiedResult(len(results), tie))
             # A value that is also a result for the user comes twice, under two names.
             results.append(Result(value.value, _unused(spec.arg.name, results), tie))

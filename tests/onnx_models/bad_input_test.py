@@ -162,6 +162,15 @@ def test_sizes_that_cannot_be_named() -> None:
     refused(sl.UnsupportedError, r"Reshape at 'Reshape_y': n \* 8 elements do not fit the shape \[7", view)
 
 
+def test_a_value_behind_many_ops() -> None:
+    """A graph in which each op reads the one before twice, and one of a thousand ops, are refused at once."""
+    twice = [node("Add", [f"a{i}" if i else "x", f"a{i}" if i else "x"], [f"a{i + 1}"]) for i in range(1200)]
+    nodes = [*twice, node("Cast", ["a1200"], ["shape"], to=TensorProto.INT64), node("Reshape", ["x", "shape"], ["y"])]
+    refused(
+        sl.UnsupportedError, "the shape of Reshape is not known before a call.*values={'x'", model_of(nodes, [X], [Y])
+    )
+
+
 def test_the_backend() -> None:
     model = model_of([node("Relu", ["x"], ["y"])], [X], [Y])
     with pytest.raises(sl.UserError, match="device is 'TPU' but must be 'CPU'"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,12 +38,10 @@ class Imported:
 
     #: What a call gives, in order: a name, and the number of the function's argument, a list of such, or None.
     inputs: list[tuple[str, Structure]]
-    #: Inputs whose values the program depends on: calls must give these.
-    decisive: dict[str, np.ndarray]
-    outputs: list[str]
     #: For each output the number of the function's result, a list of such, or None.
     structures: list[Structure]
-    parameters: dict[str, np.ndarray] = field(default_factory=dict)
+    #: Arrays of the parameters that the program reads, by name.
+    parameters: dict[str, np.ndarray]
 
 
 def import_model(
@@ -154,7 +152,7 @@ def _dim_names(info: onnx.ValueInfoProto) -> list[str]:
     return [d.dim_param for d in info.type.tensor_type.shape.dim if d.dim_param]
 
 
-def _symbol(name: str, taken: Mapping[str, Any]) -> str:
+def _symbol(name: str) -> str:
     """A name of ours for a size of the model."""
     text = re.sub(r"\W", "_", name) or "n"
     return text if re.match(r"[A-Za-z_]", text) else f"n{text}"
@@ -215,7 +213,7 @@ def _dim(dim: Any, place: int, name: str, sizes: Mapping[str, int | tuple[int, i
     bounds = sizes.get(text, (1, _LARGEST))
     if isinstance(bounds, int):
         return bounds
-    symbol = _symbol(text, importer.ranges)
+    symbol = _symbol(text)
     symbol = importer.aliases.get(symbol, symbol)
     importer.ranges[symbol] = (int(bounds[0]), int(bounds[1]))
     return Extent(symbol)
@@ -255,8 +253,7 @@ def _ended(importer: Importer, model: LoadedModel, inputs: list[tuple[str, Struc
     for name in sorted(importer.decisive):
         _check_value(importer, name)
     importer.end(results)
-    decisive = {name: np.asarray(importer.given[name]) for name in sorted(importer.decisive)}
-    return Imported(inputs, decisive, names, structures, dict(importer.parameters))
+    return Imported(inputs, structures, importer.parameters)
 
 
 def _check_value(importer: Importer, name: str) -> None:

@@ -126,6 +126,10 @@ class Importer(GraphBuilder):
     _inputs: dict[int, str] = field(default_factory=dict)
     #: Node that made a tensor, with its place among the outputs, by identity.
     _made_by: dict[int, tuple[Node, int, Tensor]] = field(default_factory=dict)
+    #: Inputs that a tensor is made of, by identity, where it is made of those and of known values alone.
+    _origins: dict[int, frozenset[str]] = field(default_factory=dict)
+    #: Numbers of tensors that were asked for and are known.
+    _numbers: dict[int, np.ndarray | None] = field(default_factory=dict)
     #: ONNX's names of elements that tensors hold as wider ones, by identity.
     _narrow: dict[int, tuple[str, Tensor]] = field(default_factory=dict)
     _loaded: dict[str, Tensor] = field(default_factory=dict)
@@ -177,8 +181,8 @@ class Importer(GraphBuilder):
         for place, (name, value) in enumerate(zip(proto.output, results)):
             if name and value is not None:
                 self.names[name] = value
-                if isinstance(value, Tensor) and id(value) not in self._made_by and id(value) not in self._inputs:
-                    self._made_by[id(value)] = (node, place, value)
+                if isinstance(value, Tensor):
+                    self._note(node, place, value)
 
     def _results(self, node: Node) -> list[Value | None]:
         if self._is_known(node):
@@ -256,6 +260,7 @@ class Importer(GraphBuilder):
         """Binds an input of the program."""
         self.names[name] = tensor
         self._inputs[id(tensor)] = name
+        self._origins[id(tensor)] = frozenset((name,))
 
     def tensor(self, value: Value | None, dtype: str | None = None) -> Tensor:
         """A value as a tensor of the program, cast to an element type if one is given."""
@@ -294,7 +299,7 @@ class Importer(GraphBuilder):
             return value
         array = self._computed(value) if isinstance(value, Tensor) else None
         if array is None:
-            names = ", ".join(repr(name) for name in sorted(self._sources(value)))
+            names = ", ".join(repr(name) for name in sorted(self._origins.get(id(value), ())))
             hint = f"values={{{names}: ...}}, which makes a program for these values" if names else "a constant"
             raise Reject(f"{what} is not known before a call", hint)
         return Known(array)
@@ -317,33 +322,35 @@ class Importer(GraphBuilder):
 
     def _computed(self, value: Tensor) -> np.ndarray | None:
         """The numbers of a tensor that depends on given inputs alone; None for any other one."""
-        name = self._inputs.get(id(value))
-        if name is not None:
-            if name not in self.given:
-                return None
-            self.decisive.add(name)
-            return np.asarray(self.given[name])
-        if id(value) not in self._made_by:
+        origins = self._origins.get(id(value))
+        if origins is None or not origins <= self.given.keys():
             return None
+        if id(value) not in self._numbers:
+            self._numbers[id(value)] = self._evaluated(value)
+        self.decisive |= origins
+        return self._numbers[id(value)]
+
+    def _evaluated(self, value: Tensor) -> np.ndarray | None:
+        if id(value) in self._inputs:
+            return np.asarray(self.given[self._inputs[id(value)]])
         node, place, _ = self._made_by[id(value)]
-        arrays: list[np.ndarray | None] = []
-        for x in node.inputs:
-            array = x.array if isinstance(x, Known) else self._computed(x) if isinstance(x, Tensor) else None
-            if x is not None and (array is None or array.dtype == object):
-                return None
-            arrays.append(array)
-        if not arrays or node.proto.domain not in ("", "ai.onnx"):
+        arrays = [
+            x.array if isinstance(x, Known) else self._computed(x) if isinstance(x, Tensor) else None
+            for x in node.inputs
+        ]
+        if any(x is not None and (a is None or a.dtype == object) for x, a in zip(node.inputs, arrays)):
             return None
         return np.asarray(evaluate(node, arrays, self.opsets)[place])
 
-    def _sources(self, value: Value | None) -> set[str]:
-        """The inputs of the program that a tensor is made of."""
-        if not isinstance(value, Tensor):
-            return set()
-        if id(value) in self._inputs:
-            return {self._inputs[id(value)]}
-        made = self._made_by.get(id(value))
-        return set().union(*(self._sources(x) for x in made[0].inputs)) if made else set()
+    def _note(self, node: Node, place: int, value: Tensor) -> None:
+        """Notes what made a tensor, and of which inputs it is, where it is of these and of known values alone."""
+        if id(value) in self._made_by or id(value) in self._inputs:
+            return
+        self._made_by[id(value)] = (node, place, value)
+        tensors = [x for x in node.inputs if x is not None and not isinstance(x, Known)]
+        origins = [self._origins.get(id(x)) for x in tensors]
+        if node.inputs and node.proto.domain in ("", "ai.onnx") and None not in origins:
+            self._origins[id(value)] = frozenset().union(*(o for o in origins if o is not None))
 
     def sizes(self, value: Value | None, what: str) -> list[Dim]:
         """Integers, of which some may be named extents."""

@@ -13,6 +13,7 @@ from straightline.capture.graph_builder import Reject, Tensor, known
 from straightline.capture.onnx.data import true_places
 from straightline.capture.onnx.importer import Importer, Node, converter
 from straightline.capture.onnx.linear import matmul, padding, windows
+from straightline.capture.onnx.spatial import corners
 
 #: Boxes of an image are compared in pairs.
 _MOST_BOXES = 4096
@@ -145,14 +146,10 @@ def _sampled(ctx: Importer, flat: Tensor, at: list[Tensor], sizes: tuple[int, in
     n, p, c = flat.extents[:3]
     rest: tuple[Dim, ...] = at[0].extents[2:]
     count = product_of(rest)
-    low = [ctx.unary("floor", t) for t in at]
-    share = [ctx.binary("sub", t, f) for t, f in zip(at, low)]
     total: Tensor | None = None
-    for corner in itertools.product((0, 1), repeat=2):
-        cells = [ctx.binary("add", f, float(o)) if o else f for f, o in zip(low, corner)]
+    for cells, shares in corners(ctx, at):
         weight: Tensor | None = None
-        for cell, s, o, size in zip(cells, share, corner, sizes):
-            part = s if o else ctx.binary("sub", ctx.full(1, s.dtype), s)
+        for cell, part, size in zip(cells, shares, sizes):
             low_end, high_end = ctx.compare("ge", cell, 0), ctx.compare("le", cell, size - 1)
             inside = ctx.emit_one("logical_and", [low_end, high_end], low_end.type)
             part = ctx.where(inside, part, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 import numpy as np
@@ -525,6 +525,15 @@ def _grid_sample(ctx: Importer, node: Node) -> Tensor:
     return _sample_volume(ctx, x, ctx.cast(grid, x.dtype), mode, border, align)
 
 
+def corners(ctx: Importer, at: Sequence[Tensor]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    """The whole places around fractional ones, a tensor a dim, and the share that each dim gives them."""
+    low = [ctx.unary("floor", t) for t in at]
+    share = [ctx.binary("sub", t, f) for t, f in zip(at, low)]
+    for corner in itertools.product((0, 1), repeat=len(low)):
+        cells = [ctx.binary("add", f, float(o)) if o else f for f, o in zip(low, corner)]
+        yield cells, [s if o else ctx.binary("sub", ctx.full(1, s.dtype), s) for s, o in zip(share, corner)]
+
+
 def _sample_volume(ctx: Importer, x: Tensor, grid: Tensor, mode: str, border: str, align: bool) -> Tensor:
     """Elements of volumes at places, or means of the 8 around."""
     if mode == "bicubic":
@@ -565,16 +574,9 @@ def _sample_volume(ctx: Importer, x: Tensor, grid: Tensor, mode: str, border: st
 
     if mode == "nearest":
         return element([ctx.unary("round", t) for t in at])
-    low = [ctx.unary("floor", t) for t in at]
-    share = [ctx.binary("sub", t, f) for t, f in zip(at, low)]
     total: Tensor | None = None
-    for corner in itertools.product((0, 1), repeat=3):
-        cells = [ctx.binary("add", f, float(o)) if o else f for f, o in zip(low, corner)]
-        weight: Tensor | None = None
-        for s, o in zip(share, corner):
-            w = s if o else ctx.binary("sub", ctx.full(1, x.dtype), s)
-            weight = w if weight is None else ctx.binary("mul", weight, w)
-        assert weight is not None
+    for cells, shares in corners(ctx, at):
+        weight = reduce(lambda a, b: ctx.binary("mul", a, b), shares)
         term = ctx.binary("mul", element(cells), ctx.reshape(weight, (n, 1, *rest)))
         total = term if total is None else ctx.binary("add", total, term)
     assert total is not None

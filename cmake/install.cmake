@@ -20,6 +20,16 @@ install(FILES ${SL_ABI_HEADERS} DESTINATION ${SL_PACKAGE_INSTALL}/include/straig
 file(GLOB SL_CPP_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/straightline/*.hpp)
 install(FILES ${SL_CPP_HEADERS} ${PROJECT_SOURCE_DIR}/tools/compiler_abi.h DESTINATION ${SL_PACKAGE_INSTALL}/include/straightline COMPONENT package)
 
+# Saved models in C and C++, and how CMake and pkg-config find the package.
+file(GLOB SL_MODEL_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/*.h ${PROJECT_SOURCE_DIR}/include/*.hpp)
+install(FILES ${SL_MODEL_HEADERS} DESTINATION ${SL_PACKAGE_INSTALL}/include COMPONENT package)
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/straightline-config-version.cmake COMPATIBILITY SameMinorVersion)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/package/straightline-runtime.pc.in ${PROJECT_BINARY_DIR}/package/straightline-runtime.pc @ONLY)
+install(FILES ${PROJECT_SOURCE_DIR}/cmake/package/straightline-config.cmake ${PROJECT_BINARY_DIR}/package/straightline-config-version.cmake
+        DESTINATION ${SL_PACKAGE_INSTALL}/cmake COMPONENT package)
+install(FILES ${PROJECT_BINARY_DIR}/package/straightline-runtime.pc DESTINATION ${SL_PACKAGE_INSTALL}/pkgconfig COMPONENT package)
+
 # What is linked statically comes with its terms.
 foreach(package IN ITEMS llvm-${SL_LLVM_MAJOR}-dev libmlir-${SL_LLVM_MAJOR}-dev libclang-${SL_LLVM_MAJOR}-dev libzstd-dev zlib1g-dev)
   if(EXISTS /usr/share/doc/${package}/copyright)

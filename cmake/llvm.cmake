@@ -6,11 +6,12 @@ set(SL_LLVM_ROOT "/usr/lib/llvm-${SL_LLVM_MAJOR}" CACHE PATH "Prefix of the LLVM
 
 find_package(MLIR ${SL_LLVM_VERSION} REQUIRED CONFIG PATHS ${SL_LLVM_ROOT}/lib/cmake/mlir NO_DEFAULT_PATH)
 find_package(Clang ${SL_LLVM_VERSION} REQUIRED CONFIG PATHS ${SL_LLVM_ROOT}/lib/cmake/clang NO_DEFAULT_PATH)
+find_package(LLD ${SL_LLVM_VERSION} REQUIRED CONFIG PATHS ${SL_LLVM_ROOT}/lib/cmake/lld NO_DEFAULT_PATH)
 find_library(SL_ZLIB NAMES libz.a REQUIRED)
 
 # Shared libraries are stripped from INTERFACE_LINK_LIBRARIES; the LLVM components are named by hand at the link.
 function(sl_unhook_llvm_dylib)
-  foreach(target IN LISTS LLVM_AVAILABLE_LIBS MLIR_EXPORTED_TARGETS CLANG_EXPORTED_TARGETS)
+  foreach(target IN LISTS LLVM_AVAILABLE_LIBS MLIR_EXPORTED_TARGETS CLANG_EXPORTED_TARGETS LLD_EXPORTED_TARGETS)
     if(NOT TARGET ${target})
       continue()
     endif()
@@ -58,6 +59,7 @@ set(SL_CLANG_LIBRARIES
     LLVMFrontendOpenMP LLVMFrontendOffloading LLVMLTO LLVMOption LLVMProfileData LLVMWindowsDriver LLVMHipStdPar LLVMipo
     LLVMCoroutines LLVMObjCARCOpts LLVMIRReader LLVMBitReader LLVMBitWriter LLVMLinker LLVMInstrumentation LLVMTextAPI
     LLVMDebugInfoDWARF)
+set(SL_LLD_LIBRARIES lldELF lldCommon LLVMDTLTO LLVMLTO)
 
 # Include directories, definitions and flags for code that includes LLVM, MLIR or clang headers.
 add_library(sl_llvm INTERFACE)

@@ -18,12 +18,16 @@ constexpr int32_t kCpu = 1;         // kDLCPU
 constexpr int32_t kCuda = 2;        // kDLCUDA
 constexpr int32_t kExtension = 12;  // kDLExtDev
 
+}  // namespace
+
 int32_t deviceTypeOf(const char* space) {
   if (std::strcmp(space, "host") == 0) {
     return kCpu;
   }
   return std::strcmp(space, "cuda") == 0 ? kCuda : kExtension;
 }
+
+namespace {
 
 const sl_buffer* inputBuffer(const sl_program_desc& desc, int32_t input) {
   for (int32_t i = 0; i < desc.buffer_count; ++i) {

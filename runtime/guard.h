@@ -11,6 +11,9 @@ namespace straightline {
 /// `device`: number of the program's device.
 GuardPlan buildGuardPlan(const sl_program_desc& desc, int32_t device);
 
+/// DLDeviceType of a memory space.
+int32_t deviceTypeOf(const char* space);
+
 }  // namespace straightline
 
 #endif  // STRAIGHTLINE_RUNTIME_GUARD_H

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "boundary.h"
+#include "builtin_symbols.h"
 #include "description_loader.h"
 #include "message_writer.h"
 #include "straightline/abi/device_calls.h"
@@ -159,21 +160,25 @@ const sl_backend_desc kAbsentOnednn = {
     .kernel_count = 1,
 };
 
-void addBuiltIns() {
+/// Those that are part of this library.
+void addOwn() {
   static std::once_flag once;
   std::call_once(once, [] {
-    if (&sl_backend_native) {
-      add(&sl_backend_native, nullptr);
+    for (const sl_backend_desc* own :
+         {&sl_backend_native, &sl_backend_cuda, &sl_backend_cublaslt, &sl_backend_cudnn}) {
+      if (own) {
+        add(own, nullptr);
+      }
     }
-    if (&sl_backend_cuda) {
-      add(&sl_backend_cuda, nullptr);
-    }
-    if (&sl_backend_cublaslt) {
-      add(&sl_backend_cublaslt, nullptr);
-    }
-    if (&sl_backend_cudnn) {
-      add(&sl_backend_cudnn, nullptr);
-    }
+  });
+}
+
+/// And those in libraries beside it. Opening them takes milliseconds, so that a process that runs a
+/// program without them does not.
+void addAll() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    addOwn();
     if (!addSibling("onednn", &whyNoOnednn())) {
       add(&kAbsentOnednn, nullptr);
     }
@@ -182,25 +187,64 @@ void addBuiltIns() {
   });
 }
 
-}  // namespace
-
-const sl_backend_desc* findBackend(const char* name) {
-  for (int32_t i = 0; i < sl_backend_count(); ++i) {
-    if (std::strcmp(sl_backend_at(i)->name, name) == 0) {
-      return sl_backend_at(i);
+/// Of those added so far, in order, the first for which `fits` holds; null: none.
+template <typename Fits>
+const sl_backend_desc* findAdded(const Fits& fits) {
+  const int32_t count = registry().count.load(std::memory_order_acquire);
+  for (int32_t i = 0; i < count; ++i) {
+    if (fits(registry().backends[i]->desc())) {
+      return &registry().backends[i]->desc();
     }
   }
   return nullptr;
 }
 
-const sl_device_desc* findSpace(const char* space) {
-  for (int32_t i = 0; i < sl_backend_count(); ++i) {
-    const sl_device_desc* device = sl_backend_at(i)->device;
-    if (device && std::strcmp(device->space, space) == 0) {
-      return device;
+/// The same, of all; libraries are opened only if no other fits.
+template <typename Fits>
+const sl_backend_desc* findAmongAll(const Fits& fits) {
+  addOwn();
+  if (const sl_backend_desc* found = findAdded(fits)) {
+    return found;
+  }
+  addAll();
+  return findAdded(fits);
+}
+
+/// Address of a backend's function by its C name; null: it has none of that name.
+void* symbolOf(const sl_backend_desc& backend, const char* name) {
+  for (int32_t k = 0; k < backend.kernel_count; ++k) {
+    const sl_kernel_desc& kernel = backend.kernels[k];
+    if (kernel.plan_symbol && std::strcmp(kernel.plan_symbol, name) == 0) {
+      return kernel.plan;
+    }
+    // What destroys a handle is named after what made it: `<plan_symbol>_destroy`.
+    const size_t prefix = kernel.plan_symbol ? std::strlen(kernel.plan_symbol) : 0;
+    if (prefix && std::strncmp(kernel.plan_symbol, name, prefix) == 0 &&
+        std::strcmp(name + prefix, "_destroy") == 0) {
+      return reinterpret_cast<void*>(kernel.destroy);
+    }
+    if (kernel.run_symbol && std::strcmp(kernel.run_symbol, name) == 0) {
+      return kernel.run;
     }
   }
   return nullptr;
+}
+
+}  // namespace
+
+const sl_backend_desc* findBackend(const char* name) {
+  return findAmongAll(
+      [&](const sl_backend_desc& desc) { return std::strcmp(desc.name, name) == 0; });
+}
+
+const sl_device_desc* findSpace(const char* space) {
+  if (std::strcmp(space, "host") == 0) {
+    return nullptr;
+  }
+  const sl_backend_desc* backend = findAmongAll([&](const sl_backend_desc& desc) {
+    return desc.device && std::strcmp(desc.device->space, space) == 0;
+  });
+  return backend ? backend->device : nullptr;
 }
 
 namespace {
@@ -214,10 +258,8 @@ struct Symbol {
 const Symbol kSymbols[] = {
     SL_SYMBOL(sl_fail),         SL_SYMBOL(sl_fail_text),    SL_SYMBOL(sl_queue_launch),
     SL_SYMBOL(sl_queue_copy),   SL_SYMBOL(sl_queue_record), SL_SYMBOL(sl_queue_wait),
-    SL_SYMBOL(sl_queue_forget), SL_SYMBOL(memcpy),          SL_SYMBOL(memset),
-    SL_SYMBOL(memmove),         SL_SYMBOL(memcmp),          SL_SYMBOL(sl_alloc),
-    SL_SYMBOL(sl_free),         SL_SYMBOL(sl_queue_start),  SL_SYMBOL(sl_queue_step),
-    SL_SYMBOL(sl_queue_call),
+    SL_SYMBOL(sl_queue_forget), SL_SYMBOL(sl_alloc),        SL_SYMBOL(sl_free),
+    SL_SYMBOL(sl_queue_start),  SL_SYMBOL(sl_queue_step),   SL_SYMBOL(sl_queue_call),
 };
 #undef SL_SYMBOL
 
@@ -226,13 +268,13 @@ const Symbol kSymbols[] = {
 
 int32_t sl_backend_register(const sl_backend_desc* backend, sl_message* message) {
   return straightline::atBoundary(message, [&] {
-    straightline::addBuiltIns();
+    straightline::addAll();
     return straightline::add(backend, message);
   });
 }
 
 int32_t sl_backend_count(void) {
-  straightline::addBuiltIns();
+  straightline::addAll();
   return straightline::registry().count.load(std::memory_order_acquire);
 }
 
@@ -246,23 +288,16 @@ void* sl_symbol(const char* name) {
       return symbol.address;
     }
   }
-  for (int32_t b = 0; b < sl_backend_count(); ++b) {
-    const sl_backend_desc* backend = sl_backend_at(b);
-    for (int32_t k = 0; k < backend->kernel_count; ++k) {
-      const sl_kernel_desc& kernel = backend->kernels[k];
-      if (kernel.plan_symbol && std::strcmp(kernel.plan_symbol, name) == 0) {
-        return kernel.plan;
-      }
-      // What destroys a handle is named after what made it: `<plan_symbol>_destroy`.
-      const size_t prefix = kernel.plan_symbol ? std::strlen(kernel.plan_symbol) : 0;
-      if (prefix && std::strncmp(kernel.plan_symbol, name, prefix) == 0 &&
-          std::strcmp(name + prefix, "_destroy") == 0) {
-        return reinterpret_cast<void*>(kernel.destroy);
-      }
-      if (kernel.run_symbol && std::strcmp(kernel.run_symbol, name) == 0) {
-        return kernel.run;
-      }
-    }
+  if (void* builtin = straightline::builtinSymbol(name)) {
+    return builtin;
+  }
+  void* found = nullptr;
+  const auto has = [&](const sl_backend_desc& backend) {
+    found = straightline::symbolOf(backend, name);
+    return found != nullptr;
+  };
+  if (straightline::findAmongAll(has)) {
+    return found;
   }
   for (const straightline::Sibling& sibling : straightline::siblings()) {
     if (std::strncmp(name, sibling.prefix.c_str(), sibling.prefix.size()) == 0) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weights.h"
 
+#include <cstring>
 #include <memory>
 
 #include "boundary.h"
@@ -169,6 +170,47 @@ int32_t prepare(sl_weights* weights, const sl_executor* executor, sl_message* me
 }
 
 }  // namespace
+
+int32_t copyBytes(const sl_program& program, size_t space, void* to, const void* from, size_t bytes,
+                  Copy direction, sl_message* message) {
+  const sl_device_desc* device = program.spaceDevices[space];
+  if (!device) {
+    std::memcpy(to, from, bytes);
+    return SL_OK;
+  }
+  sl_queue queue;
+  if (!openDeviceQueue(device, program.device, &queue)) {
+    const char* missing = device->missing ? device->missing(program.device) : nullptr;
+    MessageWriter(message).text(missing ? missing : "the device could not make a queue");
+    return SL_DEVICE_ERROR;
+  }
+  sl_ctx ctx{};
+  ctx.size = sizeof(ctx);
+  ctx.device = program.device;
+  clearFailure(&ctx);
+  const char* name = program.desc->spaces[space];
+  const int32_t status =
+      sl_queue_copy(&ctx, &queue, to, direction == Copy::fromSpace ? "host" : name, from,
+                    direction == Copy::toSpace ? "host" : name, bytes);
+  waitForQueue(queue);
+  closeDeviceQueue(&queue);
+  if (status != SL_OK) {
+    describeFailure(*program.desc, ctx, "while copying weights: ", message);
+  }
+  return status;
+}
+
+int32_t copyToSpace(const sl_program& program, size_t space, const void* from, size_t bytes,
+                    Block* block, sl_message* message) {
+  if (!allocateBlock(program.spaceDevices[space], program.device, bytes, block)) {
+    return reportNoMemory(program, space, "weights need ", static_cast<int64_t>(bytes), "",
+                          message);
+  }
+  return bytes == 0
+             ? SL_OK
+             : copyBytes(program, space, block->address, from, bytes, Copy::toSpace, message);
+}
+
 }  // namespace straightline
 
 int32_t sl_weights_create(sl_program* program, void* const* parameters, void (*release)(void*),
@@ -195,6 +237,70 @@ int32_t sl_weights_create_by(sl_program* program, void* const* parameters,
     weights->user = user;
     *out = weights.release();
     return SL_OK;
+  });
+}
+
+int32_t sl_weights_create_prepared(sl_program* program, void* const* parameters,
+                                   const void* const* prepared, const size_t* bytes,
+                                   void (*release)(void*), void* user, sl_weights** out,
+                                   sl_message* message) {
+  using namespace straightline;
+  return atBoundary(message, [&]() -> int32_t {
+    const sl_program_desc& desc = *program->desc;
+    if (desc.handle_count > 0) {
+      MessageWriter(message).text("the prepared weights hold objects of a library");
+      return SL_UNSUPPORTED;
+    }
+    std::unique_ptr<sl_weights> bare(new sl_weights);
+    sl_program_retain(program);
+    bare->program = program;
+    std::unique_ptr<sl_weights, WeightsDeleter> weights(bare.release());
+    weights->parameters.assign(parameters, parameters + desc.parameter_count);
+    weights->prepared.resize(program->spaceDevices.size());
+    weights->preparedAddresses.resize(weights->prepared.size());
+    for (int32_t i = 0; i < desc.space_count; ++i) {
+      const auto space = static_cast<size_t>(i);
+      const int64_t wanted = sl_expr_value(&desc.prepared_bytes[i], nullptr);
+      const size_t least = wanted > 0 ? static_cast<size_t>(wanted) : 0;
+      if (bytes[i] < least) {
+        MessageWriter(message)
+            .text("the prepared weights have ")
+            .number(static_cast<int64_t>(bytes[i]))
+            .text(" bytes in '")
+            .text(desc.spaces[i])
+            .text("' but the program prepares ")
+            .number(wanted);
+        return SL_INVALID_ARGUMENT;
+      }
+      if (!program->spaceDevices[space]) {
+        weights->preparedAddresses[space] = const_cast<void*>(prepared[i]);
+        continue;
+      }
+      if (const int32_t status = copyToSpace(*program, space, prepared[i], least,
+                                             &weights->prepared[space], message)) {
+        return status;
+      }
+      weights->preparedAddresses[space] = weights->prepared[space].address;
+    }
+    weights->release = release;
+    weights->user = user;
+    *out = weights.release();
+    return SL_OK;
+  });
+}
+
+int32_t sl_weights_read_prepared(const sl_weights* weights, int32_t space, void* to,
+                                 sl_message* message) {
+  using namespace straightline;
+  return atBoundary(message, [&]() -> int32_t {
+    const sl_program& program = *weights->program;
+    const auto at = static_cast<size_t>(space);
+    const int64_t bytes = sl_expr_value(&program.desc->prepared_bytes[space], nullptr);
+    if (bytes <= 0) {
+      return SL_OK;
+    }
+    return copyBytes(program, at, to, weights->preparedAddresses[at], static_cast<size_t>(bytes),
+                     Copy::fromSpace, message);
   });
 }
 

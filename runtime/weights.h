@@ -29,4 +29,19 @@ struct sl_weights {
   }
 };
 
+namespace straightline {
+
+/// Between which memories a copy goes.
+enum class Copy { toSpace, fromSpace, within };
+
+/// Copies between the host and a memory space of the program, or within that, and waits.
+int32_t copyBytes(const sl_program& program, size_t space, void* to, const void* from, size_t bytes,
+                  Copy direction, sl_message* message);
+/// Allocates a block of a memory space of the program, for the caller to release, and copies data
+/// of the host into it.
+int32_t copyToSpace(const sl_program& program, size_t space, const void* from, size_t bytes,
+                    Block* block, sl_message* message);
+
+}  // namespace straightline
+
 #endif  // STRAIGHTLINE_RUNTIME_WEIGHTS_H

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "codegen/jit/clang_driver.h"
+#include "codegen/jit/code_linker.h"
 #include "codegen/jit/compile_program.h"
 #include "codegen/jit/fatal_guard.h"
 #include "codegen/jit/nvrtc.h"
@@ -194,6 +195,9 @@ Failure Compilation::compile(const Module& module, const CompileOptions& options
   if (Failure failure = readSettings(&compilation->settings_); failure.failed()) {
     return failure;
   }
+  compilation->cpu_ = options.cpu;
+  compilation->usesCache_ = options.useCache;
+  compilation->kernelsPerUnit_ = options.internal.kernelsPerUnit;
   report(options.progress, SL_STAGE_PASSES);
   {
     const std::lock_guard<std::mutex> lock(module.context->mutex);
@@ -453,6 +457,49 @@ Failure Compilation::createProgram(int32_t device, std::unique_ptr<LoadedCode> c
     }
   }
   [[maybe_unused]] const LoadedCode* ofProgram = code.release();  // owned by it from now on
+  return Failure::none();
+}
+
+Failure Compilation::linkCode(std::string* library, std::map<std::string, std::string>* images,
+                              int32_t* compiler) const {
+  jit::ObjectCache none("", 0);
+  jit::CompileOptions options;
+  options.cpu = cpu_;
+  options.cache = usesCache_ ? &jit::ObjectCache::process() : &none;
+  jit::CompileError error;
+  jit::CodeRequest request;
+  request.program = emitted_.symbol;
+  if (!jit::compileObjects(together(emitted_.units, kernelsPerUnit_), options, &request.objects,
+                           &error)) {
+    return {kindOf(error.kind), error.message};
+  }
+  *compiler = 0;
+  if (!emitted_.deviceUnits.empty()) {
+    const std::unique_ptr<jit::DeviceProgram> device =
+        jit::compileForDevice(emitted_.deviceUnits, emitted_.deviceArch, options, &error);
+    if (!device) {
+      return {kindOf(error.kind), error.message};
+    }
+    for (const auto& [unit, image] : device->images) {
+      images->emplace(unit, image);
+    }
+    *compiler = device->compiler;
+    for (const auto& [kernel, unit] : emitted_.unitOfDeviceKernel) {
+      request.images[kernel + "_image"] = unit;
+    }
+  }
+  const std::optional<jit::Target> target = jit::targetNamed(cpu_);
+  std::string message;
+  bool linked = false;
+  const bool survived = jit::runGuarded(
+      [&] {
+        linked = jit::addCodeTable(&request, jit::clangArguments({*target, false, {}}), &message) &&
+                 jit::linkSharedObject(request, library, &message);
+      },
+      &message);
+  if (!survived || !linked) {
+    return Failure::internal("the program's code does not link: " + message);
+  }
   return Failure::none();
 }
 

@@ -4,7 +4,9 @@
 #ifndef STRAIGHTLINE_TOOLS_COMPILATION_H
 #define STRAIGHTLINE_TOOLS_COMPILATION_H
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,6 +56,11 @@ class Compilation {
   unsigned compiled() const { return compiled_; }
   unsigned cached() const { return cached_; }
   const std::vector<std::string>& notes() const { return notes_; }
+  /// The program's code as a shared object that stands alone (jit::linkSharedObject), also after
+  /// emitOnly. `images` receives the machine code of its device by unit, and `compiler` that
+  /// compiler's version (sl_device_image).
+  Failure linkCode(std::string* library, std::map<std::string, std::string>* images,
+                   int32_t* compiler) const;
   /// `level` is "op" or "kernel".
   Failure ir(const std::string& level, unsigned flags, std::string* out) const;
 
@@ -86,6 +93,9 @@ class Compilation {
   unsigned cached_ = 0;
   std::vector<std::string> notes_;
   CompileSeconds seconds_;
+  std::string cpu_;  ///< as the options have it
+  bool usesCache_ = true;
+  int kernelsPerUnit_ = 0;
   Settings settings_;
   Dump dump_;
 };

@@ -22,6 +22,7 @@ typedef struct sl_text sl_text;                ///< an owned string
 typedef struct sl_module sl_module;            ///< an MLIR context with one module
 typedef struct sl_builder sl_builder;          ///< a module in the making
 typedef struct sl_compilation sl_compilation;  ///< a compiled module
+typedef struct sl_linked sl_linked;            ///< code linked to be loaded elsewhere
 
 typedef enum sl_error_kind {
   SL_ERROR_NONE = 0,
@@ -241,6 +242,26 @@ SL_API void sl_compilation_unit(const sl_compilation* compilation, int32_t i, co
 SL_API int32_t sl_compilation_image_count(const sl_compilation* compilation);
 SL_API void sl_compilation_image(const sl_compilation* compilation, int32_t i, const void** data,
                                  size_t* bytes);
+/// The program's code as a shared object that stands alone and exports one symbol (abi/code.h), for
+/// the CPU that it was compiled for, which need not be this machine's. What clang compiled before
+/// is in the disk cache. May block for seconds.
+SL_API int32_t sl_compilation_link(const sl_compilation* compilation, sl_linked** out,
+                                   sl_text** error);
+SL_API void sl_linked_release(sl_linked* linked);  ///< NULL is fine
+/// The shared object; borrowed.
+SL_API void sl_linked_code(const sl_linked* linked, const void** data, size_t* bytes);
+/// Machine code for a device that the shared object leaves to its loader, by name; all borrowed.
+SL_API int32_t sl_linked_image_count(const sl_linked* linked);
+SL_API void sl_linked_image(const sl_linked* linked, int32_t i, const char** name,
+                            const void** data, size_t* bytes);
+/// sl_device_image.compiler of these images.
+SL_API int32_t sl_linked_image_compiler(const sl_linked* linked);
+
+/// A CPU's name ("" and "host": this machine's) and the features that code for it may use
+/// ("x86-64-v3 avx avx2 bmi"), as one text with blanks between; the features are those that
+/// sl_cpu_has knows. User error: no such CPU.
+SL_API int32_t sl_cpu_features(const char* cpu, sl_text** out, sl_text** error);
+
 /// How many units clang compiled and how many the disk cache held.
 SL_API void sl_compilation_counts(const sl_compilation* compilation, int32_t* compiled,
                                   int32_t* cached);

@@ -4,6 +4,8 @@
 #include "tools/compiler_abi.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -42,6 +44,11 @@ struct sl_builder {
 struct sl_compilation {
   std::unique_ptr<Compilation> compilation;
 };
+struct sl_linked {
+  std::string code;
+  std::map<std::string, std::string> images;
+  int32_t compiler = 0;
+};
 struct sl_timing {
   std::unique_ptr<straightline::Timing> timing;
 };
@@ -64,6 +71,16 @@ SourceLocation locationOf(const sl_location* location) {
     return {};
   }
   return {viewOf(location->module), viewOf(location->file), location->line};
+}
+
+/// Whether clang may make code of C++ without intrinsics for a feature that the runtime has no test
+/// for. Those of other families (cache control, cryptography, tuning) it never does.
+bool mayEmit(llvm::StringRef feature) {
+  static constexpr llvm::StringRef intrinsicsOnly[] = {
+      "avx512vp2intersect", "avxifma", "avxneconvert", "avxvnniint16", "avxvnniint8"};
+  const bool family = feature.starts_with("avx") || feature.starts_with("apx") ||
+                      feature == "egpr" || feature == "ndd";
+  return family && !llvm::is_contained(intrinsicsOnly, feature);
 }
 
 /// Runs `work` (returns a Failure) so that nothing escapes, and hands its message out.
@@ -322,6 +339,62 @@ int32_t sl_compilation_ir(const sl_compilation* compilation, const char* level, 
       *out = makeText(std::move(text));
     }
     return failure;
+  });
+}
+
+int32_t sl_compilation_link(const sl_compilation* compilation, sl_linked** out, sl_text** error) {
+  return guarded(error, [&] {
+    auto linked = std::make_unique<sl_linked>();
+    Failure failure =
+        compilation->compilation->linkCode(&linked->code, &linked->images, &linked->compiler);
+    if (!failure.failed()) {
+      *out = linked.release();
+    }
+    return failure;
+  });
+}
+
+void sl_linked_release(sl_linked* linked) { delete linked; }
+
+void sl_linked_code(const sl_linked* linked, const void** data, size_t* bytes) {
+  *data = linked->code.data();
+  *bytes = linked->code.size();
+}
+
+int32_t sl_linked_image_count(const sl_linked* linked) {
+  return static_cast<int32_t>(linked->images.size());
+}
+
+void sl_linked_image(const sl_linked* linked, int32_t i, const char** name, const void** data,
+                     size_t* bytes) {
+  const auto& [unit, image] = *std::next(linked->images.begin(), i);
+  *name = unit.c_str();
+  *data = image.data();
+  *bytes = image.size();
+}
+
+int32_t sl_linked_image_compiler(const sl_linked* linked) { return linked->compiler; }
+
+int32_t sl_cpu_features(const char* cpu, sl_text** out, sl_text** error) {
+  return guarded(error, [&] {
+    const std::optional<straightline::jit::Target> target =
+        straightline::jit::targetNamed(viewOf(cpu).str());
+    if (!target) {
+      return Failure::user("unknown target cpu '" + viewOf(cpu).str() + "'");
+    }
+    std::string text;
+    for (const std::string& feature : straightline::jit::neededFeatures(*target)) {
+      if (sl_cpu_has(feature.c_str()) < 0) {
+        if (mayEmit(feature)) {
+          return Failure::unsupported("code for the cpu " + target->cpu + " may use " + feature +
+                                      ", for which the runtime has no test");
+        }
+        continue;  // nothing that clang makes of C++ without intrinsics
+      }
+      text += (text.empty() ? "" : " ") + feature;
+    }
+    *out = makeText(target->cpu + " " + text);
+    return Failure::none();
   });
 }
 

@@ -84,16 +84,35 @@ bool contains(const std::vector<std::string>& list, llvm::StringRef value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
+/// The features that the name of a CPU stands for, sorted. LLVM's list names some of them only by
+/// others that need them (avx512f of x86-64-v4).
+std::vector<std::string> featuresOfName(const std::string& cpu) {
+  llvm::SmallVector<llvm::StringRef, 64> named;
+  llvm::X86::getFeaturesForCPU(cpu, named);
+  llvm::StringMap<bool> all;
+  for (llvm::StringRef feature : named) {
+    all[feature] = true;
+    llvm::X86::updateImpliedFeatures(feature, /*Enabled=*/true, all);
+  }
+  std::vector<std::string> features;
+  for (const auto& entry : all) {
+    if (entry.second) {
+      features.push_back(entry.first().str());
+    }
+  }
+  std::sort(features.begin(), features.end());
+  return features;
+}
+
 /// The features that differ from those which the name of the CPU implies. Each function carries its
 /// features as text, which clang and LLVM parse again and again: all of them cost 1 to 3 % of the
 /// time.
 std::vector<std::string> differingFeatures(const Target& target) {
-  llvm::SmallVector<llvm::StringRef, 64> implied;
-  llvm::X86::getFeaturesForCPU(target.cpu, implied);
+  const std::vector<std::string> implied = featuresOfName(target.cpu);
   std::vector<std::string> differing;
   for (const std::string& feature : target.features) {
     const bool on = feature.front() == '+';
-    if (on != llvm::is_contained(implied, llvm::StringRef(feature).drop_front())) {
+    if (on != contains(implied, llvm::StringRef(feature).drop_front())) {
       differing.push_back(feature);
     }
   }
@@ -132,9 +151,7 @@ bool hasFeature(const Target& target, const std::string& feature) {
   if (!target.features.empty()) {
     return contains(target.features, "+" + feature);
   }
-  llvm::SmallVector<llvm::StringRef, 64> all;
-  llvm::X86::getFeaturesForCPU(target.cpu, all);
-  return llvm::is_contained(all, llvm::StringRef(feature));
+  return contains(featuresOfName(target.cpu), feature);
 }
 
 bool beginsTwoWideVectors(const Target& target) {
@@ -148,18 +165,34 @@ bool beginsTwoWideVectors(const Target& target) {
   return hasFeature(target, "amx-tile") || llvm::is_contained(kNames, llvm::StringRef(target.cpu));
 }
 
+std::vector<std::string> neededFeatures(const Target& target) {
+  std::vector<std::string> needed;
+  for (const std::string& feature : featuresOfName(target.cpu)) {
+    // what the machine's own list switches off is not used
+    if (!contains(target.features, "-" + feature)) {
+      needed.push_back(feature);
+    }
+  }
+  for (const std::string& feature : target.features) {
+    if (feature[0] == '+') {
+      needed.push_back(feature.substr(1));
+    }
+  }
+  std::sort(needed.begin(), needed.end());
+  needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
+  return needed;
+}
+
 std::vector<std::string> featuresMissingHere(const Target& target) {
   std::vector<std::string> missing;
   if (target.cpu == hostTarget().cpu) {
     return missing;
   }
-  llvm::SmallVector<llvm::StringRef, 64> needed;
-  llvm::X86::getFeaturesForCPU(target.cpu, needed);
-  for (llvm::StringRef feature : needed) {
+  for (const std::string& feature : featuresOfName(target.cpu)) {
     // Only features that the host detection reports as absent count: it does not report tuning
     // hints.
-    if (contains(hostTarget().features, "-" + feature.str())) {
-      missing.push_back(feature.str());
+    if (contains(hostTarget().features, "-" + feature)) {
+      missing.push_back(feature);
     }
   }
   return missing;

@@ -32,6 +32,8 @@ bool hasFeature(const Target& target, const std::string& feature);
 /// tell: Intel's server cores and Zen 5 do, others with AVX-512 begin one.
 bool beginsTwoWideVectors(const Target& target);
 
+/// Names of the features that code for the target may use, sorted.
+std::vector<std::string> neededFeatures(const Target& target);
 /// Features that `target` needs and this machine lacks ("avx512f"); empty when code for it can run
 /// here.
 std::vector<std::string> featuresMissingHere(const Target& target);

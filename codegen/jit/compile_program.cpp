@@ -218,6 +218,40 @@ std::string keptUnit(const Unit& unit, const std::string& suffix, const std::str
          keepText(unit.name, suffix, unit.text + "\n" + asComments(said));
 }
 
+bool compileObjects(const std::vector<Unit>& units, const CompileOptions& options,
+                    std::vector<Object>* objects, CompileError* error) {
+  const std::optional<Target> target = targetNamed(options.cpu);
+  if (!target) {
+    fail(error, CompileError::Kind::user, "unknown target cpu '" + options.cpu + "'");
+    return false;
+  }
+  const std::vector<std::string> arguments =
+      clangArguments({*target, debuggerHookWanted(), options.clangExtra});
+  ObjectCache& cache = options.cache != nullptr ? *options.cache : ObjectCache::process();
+  const unsigned threads =
+      options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  double headerSeconds = 0;
+  std::vector<UnitResult> results =
+      compileUnits(units, arguments, cache, threads, options, &headerSeconds);
+  if (stopped(options)) {
+    fail(error, CompileError::Kind::user, "the compilation was asked to stop");
+    return false;
+  }
+  for (const bool runsOnce : {false, true}) {
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      if (!results[i].ok) {
+        fail(error, CompileError::Kind::internal,
+             keptUnit(units[i], ".cpp", results[i].diagnostics));
+        return false;
+      }
+      if (units[i].runsOnce == runsOnce) {
+        objects->push_back({units[i].name, std::move(results[i].object)});
+      }
+    }
+  }
+  return true;
+}
+
 std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
                                                 const std::vector<std::string>& symbols,
                                                 const CompileOptions& options,

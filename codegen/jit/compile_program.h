@@ -69,6 +69,11 @@ std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
                                                 const std::vector<std::string>& symbols,
                                                 const CompileOptions& options, CompileError* error);
 
+/// The objects of `units` for a CPU that need not be this machine's, from the cache or through
+/// clang; those that run once stand last. False with `error` set otherwise, as compileProgram.
+bool compileObjects(const std::vector<Unit>& units, const CompileOptions& options,
+                    std::vector<Object>* objects, CompileError* error);
+
 /// Writes `text` to a file of its own in $STRAIGHTLINE_DUMP, else in the temporary folder, for a
 /// bug report. Returns its path, or a sentence saying why there is none.
 std::string keepText(const std::string& stem, const std::string& suffix, const std::string& text);

@@ -10,6 +10,7 @@
 
 #include "codegen/jit/clang_driver.h"
 #include "codegen/jit/temporary_folder_for_tests.h"
+#include "straightline/abi/straightline.h"
 
 namespace straightline::jit {
 namespace {
@@ -92,6 +93,7 @@ TEST_F(CompileProgramTest, SupportFunctionsAreThere) {
       "extern \"C\" unsigned short half(double x) { _Float16 h = (_Float16)x; return "
       "__builtin_bit_cast(unsigned short, h); }\n"
       "extern \"C\" float brain(float x) { return (float)(__bf16)x; }\n"};
+  options_.resolver = [](const std::string& name) { return sl_symbol(name.c_str()); };
   const std::unique_ptr<CompiledProgram> program =
       compile({unit}, {"move", "divide", "half", "brain"});
   ASSERT_TRUE(program) << error_.message;

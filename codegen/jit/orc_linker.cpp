@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "codegen/jit/builtin_symbols.h"
 #include "codegen/jit/clang_driver.h"
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
 #include "llvm/ExecutionEngine/Orc/Debugging/DebuggerSupport.h"
@@ -45,8 +44,7 @@ void report(llvm::Error error) {
   reportedErrors += (reportedErrors.empty() ? "" : "; ") + text;
 }
 
-/// Resolves names that no unit defines: first compiler support functions, then those of the
-/// caller's resolver.
+/// Resolves names that no unit defines by the caller's resolver.
 class ResolverGenerator final : public orc::DefinitionGenerator {
  public:
   explicit ResolverGenerator(SymbolResolver resolver) : resolver_(std::move(resolver)) {}
@@ -56,10 +54,7 @@ class ResolverGenerator final : public orc::DefinitionGenerator {
     orc::SymbolMap found;
     for (const auto& [name, flags] : wanted) {
       const std::string text = (*name).str();
-      void* address = builtinSymbol(text);
-      if (address == nullptr && resolver_) {
-        address = resolver_(text);
-      }
+      void* address = resolver_ ? resolver_(text) : nullptr;
       if (address != nullptr) {
         found[name] = {orc::ExecutorAddr::fromPtr(address),
                        llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};

@@ -298,6 +298,7 @@ class Tensor {
 
  private:
   friend class Function;
+  friend class Model;
 
   Tensor(DType dtype, std::vector<int64_t> shape, std::vector<int64_t> strides)
       : dtype_(dtype), shape_(std::move(shape)), strides_(std::move(strides)) {

@@ -18,6 +18,7 @@
 //   emitted/buffers.c   emitted Python: addresses with a line of the buffer table
 //   emitted/io.c        emitted Python: the call, bound to a frame, executed, given back
 //   emitted/entries.c   emitted Python: kernels, external entries, plans and scalar operations
+//   artifacts.c         programs, weights and other contents of a saved model
 //   weights.c           parameters whose storage a program uses
 //   plan.c              what a callable reads from its program's description when it is made
 //   alias_check.c       what a program writes shares memory with nothing else of the call
@@ -43,6 +44,7 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "straightline/abi/artifact.h"
 #include "straightline/abi/dlpack.h"
 #include "straightline/abi/straightline.h"
 
@@ -350,9 +352,23 @@ void slKeptAdd(sl_output_plan* plan, const sl_fresh* fresh, uint64_t order);
 int slKeptTraverse(sl_output_plan* plan, visitproc visit, void* arg);
 void slKeptClear(sl_output_plan* plan);
 
-// ---- weights.c
+// ---- artifacts.c
 
 #define SL_PROGRAM_CAPSULE "sl_program"
+/// Takes the program over, also when it fails.
+PyObject* slProgramCapsule(sl_program* program);
+PyObject* slArtifactOpen(PyObject* module, PyObject* args);
+PyObject* slArtifactEntry(PyObject* module, PyObject* args);
+PyObject* slArtifactChoose(PyObject* module, PyObject* args);
+PyObject* slArtifactProgram(PyObject* module, PyObject* args);
+PyObject* slArtifactTensor(PyObject* module, PyObject* args);
+PyObject* slViewedParameters(PyObject* module, PyObject* capsule);
+PyObject* slDigest(PyObject* module, PyObject* args);
+/// Prepared data of (artifact, program, variant) for each memory space of the program.
+int slPreparedOf(PyObject* prepared, const sl_program* program, const void** data, size_t* bytes);
+
+// ---- weights.c
+
 #define SL_WEIGHTS_CAPSULE "sl_weights"
 
 /// A parameter of a live set: the object that was given, and where its elements were then.
@@ -385,6 +401,7 @@ typedef struct sl_weights_record {
 
 PyObject* slWeightsNew(PyObject* module, PyObject* args);
 PyObject* slWeightsParameters(PyObject* module, PyObject* args);
+PyObject* slWeightsPrepared(PyObject* module, PyObject* capsule);
 /// 1 when every parameter of a live set is at its old address, 0 when one has moved or has other
 /// sizes, -1 with an exception.
 int slWeightsStay(sl_weights_record* record);

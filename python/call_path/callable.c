@@ -54,12 +54,12 @@ static int parseOptions(Callable* self, PyObject* options) {
   const char* kind = NULL;
   const char* launch = NULL;
   int fast_path = 1;
-  static char* names[] = {
-      "kind", "estimated_us", "gil_threshold_us", "fast_path", "reuse_outputs", "launch", NULL};
+  static char* names[] = {"kind",          "estimated_us", "gil_threshold_us", "fast_path",
+                          "reuse_outputs", "launch",       "threads",          NULL};
   PyObject* none = PyTuple_New(0);
-  int parsed =
-      none && PyArg_ParseTupleAndKeywords(none, options, "|$sddppz", names, &kind, &estimate,
-                                          &threshold, &fast_path, &self->reuse_outputs, &launch);
+  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sddppzi", names, &kind,
+                                                   &estimate, &threshold, &fast_path,
+                                                   &self->reuse_outputs, &launch, &self->threads);
   Py_XDECREF(none);
   if (!parsed) {
     return -1;
@@ -123,7 +123,9 @@ static int initialise(Callable* self, PyObject* program, PyObject* weights, PyOb
   slPlanReuse(self);
   sl_message message;
   message.text[0] = '\0';
-  int32_t status = sl_queue_team(self->desc->threads, &self->queue, &message);
+  const int32_t planned = self->desc->threads;
+  const int32_t threads = self->threads > 0 && self->threads < planned ? self->threads : planned;
+  int32_t status = sl_queue_team(threads, &self->queue, &message);
   if (status != SL_OK) {
     slRaiseStatus(status, message.text);
     return -1;

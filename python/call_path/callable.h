@@ -79,6 +79,7 @@ typedef struct Callable {
   int release_gil;
   int has_loops;  // that Ctrl-C may have to end
   int reuse_outputs;
+  int threads;     // of its team at most; 0: as planned
   int32_t launch;  // sl_launch
   // 1: the straight line, 0: the interpreter; fast_path() around a call overrides it
   int fast_path;

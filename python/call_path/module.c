@@ -7,11 +7,6 @@
 
 static void closeLibrary(void* library) { dlclose(library); }
 
-static void releaseProgram(PyObject* capsule) {
-  sl_program* program = PyCapsule_GetPointer(capsule, SL_PROGRAM_CAPSULE);
-  sl_program_release(program);
-}
-
 /// dlopens a compiled unit and takes its description `sl_program`.
 static PyObject* programFromLibrary(PyObject* module, PyObject* args) {
   (void)module;
@@ -40,11 +35,7 @@ static PyObject* programFromLibrary(PyObject* module, PyObject* args) {
     slRaiseStatus(status, message.text);
     return NULL;
   }
-  PyObject* capsule = PyCapsule_New(program, SL_PROGRAM_CAPSULE, releaseProgram);
-  if (!capsule) {
-    sl_program_release(program);
-  }
-  return capsule;
+  return slProgramCapsule(program);
 }
 
 /// callable_type(name, base). Types live as long as the process here, and so do their names.
@@ -73,6 +64,23 @@ static PyObject* symbolAddress(PyObject* module, PyObject* args) {
 }
 
 static PyMethodDef functions[] = {
+    {"artifact_open", slArtifactOpen, METH_VARARGS,
+     "artifact_open(path, verify)\n--\n\nA capsule; its structure was checked."},
+    {"artifact_entry", slArtifactEntry, METH_VARARGS,
+     "artifact_entry(artifact, name)\n--\n\nAddress and bytes of a file of it."},
+    {"artifact_choose", slArtifactChoose, METH_VARARGS,
+     "artifact_choose(artifact, program, device_type)\n--\n\nNumber of the variant that runs best "
+     "here."},
+    {"artifact_program", slArtifactProgram, METH_VARARGS,
+     "artifact_program(artifact, program, variant, device)\n--\n\nMaps its code; gives a program "
+     "capsule."},
+    {"artifact_tensor", slArtifactTensor, METH_VARARGS,
+     "artifact_tensor(artifact, name)\n--\n\nDtype by safetensors' name, shape, address and "
+     "bytes."},
+    {"digest", slDigest, METH_VARARGS,
+     "digest(address, bytes)\n--\n\nXXH3-128 of memory, as 32 hexadecimal digits."},
+    {"prepared", slWeightsPrepared, METH_O,
+     "prepared(weights)\n--\n\nThe prepared data of a set, as bytes a memory space."},
     {"callable_type", callableType, METH_VARARGS,
      "callable_type(name, base)\n--\n\nA type like Callable with the methods of a class without "
      "fields."},
@@ -106,6 +114,8 @@ static PyMethodDef functions[] = {
      "symbol(name)\n--\n\nAddress of an extern \"C\" function of the runtime or of a backend, 0 "
      "when "
      "there is none."},
+    {"viewed_parameters", slViewedParameters, METH_O,
+     "viewed_parameters(program)\n--\n\nNumbers of the parameters that results are views of."},
     {"weights", slWeightsNew, METH_VARARGS,
      "weights(program, parameters, live=False, prepare=None)\n--\n\nBorrows the parameters' "
      "storage and prepares "
@@ -138,6 +148,9 @@ PyMODINIT_FUNC PyInit__call(void) {
   PyObject* type = module ? slCallableType("straightline._call.Callable", NULL) : NULL;
   if (!type || PyModule_AddObject(module, "Callable", type)) {
     Py_XDECREF(type);
+    Py_CLEAR(module);
+  }
+  if (module && PyModule_AddIntConstant(module, "ABI_VERSION", SL_ABI_VERSION)) {
     Py_CLEAR(module);
   }
   PyObject* guarded = module ? slGuardedType() : NULL;

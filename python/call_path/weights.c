@@ -156,6 +156,33 @@ static void keepLive(sl_live* live, PyObject* object, PyObject* name, const sl_t
   }
 }
 
+/// Takes a parameter that lies in an artifact, row-major, read-only: (owner, address, bytes). The
+/// caller compared dtype and shape.
+static int takeStored(const sl_buffer* buffer, PyObject* stored, sl_weights_record* record,
+                      void** pointer) {
+  PyObject* owner = NULL;
+  PyObject* address = NULL;
+  Py_ssize_t bytes = 0;
+  if (!PyArg_ParseTuple(stored, "OOn", &owner, &address, &bytes)) {
+    return -1;
+  }
+  int64_t wanted = buffer->dtype.bits / 8;
+  for (int32_t d = 0; d < buffer->rank; ++d) {
+    wanted *= sl_expr_value(&buffer->extents[d], NULL);
+  }
+  if (wanted != (int64_t)bytes || buffer->role == SL_ROLE_STATE) {
+    PyErr_Format(slInternalError, "parameter '%s' cannot be read where it is stored",
+                 buffer->source);
+    return -1;
+  }
+  *pointer = PyLong_AsVoidPtr(address);
+  if (bytes > 0) {
+    sl_range range = {(uintptr_t)*pointer, (uintptr_t)*pointer + (uintptr_t)bytes};
+    record->ranges[record->range_count++] = range;
+  }
+  return PyErr_Occurred() ? -1 : PyList_Append(record->bases, owner);
+}
+
 /// Borrows parameter i. What is kept alive is not the given object but something that owns its
 /// storage alone (a detached tensor): assigning to `parameter.data` later must not free what the
 /// program reads.
@@ -171,6 +198,10 @@ static int takeParameter(const sl_program* program, int32_t i, PyObject* object,
   PyObject* name = PyUnicode_FromFormat("parameter %s", buffer->source);
   if (!name) {
     return -1;
+  }
+  if (PyTuple_Check(object)) {
+    Py_DECREF(name);
+    return takeStored(buffer, object, record, &pointers[i]);
   }
   sl_tensor tensor;
   sl_borrow borrow;
@@ -221,13 +252,34 @@ static int32_t createByPython(sl_program* program, sl_weights_record* record, vo
   return status;
 }
 
+/// From data that another set had: `prepared` is (artifact, program, variant).
+static int32_t createPrepared(sl_program* program, sl_weights_record* record, void** pointers,
+                              PyObject* prepared, sl_message* message) {
+  const size_t spaces = (size_t)sl_program_description(program)->space_count;
+  const void** data = PyMem_Calloc(spaces, sizeof(void*));
+  size_t* bytes = PyMem_Calloc(spaces, sizeof(size_t));
+  int32_t status = SL_OUT_OF_MEMORY;
+  if (!data || !bytes) {
+    PyErr_NoMemory();
+  } else if (slPreparedOf(prepared, program, data, bytes) == 0) {
+    Py_BEGIN_ALLOW_THREADS status = sl_weights_create_prepared(
+        program, pointers, data, bytes, releaseBases, record->bases, &record->weights, message);
+    Py_END_ALLOW_THREADS
+  }
+  PyMem_Free((void*)data);
+  PyMem_Free(bytes);
+  return status;
+}
+
 static int createWeights(sl_program* program, sl_weights_record* record, void** pointers,
                          PyObject* prepare) {
   sl_message message;
   message.text[0] = '\0';
   Py_INCREF(record->bases);  // for the runtime, dropped by releaseBases
   int32_t status;
-  if (prepare != Py_None) {
+  if (PyTuple_Check(prepare)) {
+    status = createPrepared(program, record, pointers, prepare, &message);
+  } else if (prepare != Py_None) {
     status = createByPython(program, record, pointers, prepare, &message);
   } else {
     Py_BEGIN_ALLOW_THREADS status = sl_weights_create(program, pointers, releaseBases,
@@ -246,7 +298,7 @@ static int createWeights(sl_program* program, sl_weights_record* record, void** 
 }
 
 /// A capsule with a new set over `list`, which has an object for each parameter. `prepare`: emitted
-/// Python, or None.
+/// Python, the place of prepared data in an artifact (artifact, program, variant), or None.
 static PyObject* makeWeights(sl_program* program, PyObject* list, int live, PyObject* prepare) {
   const sl_program_desc* desc = sl_program_description(program);
   const Py_ssize_t count = PyList_Size(list);
@@ -314,6 +366,35 @@ static PyObject* liveObjects(const sl_weights_record* record) {
     if (PyList_Append(list, record->live[i].object)) {
       Py_CLEAR(list);
     }
+  }
+  return list;
+}
+
+PyObject* slWeightsPrepared(PyObject* module, PyObject* capsule) {
+  (void)module;
+  sl_weights_record* record = slWeightsRecord(capsule);
+  if (!record) {
+    return NULL;
+  }
+  const sl_program_desc* desc = sl_program_description(record->program);
+  PyObject* list = PyList_New(0);
+  for (int32_t i = 0; list && i < desc->space_count; ++i) {
+    const int64_t size = sl_expr_value(&desc->prepared_bytes[i], NULL);
+    PyObject* bytes = PyBytes_FromStringAndSize(NULL, size > 0 ? (Py_ssize_t)size : 0);
+    sl_message message;
+    int32_t status = SL_OK;
+    if (bytes) {
+      char* to = PyBytes_AsString(bytes);
+      Py_BEGIN_ALLOW_THREADS status = sl_weights_read_prepared(record->weights, i, to, &message);
+      Py_END_ALLOW_THREADS
+    }
+    if (!bytes || status != SL_OK || PyList_Append(list, bytes)) {
+      Py_CLEAR(list);
+      if (status != SL_OK) {
+        slRaiseStatus(status, message.text);
+      }
+    }
+    Py_XDECREF(bytes);
   }
   return list;
 }

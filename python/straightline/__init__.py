@@ -1,25 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Straightline: a captured tensor graph becomes straight-line code that calls kernels directly."""
+"""Straightline: a captured tensor graph becomes straight-line code that calls kernels directly.
 
-from straightline import onnx_model as onnx_model  # the front end of ONNX, which registers itself
-from straightline._paths import fast_path
-from straightline._programs import Program, programs
-from straightline.cache import CacheInfo, cache_info, clear_cache
-from straightline.compile import CompiledFunction, compile
-from straightline.compile_mlir import compile_mlir
-from straightline.errors import (
-    CacheWarning,
-    CaptureWarning,
-    GuardError,
-    InternalError,
-    OpError,
-    SpecializeWarning,
-    StraightlineError,
-    UnsupportedError,
-    UserError,
-)
-from straightline.jit import jit
-from straightline.options import CompileOptions
+Names are imported when they are first used: a process that loads a saved model opens no compiler.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from straightline import errors as errors
+    from straightline import kernels as kernels
+    from straightline._paths import fast_path
+    from straightline._programs import Program, programs
+    from straightline.artifact import load
+    from straightline.cache import CacheInfo, cache_info, clear_cache
+    from straightline.compiled_function import CompiledFunction
+    from straightline.errors import (
+        CacheWarning,
+        CaptureWarning,
+        GuardError,
+        InternalError,
+        OpError,
+        SpecializeWarning,
+        StraightlineError,
+        UnsupportedError,
+        UserError,
+    )
+    from straightline.jit_function import jit
+    from straightline.mlir_model import compile_mlir
+    from straightline.options import CompileOptions
+    from straightline.torch_model import compile
+
+#: Where each name is. No module has the name of what it gives: importing it would put the module in its place.
+_PLACES = {
+    "CacheInfo": "cache",
+    "CacheWarning": "errors",
+    "CaptureWarning": "errors",
+    "CompileOptions": "options",
+    "CompiledFunction": "compiled_function",
+    "GuardError": "errors",
+    "InternalError": "errors",
+    "OpError": "errors",
+    "Program": "_programs",
+    "SpecializeWarning": "errors",
+    "StraightlineError": "errors",
+    "UnsupportedError": "errors",
+    "UserError": "errors",
+    "cache_info": "cache",
+    "clear_cache": "cache",
+    "compile": "torch_model",
+    "compile_mlir": "mlir_model",
+    "fast_path": "_paths",
+    "jit": "jit_function",
+    "load": "artifact",
+    "programs": "_programs",
+}
+#: Modules that users reach as attributes.
+_MODULES = frozenset({"errors", "kernels", "onnx_backend", "onnx_model", "options", "torch_backend"})
+#: Of the compiler, which the package of the runtime alone does not have.
+_COMPILING = frozenset({"cache", "jit_function", "mlir_model", "options", "torch_model"})
 
 __all__ = [
     "CacheInfo",
@@ -41,5 +83,29 @@ __all__ = [
     "compile_mlir",
     "fast_path",
     "jit",
+    "load",
     "programs",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"straightline.{name}")
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'straightline' has no attribute {name!r}")
+    try:
+        module = importlib.import_module(f"straightline.{place}")
+    except ImportError as error:
+        if place in _COMPILING and importlib.util.find_spec("straightline._compiler") is None:
+            raise ImportError(
+                f"straightline.{name} needs the compiler, and only the runtime is installed: pip install straightline"
+            ) from error
+        raise
+    value = getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -13,8 +13,8 @@ from typing import Any
 from straightline import coverage
 from straightline.bench import command as bench_command
 from straightline.cache import cache_info, clear_cache
-from straightline.compile_mlir import compile_mlir
 from straightline.errors import StraightlineError
+from straightline.mlir_model import compile_mlir
 from straightline.options import CompileOptions
 
 

@@ -245,6 +245,32 @@ class Compilation {
   explicit Compilation(sl_compilation* compilation)
       : compilation_(compilation, sl_compilation_release) {}
 
+  /// The code as a shared object, images of a device by name, and the version of their compiler.
+  py::tuple link() const {
+    sl_linked* linked = nullptr;
+    sl_text* error = nullptr;
+    int32_t kind = SL_ERROR_NONE;
+    {
+      const Released released;
+      kind = sl_compilation_link(get(), &linked, &error);
+    }
+    check(kind, error);
+    const std::unique_ptr<sl_linked, void (*)(sl_linked*)> owned(linked, sl_linked_release);
+    const auto bytes = [](const void* data, size_t size) {
+      return py::bytes(static_cast<const char*>(data), size);
+    };
+    const void* data = nullptr;
+    size_t size = 0;
+    py::dict images;
+    for (int32_t i = 0; i < sl_linked_image_count(linked); ++i) {
+      const char* name = nullptr;
+      sl_linked_image(linked, i, &name, &data, &size);
+      images[name] = bytes(data, size);
+    }
+    sl_linked_code(linked, &data, &size);
+    return py::make_tuple(bytes(data, size), images, sl_linked_image_compiler(linked));
+  }
+
   py::str code() const { return toStr(sl_compilation_code(get())); }
   py::str python() const { return toStr(sl_compilation_python(get())); }
   py::str explain() const { return toStr(sl_compilation_explain(get())); }
@@ -591,6 +617,14 @@ py::dict cacheInfo() {
   return result;
 }
 
+py::tuple cpuFeatures(const std::string& cpu) {
+  sl_text* text = nullptr;
+  sl_text* error = nullptr;
+  check(sl_cpu_features(cpu.c_str(), &text, &error), error);
+  const py::list words = toStr(text).attr("split")();
+  return py::make_tuple(words[0], words[py::slice(1, py::ssize_t(words.size()), 1)]);
+}
+
 py::str targetFacts(const std::string& target) {
   sl_text* facts = nullptr;
   sl_text* error = nullptr;
@@ -618,6 +652,40 @@ int32_t optMain(std::vector<std::string> arguments) {
 }
 
 }  // namespace
+
+static void bindResults(py::module_& m) {
+  py::class_<Progress>(m, "Progress", "How far a compilation is; any thread may look.")
+      .def(py::init<>())
+      .def_property_readonly("stage", &Progress::stage,
+                             "0: not begun, 1: passes, 2: units of emitted text.")
+      .def_property_readonly("units_done", &Progress::unitsDone)
+      .def_property_readonly("units", &Progress::units);
+
+  py::class_<Compilation>(m, "Compilation", "What compiling a module made.")
+      .def_property_readonly("code", &Compilation::code)
+      .def_property_readonly("python", &Compilation::python, "The program as a Python module.")
+      .def_property_readonly("explain_json", &Compilation::explain)
+      .def_property_readonly("notes", &Compilation::notes)
+      .def_property_readonly("units", &Compilation::units, "Pairs of name and text.")
+      .def_property_readonly("images", &Compilation::images,
+                             "Machine code for a device, each of one kernel or several.")
+      .def_property_readonly("counts", &Compilation::counts,
+                             "Units that clang compiled, and units from the cache.")
+      .def_property_readonly("program", &Compilation::program)
+      .def("link", &Compilation::link,
+           "The code as a shared object that stands alone, the images of a device by name, and the "
+           "version of their compiler.")
+      .def("ir", &Compilation::ir, py::arg("level"), py::kw_only(), py::arg("locations") = false,
+           py::arg("generic") = false, py::arg("elide") = false);
+
+  py::class_<Timing>(
+      m, "Timing",
+      "A program of fixed sizes with random parameters and inputs, to be called for its time.")
+      .def(py::init<const py::capsule&, uint64_t, bool>(), py::arg("program"), py::arg("seed"),
+           py::arg("by_stream") = false)
+      .def("run", &Timing::run, py::arg("seconds"),
+           "Calls it for so long, at least twice; the least microseconds of a call.");
+}
 
 PYBIND11_MODULE(_compiler, m) {
   m.doc() = "The compiler's C ABI (tools/compiler_abi.h) as Python classes.";
@@ -653,34 +721,7 @@ PYBIND11_MODULE(_compiler, m) {
            py::arg("ties"))
       .def("finish", &Builder::finish);
 
-  py::class_<Progress>(m, "Progress", "How far a compilation is; any thread may look.")
-      .def(py::init<>())
-      .def_property_readonly("stage", &Progress::stage,
-                             "0: not begun, 1: passes, 2: units of emitted text.")
-      .def_property_readonly("units_done", &Progress::unitsDone)
-      .def_property_readonly("units", &Progress::units);
-
-  py::class_<Compilation>(m, "Compilation", "What compiling a module made.")
-      .def_property_readonly("code", &Compilation::code)
-      .def_property_readonly("python", &Compilation::python, "The program as a Python module.")
-      .def_property_readonly("explain_json", &Compilation::explain)
-      .def_property_readonly("notes", &Compilation::notes)
-      .def_property_readonly("units", &Compilation::units, "Pairs of name and text.")
-      .def_property_readonly("images", &Compilation::images,
-                             "Machine code for a device, each of one kernel or several.")
-      .def_property_readonly("counts", &Compilation::counts,
-                             "Units that clang compiled, and units from the cache.")
-      .def_property_readonly("program", &Compilation::program)
-      .def("ir", &Compilation::ir, py::arg("level"), py::kw_only(), py::arg("locations") = false,
-           py::arg("generic") = false, py::arg("elide") = false);
-
-  py::class_<Timing>(
-      m, "Timing",
-      "A program of fixed sizes with random parameters and inputs, to be called for its time.")
-      .def(py::init<const py::capsule&, uint64_t, bool>(), py::arg("program"), py::arg("seed"),
-           py::arg("by_stream") = false)
-      .def("run", &Timing::run, py::arg("seconds"),
-           "Calls it for so long, at least twice; the least microseconds of a call.");
+  bindResults(m);
 
   m.def("compile", &compileModule, py::arg("module"), py::kw_only(), py::arg("progress") = nullptr,
         "Compiles a module of the op dialect; options are those of sl_compile_options.");
@@ -693,6 +734,8 @@ PYBIND11_MODULE(_compiler, m) {
   m.def("nearest_topk", &nearestTopk, py::arg("target"), py::arg("rows"), py::arg("count"),
         py::arg("k"), py::arg("element_bytes"),
         "The nearest problem of topk that a target's kernels take; empty: this one.");
+  m.def("cpu_features", &cpuFeatures, py::arg("cpu"),
+        "A CPU's name, and the features that code for it may use.");
   m.def("cache_info", &cacheInfo, "Place, size and counts of the disk cache.");
   m.def("cache_clear", &sl_cache_clear, "Deletes all entries of the disk cache; returns how many.");
   m.def("opt_main", &optMain, py::arg("arguments"),

@@ -11,6 +11,9 @@ from straightline._call_support import Argument
 # Capsules named "sl_program" and "sl_weights".
 ProgramCapsule = Any
 WeightsCapsule = Any
+ArtifactCapsule = Any
+#: Of the code that the runtime loads.
+ABI_VERSION: int
 
 class Options(TypedDict, total=False):
     #: Kind of the results when no argument is a tensor: "torch" (default) or "numpy".
@@ -23,6 +26,8 @@ class Options(TypedDict, total=False):
     reuse_outputs: bool
     #: "stream" (default and on the cpu) or "graph".
     launch: str | None
+    #: Of its team at most; 0 (default): as many as the program was planned for.
+    threads: int
 
 class Callable:
     """A program with its weights, bound to a signature, called like the compiled function.
@@ -119,6 +124,30 @@ def weights(
 
     A live set is compared with its tensors at the beginning of each call and made anew when one has other storage.
     """
+
+def artifact_open(path: str | PathLike[str], verify: bool) -> ArtifactCapsule:
+    """Opens a saved model and checks its structure; `verify`: every digest too."""
+
+def artifact_entry(artifact: ArtifactCapsule, name: str) -> tuple[int, int]:
+    """Address and bytes of a file of it; they stay valid as long as the capsule does."""
+
+def artifact_choose(artifact: ArtifactCapsule, program: int, device_type: int) -> int:
+    """Number of the variant that runs best here, of a DLPack device type; 0: any."""
+
+def artifact_program(artifact: ArtifactCapsule, program: int, variant: int, device: int) -> ProgramCapsule:
+    """Maps the code of a variant."""
+
+def artifact_tensor(artifact: ArtifactCapsule, name: str) -> tuple[str, tuple[int, ...], int, int]:
+    """Dtype by safetensors' name, shape, address and bytes of a tensor of its weights."""
+
+def digest(address: int, bytes: int) -> str:
+    """XXH3-128 of memory, as 32 hexadecimal digits."""
+
+def viewed_parameters(program: ProgramCapsule) -> list[int]:
+    """Numbers of the parameters that results are views of."""
+
+def prepared(weights: WeightsCapsule) -> list[bytes]:
+    """The prepared data of a set, a memory space each."""
 
 def parameters(weights: WeightsCapsule) -> list[Any]:
     """The tensors of a set: those that were given when it is live, else owners of the same storage."""

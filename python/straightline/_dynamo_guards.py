@@ -44,7 +44,7 @@ _HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_
 
 
 def _is_compiled(graph: Any) -> bool:
-    from straightline.compile import CompiledFunction
+    from straightline.compiled_function import CompiledFunction
 
     return isinstance(graph, CompiledFunction)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from straightline import _call, _ending
 from straightline._frameworks import imported_torch
+from straightline._stored import Stored
 from straightline.errors import SpecializeWarning, StraightlineError, UserError
 
 #: Calls of one combination of sizes after which it gets a program.
@@ -25,6 +26,8 @@ HOT_CALLS = 16
 
 def version(tensor: Any) -> int | None:
     """How often a tensor was written in place; None: that cannot be told of it."""
+    if isinstance(tensor, Stored):
+        return 0
     torch = imported_torch()
     if torch is None or not isinstance(tensor, torch.Tensor) or tensor.is_inference():
         return None

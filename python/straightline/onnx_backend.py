@@ -19,7 +19,7 @@ from onnx import numpy_helper
 from onnx.backend.base import Backend, BackendRep
 
 from straightline.capture.onnx.values import NARROW, held
-from straightline.compile import CompiledFunction
+from straightline.compiled_function import CompiledFunction
 from straightline.errors import UserError
 from straightline.onnx_model import compile_onnx
 

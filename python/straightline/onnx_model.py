@@ -8,12 +8,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline.compile import FRONT_ENDS, CompiledFunction
-from straightline.compile_mlir import DTYPES, compiled_module
+from straightline.compiled_function import CompiledFunction
 from straightline.errors import UnsupportedError, UserError
+from straightline.mlir_model import DTYPES, compiled_module
 from straightline.module_builder import ModuleBuilder
 from straightline.options import CompileOptions, takes_options
 from straightline.parameters import DeclaredParameter, ParameterTable
+from straightline.torch_model import FRONT_ENDS
 
 
 def is_onnx(model: object) -> bool:

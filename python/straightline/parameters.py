@@ -7,14 +7,16 @@ Knows tensors by `shape`, `dtype`, strides and storage only, so that it serves n
 from __future__ import annotations
 
 import difflib
+import os
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from straightline import _call_support
 from straightline._frameworks import imported_torch
-from straightline.errors import UserError
+from straightline._stored import Stored
+from straightline.errors import UnsupportedError, UserError
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,35 @@ class ParameterTable:
             strides = _row_major_strides(one.shape) if one.strides is None else one.strides
             table._entries[one.name] = _Entry((one.name,), one.dtype, one.shape, strides, True, one.written)
         return table
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> ParameterTable:
+        """The table that `rows` gave.
+
+        Raises:
+            KeyError, TypeError, ValueError: These are no such rows.
+        """
+        table = cls({}, (), ())
+        for row in rows:
+            entry = _Entry(
+                tuple(map(str, row["names"])),
+                str(row["dtype"]),
+                tuple(map(int, row["shape"])),
+                tuple(map(int, row["strides"])),
+                bool(row["required"]),
+                bool(row["written"]),
+            )
+            table._entries.update(dict.fromkeys(entry.names, entry))
+        return table
+
+    def layout(self, name: str) -> tuple[str, tuple[int, ...], tuple[int, ...]] | None:
+        """Dtype, shape and strides of an entry; None: there is none of that name."""
+        entry = self._entries.get(name)
+        return None if entry is None else (entry.dtype, entry.shape, entry.strides)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The table as JSON-like data."""
+        return [asdict(entry) for entry in dict.fromkeys(self._entries.values())]
 
     def tensors_of(self, names: Iterable[str], given: Mapping[str, Any], current: Iterable[Any]) -> list[Any]:
         """The tensors of one program: those of a checked state dict, and for what it leaves out those it has now."""
@@ -192,7 +223,7 @@ def _differs(entry: _Entry, value: Any) -> str:
     strides = _strides(value)
     relevant = [d for d, size in enumerate(entry.shape) if size != 1 and 0 not in entry.shape]
     if any(strides[d] != entry.strides[d] for d in relevant):
-        copy = "a contiguous copy" if _row_major(entry) else "a copy in that memory format"
+        copy = "a contiguous copy" if is_row_major(entry.shape, entry.strides) else "a copy in that memory format"
         return f"has strides {strides} but {entry.strides} was compiled: give {copy}"
     if entry.written and _is_numpy(value) and not value.flags.writeable:
         return "is read-only but the program updates it"
@@ -208,17 +239,22 @@ def _needs_words(value: Any) -> bool:
     )
 
 
-def _row_major(entry: _Entry) -> bool:
+def is_row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether memory of these strides holds the elements in order."""
     expected = 1
-    for size, stride in zip(reversed(entry.shape), reversed(entry.strides), strict=True):
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
         if size != 1 and stride != expected:
             return False
         expected *= size
     return True
 
 
-def _bits(value: Any) -> Any:
+def raw_bytes(value: Any) -> Any:
+    """The elements in row-major order as a numpy array of bytes."""
     import numpy
+
+    if isinstance(value, Stored):
+        return value.bytes()
 
     if _is_torch(value):
         torch = sys.modules["torch"]
@@ -232,6 +268,32 @@ def _untied(given: Mapping[str, Any]) -> list[str]:
     first = given[names[0]]
     for name in names[1:]:
         other = given[name]
-        if _place(other) != _place(first) and not (_bits(other) == _bits(first)).all():
+        if _place(other) != _place(first) and not (raw_bytes(other) == raw_bytes(first)).all():
             return [f"'{names[0]}' and '{name}' are one tensor in the module but differ in the state dict"]
     return []
+
+
+def read_safetensors(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
+    """Every tensor of a safetensors file: as torch tensors where `kind` is "torch", else as numpy arrays.
+
+    Raises:
+        UserError: The file cannot be read, or is none.
+        UnsupportedError: It holds a dtype that the kind does not have.
+    """
+    try:
+        import safetensors
+    except ImportError as error:
+        raise UserError(
+            "reading a safetensors file needs the package safetensors: pip install 'straightline[safetensors]'"
+        ) from error
+    try:
+        with safetensors.safe_open(path, framework="pt" if kind == "torch" else "numpy") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}
+    except OSError as error:
+        raise UserError(f"cannot read {os.fspath(path)!r}: {error.strerror or error}") from error
+    except safetensors.SafetensorError as error:
+        raise UserError(f"{os.fspath(path)!r} is no safetensors file: {error}") from error
+    except ImportError as error:
+        raise UnsupportedError(f"{os.fspath(path)!r} has parameters for torch: {error}") from error
+    except (TypeError, AttributeError) as error:
+        raise UnsupportedError(f"{os.fspath(path)!r} holds a dtype that numpy does not have: {error}") from error

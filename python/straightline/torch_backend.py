@@ -20,10 +20,11 @@ from torch.utils._sympy.printers import PythonPrinter
 from straightline import _complex, _dynamo_recurrent, _programs, _signature
 from straightline.capture.torch.fx_capture import FrozenInput, GraphCapture, ResultPlan, capture_graph
 from straightline.capture.torch.importer import location_of
-from straightline.compile import Capture, CompiledElsewhere, CompiledFunction, Where, compiled
+from straightline.compiled_function import CompiledElsewhere, CompiledFunction
 from straightline.errors import CaptureWarning, GuardError, UserError
 from straightline.module_builder import ModuleBuilder
 from straightline.options import CompileOptions
+from straightline.torch_model import Capture, Where, compiled
 
 #: What the modes of torch.compile are in our options.
 _MODES: Mapping[str, Mapping[str, Any]] = {

@@ -80,6 +80,18 @@ SL_API int32_t sl_weights_create(sl_program* program, void* const* parameters,
 SL_API int32_t sl_weights_create_by(sl_program* program, void* const* parameters,
                                     const sl_executor* executor, void (*release)(void*), void* user,
                                     sl_weights** out, sl_message* message);
+/// The same without running prepare, over data that another set of the same program had: `prepared`
+/// and `bytes` have an element a memory space. Data of the host is used where it lies, so that
+/// processes that map one file share it; it is released with the parameters. Data for a device is
+/// copied there. Unsupported: prepare makes library handles too.
+SL_API int32_t sl_weights_create_prepared(sl_program* program, void* const* parameters,
+                                          const void* const* prepared, const size_t* bytes,
+                                          void (*release)(void*), void* user, sl_weights** out,
+                                          sl_message* message);
+/// Copies the prepared data of a memory space, as many bytes as the description says, to memory of
+/// the host.
+SL_API int32_t sl_weights_read_prepared(const sl_weights* weights, int32_t space, void* to,
+                                        sl_message* message);
 SL_API void sl_weights_retain(sl_weights* weights);
 SL_API void sl_weights_release(sl_weights* weights);
 SL_API size_t sl_weights_prepared_bytes(const sl_weights* weights);
@@ -189,6 +201,10 @@ SL_API const sl_backend_desc* sl_backend_at(int32_t i);
 /// Address of an extern "C" symbol that emitted text may call (sl_fail, library entry points...),
 /// NULL when unknown.
 SL_API void* sl_symbol(const char* name);
+
+/// Whether the processor, and the operating system, have a feature by LLVM's name ("avx512f"): 1 or
+/// 0; -1: no such name is known here.
+SL_API int32_t sl_cpu_has(const char* feature);
 
 /// Records a failure; the first one wins. Called by emitted code and kernels.
 SL_API void sl_fail(sl_ctx* ctx, int32_t status, int64_t a, int64_t b, int64_t c);

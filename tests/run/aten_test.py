@@ -425,7 +425,7 @@ def test_threads(ops: Any, held: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         return ops.triple(x, 2.0, "t").cummax(0)[0] + x.cumprod(0)
 
     x = torch.randn(64, 8)
-    compile_module = sys.modules["straightline.compile"]
+    compile_module = sys.modules["straightline.compiled_function"]
     make = compile_module.CompiledFunction
     threshold = 1e9 if held else 0.0
     monkeypatch.setattr(

@@ -2,7 +2,7 @@
 """Paths and seeds of the tests that compile from Python and run.
 
 With STRAIGHTLINE_TEST_DEVICE=cuda they make their models and inputs on that device: what is no test of the CPU's own then
-holds for it too. STRAIGHTLINE_TEST_LAUNCH=stream compiles what `policy.check` compares there for launches one by one.
+holds for it too. With STRAIGHTLINE_TEST_SAVED=1 what `policy.check` compiles is saved, and what it calls is loaded from that file. STRAIGHTLINE_TEST_LAUNCH=stream compiles what `policy.check` compares there for launches one by one.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from policy import same_bits
 import straightline as sl
 from straightline import _compiler
 from straightline.bench.case import Case, load_folder
-from straightline.compile import Where, _capture_of_model
+from straightline.torch_model import Where, _capture_of_model
 
 _FOLDER = pathlib.Path(__file__).parents[2] / "bench" / "cases"
 

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks the 16-bit conversions against the compiler's own, over random bit patterns and the edges
 // of each range.
-#include "codegen/jit/builtin_symbols.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cstdint>
 #include <random>
 
-namespace straightline::jit {
+#include "straightline/abi/straightline.h"
+
+namespace straightline {
 namespace {
 
 template <typename Result, typename Argument>
 Result callBuiltin(const char* name, Argument argument) {
-  return reinterpret_cast<Result (*)(Argument)>(builtinSymbol(name))(argument);
+  return reinterpret_cast<Result (*)(Argument)>(sl_symbol(name))(argument);
 }
 
 std::uint16_t bits(_Float16 value) { return std::bit_cast<std::uint16_t>(value); }
 
 TEST(BuiltinSymbols, UnknownNamesAreNull) {
-  EXPECT_EQ(builtinSymbol("expf"), nullptr);
-  EXPECT_EQ(builtinSymbol(""), nullptr);
-  EXPECT_NE(builtinSymbol("memcpy"), nullptr);
+  EXPECT_EQ(sl_symbol("expf"), nullptr);
+  EXPECT_EQ(sl_symbol(""), nullptr);
+  EXPECT_NE(sl_symbol("memcpy"), nullptr);
 }
 
 TEST(BuiltinSymbols, HalfMatchesTheCompiler) {
@@ -76,4 +76,4 @@ TEST(BuiltinSymbols, Bfloat16RoundsToNearestEven) {
 }
 
 }  // namespace
-}  // namespace straightline::jit
+}  // namespace straightline

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/jit/builtin_symbols.h"
+#include "builtin_symbols.h"
 
 #include <bit>
 #include <cmath>
@@ -16,7 +16,7 @@ unsigned __int128 __umodti3(unsigned __int128, unsigned __int128);
 __int128 __multi3(__int128, __int128);
 }
 
-namespace straightline::jit {
+namespace straightline {
 namespace {
 
 // bfloat16 and half travel in the low 16 bits of an SSE register, which is how _Float16 is passed;
@@ -93,7 +93,7 @@ void* address(Function* function) {
 
 }  // namespace
 
-void* builtinSymbol(const std::string& name) {
+void* builtinSymbol(const char* name) {
   struct Entry {
     const char* name;
     void* address;
@@ -116,11 +116,11 @@ void* builtinSymbol(const std::string& name) {
       {"__extendhfsf2", address(&extendHalfToFloat)},
   };
   for (const Entry& entry : entries) {
-    if (name == entry.name) {
+    if (std::strcmp(name, entry.name) == 0) {
       return entry.address;
     }
   }
   return nullptr;
 }
 
-}  // namespace straightline::jit
+}  // namespace straightline

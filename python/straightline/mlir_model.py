@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from straightline import _aten_calls, _compiler, _paths, _signature
+from straightline._compilation import compile_module
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
 from straightline._tuning import Tuning, processor
-from straightline.compile import CompiledFunction, _Binding, _compile, _request
+from straightline.compiled_function import Binding, CompiledFunction
 from straightline.errors import UnsupportedError, UserError
 from straightline.options import CompileOptions, takes_options
-from straightline.parameters import DeclaredParameter, ParameterTable
+from straightline.parameters import DeclaredParameter, ParameterTable, read_safetensors
+from straightline.torch_model import _request
 
 #: Element types of the IR, as numpy and torch name them.
 DTYPES = {
@@ -93,7 +95,7 @@ def compiled_module(
     path = _paths.chosen(chosen.fast_path)
     with kept_interrupts() as check_interrupts, CompileProgress() as progress:
         tuning = Tuning(progress, check_interrupts, chosen.cache, processor()) if chosen.tune else None
-        compilation = _compile(module, progress, tuning, **request)
+        compilation = compile_module(module, progress, tuning, **request)
     explained = json.loads(compilation.explain_json)
     inputs = [(row["name"] or f"input{i}", row) for i, row in enumerate(explained["inputs"])]
     if arguments is None:
@@ -105,7 +107,7 @@ def compiled_module(
     if len(results) == 1 and whole[0] == "tensor":
         whole = ("tensor", "result", whole[2])
     tensors = [given[entry] for entry in explained["parameters"]]
-    binding = _Binding(
+    binding = Binding(
         names=explained["parameters"],
         named_sizes=explained["named_sizes"],
         module=module,
@@ -176,30 +178,9 @@ def _parameters(given: object, declared: list[DeclaredParameter]) -> Mapping[str
     if given is None:
         return {}
     if isinstance(given, (str, os.PathLike)):
-        return _read_safetensors(given, any(entry.dtype == "bfloat16" for entry in declared))
+        return read_safetensors(given, "torch" if any(entry.dtype == "bfloat16" for entry in declared) else "numpy")
     if not isinstance(given, Mapping):
         raise UserError(
             f"parameters is a {type(given).__name__} but must be a dict of arrays or the path of a safetensors file"
         )
     return given
-
-
-def _read_safetensors(path: str | os.PathLike[str], bfloat16: bool) -> dict[str, Any]:
-    """Every tensor of a file: as numpy arrays, or as torch tensors where numpy has no such dtype."""
-    try:
-        import safetensors
-    except ImportError as error:
-        raise UserError(
-            "reading a safetensors file needs the package safetensors: pip install 'straightline[safetensors]'"
-        ) from error
-    try:
-        with safetensors.safe_open(path, framework="pt" if bfloat16 else "numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}
-    except OSError as error:
-        raise UserError(f"cannot read {os.fspath(path)!r}: {error.strerror or error}") from error
-    except safetensors.SafetensorError as error:
-        raise UserError(f"{os.fspath(path)!r} is no safetensors file: {error}") from error
-    except ImportError as error:
-        raise UnsupportedError(f"{os.fspath(path)!r} has bfloat16 parameters, which need torch: {error}") from error
-    except (TypeError, AttributeError) as error:
-        raise UnsupportedError(f"{os.fspath(path)!r} holds a dtype that numpy does not have: {error}") from error

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Links the objects of a program into a shared object that stands alone: what an artifact holds.
+// The objects are those that the JIT links (orc_linker.h), as they are.
+#ifndef STRAIGHTLINE_CODEGEN_JIT_CODE_LINKER_H
+#define STRAIGHTLINE_CODEGEN_JIT_CODE_LINKER_H
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/jit/compile_program.h"
+#include "codegen/jit/orc_linker.h"
+
+namespace straightline::jit {
+
+/// A program's objects and what its text leaves to the loader.
+struct CodeRequest {
+  std::vector<Object> objects;
+  std::string program;                        ///< symbol of its sl_program_desc
+  std::map<std::string, std::string> images;  ///< symbol of an sl_device_image, and its unit
+};
+
+/// Compiles the unit that holds the sl_code (runtime/abi/code.h) of these objects: a jump through a
+/// slot for each symbol that they lack, and the images. `arguments` are clang's. False with a
+/// message otherwise.
+bool addCodeTable(CodeRequest* request, const std::vector<std::string>& arguments,
+                  std::string* error);
+
+/// A shared object for Linux that exports SL_CODE_SYMBOL alone and needs no library. `request` has
+/// its table. False with the linker's message. Thread-safe: one link at a time (lld keeps its state
+/// in globals), others wait.
+bool linkSharedObject(const CodeRequest& request, std::string* library, std::string* error);
+
+}  // namespace straightline::jit
+
+#endif  // STRAIGHTLINE_CODEGEN_JIT_CODE_LINKER_H

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`load`: a saved model becomes the function that it was saved from. Needs neither a compiler nor a framework.
+
+The format and all checks of it are the runtime's (runtime/artifact): nothing here opens the file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from straightline import _artifact_tree, _call, _emitted, _paths, kernels
+from straightline._frameworks import imported_torch
+from straightline._stored import SAFETENSORS, Stored
+from straightline.compiled_function import Binding, CompiledFunction, grouped
+from straightline.errors import UnsupportedError, UserError
+from straightline.parameters import ParameterTable, is_row_major
+
+_DTYPES = {name: dtype for dtype, name in SAFETENSORS.items()}
+_CPU, _CUDA = 1, 2  # DLDeviceType
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    device: str | None = None,
+    threads: int | None = None,
+    verify: bool = False,
+    types: Iterable[type] = (),
+) -> CompiledFunction:
+    """Opens what `CompiledFunction.save` wrote. A saved model is machine code: load what you would run.
+
+    Nothing is compiled, and nothing is unpacked: weights are read where they lie in the file, which must stay as it is for
+    as long as the function lives.
+
+    Args:
+        path: The file, or a folder with the same files.
+        device: "cpu", "cuda" or "cuda:1"; by default what the model was saved for.
+        threads: Threads of a call at most; by default as many as the program was planned for.
+        verify: Compare the digests of all files, also of the weights. That of code is always compared.
+        types: Classes of arguments and results. Nothing is imported because a file names it: a class counts if its module
+            is loaded, or if it is given here.
+
+    Returns:
+        The function, as `compile` gave it: `code`, `ir`, `explain()`, `load_parameters`, `with_parameters`, `save`. What
+        compiles again (`specialize`) needs the compiler.
+
+    Raises:
+        UserError: The file is missing, damaged, of another version, or names classes that are not here.
+        UnsupportedError: It has no code for this processor or device; the message names what it has code for.
+    """
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise UserError(f"threads is {threads!r} but must be at least 1")
+    kind, number = _device(device)
+    artifact = _Artifact(os.fspath(path), verify)
+    reader = _artifact_tree.Reader(types)
+    try:
+        table = ParameterTable.from_rows(artifact.manifest["table"])
+        functions: list[CompiledFunction] = []
+        states: dict[str, Any] = {}
+        for i, facts in enumerate(artifact.manifest["programs"]):
+            chosen = _call.artifact_choose(artifact.capsule, i, kind)
+            functions.append(_function(artifact, i, chosen, facts, table, reader, number, threads or 0, states))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{artifact.path} is no artifact: its manifest is malformed ({error!r})") from error
+    return grouped(functions)
+
+
+def _device(device: object) -> tuple[int, int]:
+    """DLPack's type, 0 for any, and the number."""
+    if device is None:
+        return 0, 0
+    found = re.fullmatch(r"cpu|cuda(?::(\d+))?", device) if isinstance(device, str) else None
+    if found is None:
+        raise UserError(f"device is {device!r} but must be 'cpu', 'cuda' or 'cuda:N'")
+    return (_CPU, 0) if device == "cpu" else (_CUDA, int(found[1] or 0))
+
+
+class _Artifact:
+    """An open file."""
+
+    def __init__(self, path: str, verify: bool) -> None:
+        self.path = path
+        self.capsule = _call.artifact_open(path, verify)
+        manifest = json.loads(self.text("manifest.json"))
+        self.manifest: Mapping[str, Any] = manifest
+
+    def bytes(self, name: str) -> bytes:
+        """A file of it, copied."""
+        address, count = _call.artifact_entry(self.capsule, name)
+        return ctypes.string_at(address, count)
+
+    def text(self, name: str) -> str:
+        data = self.bytes(name)
+        try:
+            return (zlib.decompress(data, wbits=31) if name.endswith(".gz") else data).decode()
+        except (zlib.error, UnicodeDecodeError) as error:
+            raise UserError(f"{self.path} is damaged: {name} is no text ({error})") from error
+
+    def checked_text(self, name: str) -> str:
+        """A file that is executed: its digest is compared."""
+        address, count = _call.artifact_entry(self.capsule, name)
+        if _call.digest(address, count) != self.manifest["files"][name]["xxh128"]:
+            raise UserError(f"{self.path} is damaged: {name} is not what was saved (its digest differs)")
+        return self.text(name)
+
+    def tensor(self, name: str, declared: str | None) -> Stored:
+        """A tensor of the weights; `declared`: its dtype, where the format may lack that."""
+        dtype, shape, address, count = _call.artifact_tensor(self.capsule, name)
+        own = _DTYPES.get(dtype, "uint8")
+        if dtype == "U8" and declared is not None:
+            own = declared
+        return Stored(self.capsule, own, shape, address, count)
+
+
+class _SavedModule:
+    """The op level of a saved program, parsed when something compiles it."""
+
+    def __init__(self, artifact: _Artifact, name: str) -> None:
+        self._artifact, self._name = artifact, name
+
+    def parsed(self) -> Any:
+        try:
+            from straightline import _compiler
+        except ImportError as error:
+            raise UnsupportedError(
+                "this needs the compiler, and only the runtime is installed: pip install straightline"
+            ) from error
+        return _compiler.Module.parse(self._artifact.text(self._name), self._name)
+
+    def with_sizes(self, sizes: Mapping[str, int]) -> Any:
+        return self.parsed().with_sizes(sizes)
+
+    @property
+    def parameters_json(self) -> str:
+        return self.parsed().parameters_json
+
+
+class _SavedCode:
+    """A variant of a saved program: what `_compiler.Compilation` says of one that was compiled here."""
+
+    def __init__(self, artifact: _Artifact, facts: Mapping[str, Any], variant: Mapping[str, Any], program: Any) -> None:
+        self._artifact, self._facts, self._variant = artifact, facts, variant
+        self.program = program
+
+    @property
+    def code(self) -> str:
+        return self._artifact.text(self._variant["source"])
+
+    @property
+    def python(self) -> str:
+        return self._artifact.checked_text(self._variant["python"]) if "python" in self._variant else ""
+
+    @property
+    def explain_json(self) -> str:
+        return self._artifact.text(self._variant["explain"])
+
+    @property
+    def images(self) -> Sequence[bytes]:
+        return [self._artifact.bytes(name) for name in self._variant.get("images", {}).values()]
+
+    def ir(self, level: str, *, locations: bool = False) -> str:
+        name = self._facts["op"] if level == "op" else self._variant["kernel"]
+        text = self._artifact.text(name)
+        if locations:
+            return text
+        try:
+            from straightline import _compiler
+        except ImportError:
+            return text  # the compiler alone prints without them
+        return _compiler.Module.parse(text, name).print() if level == "op" else text
+
+
+def _function(
+    artifact: _Artifact,
+    number: int,
+    chosen: int,
+    facts: Mapping[str, Any],
+    table: ParameterTable,
+    reader: _artifact_tree.Reader,
+    device: int,
+    threads: int,
+    states: dict[str, Any],
+) -> CompiledFunction:
+    variant = facts["variants"][chosen]
+    program = _call.artifact_program(artifact.capsule, number, chosen, device)
+    code = _SavedCode(artifact, facts, variant, program)
+    path = _paths.chosen(None)
+    launch = (facts["launch"][0], str(facts["launch"][1]))
+    binding = Binding(
+        example=str(facts["example"]),
+        names=list(variant["parameters"]),
+        named_sizes=list(variant["named_sizes"]),
+        module=_SavedModule(artifact, facts["op"]),
+        request={**facts["request"], "cpu": variant["cpu"]},
+        most=0,
+        table=table,
+        live=False,
+        kept=frozenset(),
+        complex=frozenset(facts["complex"]),
+        inputs=tuple(_parameter(row, reader) for row in facts["inputs"]),
+        outputs=reader.node(facts["outputs"]),
+        options={
+            "kind": facts["kind"],
+            "estimated_us": float(variant["estimated_us"]),
+            "fast_path": path[0],
+            "reuse_outputs": bool(facts["reuse_outputs"]),
+            "launch": launch[0],
+            "threads": threads,
+        },
+        name=str(facts["name"]),
+        path=path,
+        launch=launch,
+    )
+    where = device if variant["target"] != "cpu" else None
+    viewed = {binding.names[i] for i in _call.viewed_parameters(program)}
+    tensors = [_tensor(artifact, name, facts, table, where, states, name in viewed) for name in binding.names]
+    own = kernels.Kernels(program) if "python" in variant else None
+    emitted = _emitted.load(code.python, binding.name, own) if own is not None else None
+    prepared = (artifact.capsule, number, chosen) if "prepared" in variant and emitted is None else None
+    weights = binding.set_of(program, tensors, emitted, {}, prepared)
+    return binding.function(code, weights, own, emitted)
+
+
+def _parameter(row: Mapping[str, Any], reader: _artifact_tree.Reader) -> tuple[Any, ...]:
+    default = (reader.node(row["default"])[2],) if "default" in row else ()
+    return (str(row["name"]), int(row["kind"]), reader.node(row["node"]), *default)
+
+
+def _tensor(
+    artifact: _Artifact,
+    name: str,
+    facts: Mapping[str, Any],
+    table: ParameterTable,
+    device: int | None,
+    states: dict[str, Any],
+    viewed: bool,
+) -> Any:
+    """A parameter where it is stored, or a copy: on a device, of a state, in another order, or where results are views of it."""
+    if name in states:
+        return states[name]
+    is_complex = name in facts["complex"]
+    declared = table.layout(name)
+    stored = artifact.tensor(name, None if is_complex or declared is None else declared[0])
+    strides = declared[2] if declared is not None else None
+    if is_complex and strides is not None:
+        strides = (*(2 * step for step in strides), 1)
+    ordered = strides is None or is_row_major(stored.shape, strides)
+    is_state = name in facts["states"]
+    if device is None and ordered and not is_state and not viewed:
+        return stored
+    wants_torch = device is not None or facts["kind"] == "torch"
+    torch = imported_torch() if wants_torch else None
+    if torch is None and device is not None:
+        raise UserError("a model for cuda needs its parameters as tensors of torch: import torch before it is loaded")
+    tensor = stored.torch() if torch is not None else stored.numpy().copy()
+    if torch is not None and device is not None:
+        tensor = tensor.to(f"cuda:{device}")
+    if not ordered:
+        tensor = _in_order(tensor, strides)
+    if is_state:
+        states[name] = tensor
+    return tensor
+
+
+def _in_order(tensor: Any, strides: Sequence[int]) -> Any:
+    """The same elements in memory of these strides."""
+    # Where a stride is 0 all elements of that dim are one.
+    once = tuple(slice(0, 1) if step == 0 else slice(None) for step in strides)
+    shape = tuple(1 if step == 0 else size for size, step in zip(tensor.shape, strides, strict=True))
+    span = 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+    if hasattr(tensor, "as_strided"):
+        memory = tensor.new_empty(span)
+        memory.as_strided(shape, tuple(strides)).copy_(tensor[once])
+        return memory.as_strided(tuple(tensor.shape), tuple(strides))
+    import numpy
+    from numpy.lib.stride_tricks import as_strided
+
+    memory = numpy.empty(span, tensor.dtype)
+    steps = [step * tensor.itemsize for step in strides]
+    as_strided(memory, shape, steps)[...] = tensor[once]
+    return as_strided(memory, tensor.shape, steps)

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes compiled functions into files. docs/design/artifacts.md has the format."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gzip
+import json
+import mmap
+import os
+import struct
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from straightline import _artifact_tree, _call, _compiler, _complex
+from straightline._stored import SAFETENSORS, Stored
+from straightline.errors import UnsupportedError, UserError
+from straightline.parameters import raw_bytes
+
+#: Version of the format; the runtime has it too (runtime/artifact/manifest.h).
+FORMAT = 1
+_PAGE = 4096
+#: What every file entry says of its time, so that two saves give the same bytes.
+_TIME = (1980, 1, 1, 0, 0, 0)
+#: Back-ends that are part of a program's own code, or of the runtime.
+_OWN = frozenset({"native", "scalar", "cuda", "cublaslt", "cudnn", "runtime", ""})
+
+
+class _Zip:
+    """An uncompressed zip whose entries begin at pages."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+        #: Offset and bytes by name.
+        self.places: dict[str, tuple[int, int]] = {}
+
+    def add(self, name: str, chunks: Iterator[Any] | Sequence[Any], count: int | None = None) -> None:
+        """Adds an entry of `count` bytes (by default that of the chunks, of which there are few)."""
+        if count is None:
+            chunks = list(chunks)
+            count = sum(len(chunk) for chunk in chunks)
+        info = zipfile.ZipInfo(name, _TIME)
+        info.external_attr, info.create_system, info.file_size = 0o644 << 16, 3, count
+        large = count * 1.05 > zipfile.ZIP64_LIMIT  # as ZipFile.open decides
+        # A local header is 30 bytes, the name, and 20 bytes more for large files (APPNOTE.TXT 4.3.7 and 4.5.3).
+        header = self._file.tell() + 30 + len(name) + (20 if large else 0) + 4
+        # An extra field of its own ("SL") fills up to the page.
+        pad = -header % _PAGE
+        info.extra = struct.pack("<HH", 0x4C53, pad) + bytes(pad)
+        with self._zip.open(info, "w") as entry:
+            begin = self._file.tell()
+            for chunk in chunks:
+                entry.write(chunk)
+        self.places[name] = (begin, count)
+
+    def close(self) -> None:
+        self._zip.close()
+
+
+@dataclass
+class _Program:
+    """One program of a function, as the file has it."""
+
+    function: Any
+    facts: dict[str, Any]
+    files: dict[str, bytes] = field(default_factory=dict)
+
+
+def write(
+    function: Any,
+    path: str | os.PathLike[str],
+    cpus: Sequence[str],
+    prepared: bool,
+    libraries: Sequence[str],
+) -> None:
+    """What `CompiledFunction.save` does."""
+    if isinstance(cpus, str) or not cpus or not all(isinstance(cpu, str) for cpu in cpus):
+        raise UserError(f"cpus is {cpus!r} but must be a sequence of names, such as ('x86-64-v3', 'x86-64-v4')")
+    if isinstance(libraries, str):
+        raise UserError(f"libraries is {libraries!r} but must be a sequence of names")
+    if hasattr(function, "_why"):
+        raise UnsupportedError("a program without weights cannot be saved yet: compile it where its device is")
+    named = list(dict.fromkeys(_compiler.cpu_features(cpu)[0] for cpu in cpus))
+    programs = []
+    for i, one in enumerate((function, *function._others)):
+        _check_libraries(one, libraries)
+        programs.append(_program(one, f"programs/{i}", named, prepared))
+    _write_file(os.fspath(path), function, programs)
+
+
+def _check_libraries(function: Any, libraries: Sequence[str]) -> None:
+    rows = json.loads(function._compilation.explain_json)["statements"]
+    outside = [row for row in rows if row["backend"] not in _OWN and row["backend"] not in libraries]
+    if outside:
+        calls = ", ".join(dict.fromkeys(f"{row['op']} at {row['source']} ({row['backend']})" for row in outside))
+        names = ", ".join(sorted({repr(row["backend"]) for row in outside}))
+        raise UnsupportedError(
+            f"the program calls what a file cannot hold: {calls}; nearest supported form: allow=('native',), or "
+            f"save(.., libraries=[{names}]), and the file needs them where it is loaded"
+        )
+
+
+def _program(function: Any, folder: str, cpus: Sequence[str], prepared: bool) -> _Program:
+    binding = function._binding
+    request = dict(binding.request)
+    onDevice = request.get("target", "cpu") != "cpu"
+    host = _compiler.cpu_features(request.get("cpu") or "host")[0]
+    result = _Program(function, {})
+    variants = []
+    for cpu in cpus[:1] if onDevice else cpus:
+        compilation = function._compilation
+        if cpu != host or not hasattr(compilation, "link"):
+            asked = {**request, "cpu": cpu, "emit_only": not prepared}
+            compilation = _compiler.compile(_module(binding), **asked)
+        explained = json.loads(compilation.explain_json)
+        base = f"{folder}/{request['target'].replace(':', '-')}-{cpu}" if onDevice else f"{folder}/{cpu}"
+        code, images, compiler = compilation.link()
+        result.files[f"{base}/code.so"] = code
+        result.files[f"{base}/source.cpp.gz"] = _text(compilation.code)
+        result.files[f"{base}/kernel.mlir.gz"] = _text(compilation.ir("kernel", locations=True))
+        result.files[f"{base}/explain.json.gz"] = _text(_compact({**explained, "compile_seconds": {}}))
+        variant = {
+            "target": request["target"] if onDevice else "cpu",
+            "cpu": cpu,
+            "features": _compiler.cpu_features(cpu)[1],
+            "code": f"{base}/code.so",
+            "source": f"{base}/source.cpp.gz",
+            "kernel": f"{base}/kernel.mlir.gz",
+            "explain": f"{base}/explain.json.gz",
+            "parameters": explained["parameters"],
+            "kept": sorted(explained["kept_parameters"]),
+            "named_sizes": explained["named_sizes"],
+            "estimated_us": explained.get("estimated_us", 0.0),
+        }
+        if function._emitted is not None:
+            result.files[f"{base}/source.py.gz"] = _text(function._emitted.text)
+            variant["python"] = f"{base}/source.py.gz"
+        if images:
+            variant["images"] = {name: f"{base}/{name}.cubin" for name in images}
+            variant["image_compiler"] = compiler
+            result.files.update({f"{base}/{name}.cubin": image for name, image in images.items()})
+        if prepared and (data := _prepared(function, compilation, explained)):
+            result.files[f"{base}/prepared.bin"] = data
+            variant["prepared"] = f"{base}/prepared.bin"
+        variants.append(variant)
+    result.files[f"{folder}/op.mlir.gz"] = _text(function._compilation.ir("op", locations=True))
+    result.facts = {
+        "example": binding.example,
+        "name": binding.name,
+        "op": f"{folder}/op.mlir.gz",
+        "request": {name: value for name, value in request.items() if name not in ("cpu", "device")},
+        "complex": sorted(binding.complex),
+        "states": [row["name"] for row in json.loads(binding.module.parameters_json) if row["kind"] == "state"],
+        "kind": binding.options["kind"],
+        "reuse_outputs": bool(binding.options.get("reuse_outputs", False)),
+        "launch": list(binding.launch),
+        "inputs": [
+            {
+                "name": name,
+                "kind": kind,
+                "node": _artifact_tree.to_json(node),
+                **({"default": _artifact_tree.to_json(("const", name, default[0]))} if default else {}),
+            }
+            for name, kind, node, *default in binding.inputs
+        ],
+        "outputs": _artifact_tree.to_json(binding.outputs),
+        "variants": variants,
+    }
+    return result
+
+
+def _module(binding: Any) -> _compiler.Module:
+    return binding.module if isinstance(binding.module, _compiler.Module) else binding.module.parsed()
+
+
+def _prepared(function: Any, compilation: Any, explained: Mapping[str, Any]) -> bytes:
+    """The prepared data of a set over the function's present tensors, each memory space at a multiple of 64 bytes."""
+    tensors = _tensors(function)
+    own = [
+        tensors[name].place if isinstance(tensors[name], Stored) else tensors[name] for name in explained["parameters"]
+    ]
+    weights = _call.weights(compilation.program, own, False, None)
+    return b"".join(data + bytes(-len(data) % 64) for data in _call.prepared(weights))
+
+
+def _tensors(function: Any) -> dict[str, Any]:
+    """The present tensors by name, complex ones as real ones."""
+    present = function._binding.present(function)
+    names = function._binding.names
+    return {
+        name: tensor if isinstance(tensor, Stored) else _complex.real(tensor)
+        for name, tensor in zip(names, present, strict=True)
+    }
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def _text(text: str) -> bytes:
+    """What people read, and no runtime maps: with gzip it takes an eighth."""
+    return gzip.compress(text.encode(), mtime=0)
+
+
+def _weights(programs: Sequence[_Program]) -> tuple[list[Any], int]:
+    """A safetensors file as chunks, and its bytes."""
+    tensors: dict[str, Any] = {}
+    for program in programs:
+        tensors.update(_tensors(program.function))
+    rows = {name: raw_bytes(tensor) for name, tensor in tensors.items()}
+
+    # Those of whole cache lines first, so that they begin at cache lines; the rest at multiples of their elements.
+    def rank(name: str) -> tuple[Any, ...]:
+        return (rows[name].nbytes % 64 != 0, -_item_bytes(tensors[name]), name)
+
+    header, at = {}, 0
+    order = sorted(rows, key=rank)
+    for name in order:
+        dtype = str(tensors[name].dtype).removeprefix("torch.")
+        header[name] = {
+            "dtype": SAFETENSORS.get(dtype, "U8"),
+            "shape": list(tensors[name].shape),
+            "data_offsets": [at, at + rows[name].nbytes],
+        }
+        at += rows[name].nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    return [struct.pack("<Q", len(text)), text, *(rows[name] for name in order)], 8 + len(text) + at
+
+
+def _item_bytes(tensor: Any) -> int:
+    count = 1
+    for size in tensor.shape:
+        count *= size
+    return raw_bytes(tensor).nbytes // count if count else 0
+
+
+@contextlib.contextmanager
+def _replaced(path: str) -> Iterator[Any]:
+    """A file beside `path` that takes its place at the end, or is gone."""
+    folder, name = os.path.split(os.path.abspath(path))
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+    except OSError as error:
+        raise UserError(f"cannot write {path!r}: {error.strerror}") from error
+    try:
+        with os.fdopen(descriptor, "w+b") as file:
+            yield file
+            file.flush()
+            os.fchmod(file.fileno(), 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise UserError(f"cannot write {path!r}: {error.strerror}") from error
+        raise
+
+
+def _umask() -> int:
+    """The process's, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _write_file(path: str, function: Any, programs: Sequence[_Program]) -> None:
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "abi": _call.ABI_VERSION,
+        "straightline": _compiler.version,
+        "name": function._binding.name,
+        "table": function._binding.table.rows(),
+        "programs": [program.facts for program in programs],
+    }
+    with _replaced(path) as file:
+        archive = _Zip(file)
+        chunks, count = _weights(programs)
+        if len(chunks) > 2:
+            manifest["weights"] = "weights.safetensors"
+            archive.add("weights.safetensors", chunks, count)
+        for program in programs:
+            for name, data in program.files.items():
+                archive.add(name, [data])
+        file.flush()
+        manifest["files"] = _digests(file, archive.places)
+        text = json.dumps(manifest, separators=(",", ":")).encode()
+        archive.add("manifest.json", [text])
+        archive.add("checksum", [_digest(text).encode()])
+        archive.close()
+
+
+def _digest(data: bytes) -> str:
+    return _call.digest(ctypes.cast(data, ctypes.c_void_p).value or 0, len(data))
+
+
+def _digests(file: Any, places: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
+    """Bytes and digest of each entry, as the file has them."""
+    if not places:
+        return {}
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as memory:
+        anchor = ctypes.c_char.from_buffer(memory)
+        try:
+            base = ctypes.addressof(anchor)
+            return {
+                name: {"bytes": count, "xxh128": _call.digest(base + begin, count)}
+                for name, (begin, count) in places.items()
+            }
+        finally:
+            del anchor

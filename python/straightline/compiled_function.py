@@ -1,0 +1,532 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`CompiledFunction`: a program with its weights and its signature, as users hold it.
+
+Nothing here compiles: a function that was loaded from a file is one too, where there is no compiler.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, SupportsIndex
+
+from straightline import (
+    _call,
+    _complex,
+    _cubin,
+    _emitted,
+    _ending,
+    _launch,
+    _paths,
+    _signature,
+    _specialize,
+    _targets,
+    explanation,
+    kernels,
+)
+from straightline._stored import Stored, tensor_of
+from straightline.errors import CopyError, UnsupportedError, UserError
+from straightline.parameters import ParameterTable, copied, read_safetensors
+
+if TYPE_CHECKING:
+    from straightline._tuning import Tuning
+
+
+class Code(Protocol):
+    """What a function shows of how it was made: `_compiler.Compilation`, or what an artifact holds of one."""
+
+    @property
+    def program(self) -> _call.ProgramCapsule:
+        """What the runtime runs."""
+
+    @property
+    def code(self) -> str:
+        """Its text in C++."""
+
+    @property
+    def python(self) -> str:
+        """Its text in Python; empty where a device has kernels."""
+
+    @property
+    def explain_json(self) -> str:
+        """What became of every op."""
+
+    @property
+    def images(self) -> Sequence[bytes]:
+        """Machine code for a device."""
+
+    def ir(self, level: str, *, locations: bool = False) -> str:
+        """The module at a level, "op" or "kernel"."""
+
+
+_INSTEAD_OF_A_COPY = (
+    "call it from any number of threads, give it other parameters by with_parameters(..), or compile again where it is "
+    "needed, which finds its kernels in the cache"
+)
+
+
+class FunctionMethods:
+    """The methods and attributes of a compiled function."""
+
+    __slots__ = ()
+
+    _others: tuple[CompiledFunction, ...] = ()
+    #: Programs for single combinations of its named sizes.
+    _special: tuple[CompiledFunction, ...] = ()
+    #: None: it is such a program itself, or cannot be called here.
+    _specializer: Any = None
+
+    @property
+    def _all(self) -> tuple[CompiledFunction, ...]:
+        return tuple(program for function in (self, *self._others) for program in (function, *function._special))
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The example inputs of each program, in words, in the order in which a call tries the programs.
+
+        Those of single sizes (`specialize`) stand behind the program for all sizes, though they are tried before it.
+        """
+        return tuple(function._binding.example for function in self._all)
+
+    def _texts(self, texts: Sequence[str]) -> str:
+        """One text a program, headed by its example when there are several."""
+        if len(texts) == 1:
+            return texts[0]
+        mark = "//" if self._emitted is None else "#"
+        heads = [f"{mark} example {i}: {example}" for i, example in enumerate(self.examples, 1)]
+        return "\n".join(f"{head}\n{text}" for head, text in zip(heads, texts, strict=True))
+
+    @property
+    def code(self) -> str:
+        """What runs: C++ (kernels, prepare, run and the tables, as one translation unit) or Python (prepare and run).
+
+        With several examples the text of each program. With `emit="python"` other text may be assigned: the same with a
+        `print` in it, say. The next call runs it.
+        """
+        return self._texts([f._compilation.code if f._emitted is None else f._emitted.text for f in self._all])
+
+    @code.setter
+    def code(self, text: str) -> None:
+        if self._emitted is None:
+            raise UserError("code can be replaced with emit='python' only: C++ is compiled once")
+        if len(self._all) > 1:
+            raise UserError(f"code is the text of {len(self._all)} programs: compile for one example to replace it")
+        if not isinstance(text, str):
+            raise UserError(f"code is a {type(text).__name__} but must be text")
+        self._emitted = _emitted.load(text, self._binding.name, self.kernels)
+        self._python = self._emitted.run
+
+    @property
+    def run(self) -> Callable[[Any], None]:
+        """The emitted Python function that runs, for `inspect`, `dis` and breakpoints.
+
+        Raises:
+            UserError: C++ was emitted.
+        """
+        if self._emitted is None:
+            raise UserError("run is a python function with emit='python' only")
+        return self._emitted.run
+
+    @property
+    def kernels(self) -> kernels.Kernels:
+        """What the statements call, by backend: `fn.kernels.native.<kernel>` says what it takes."""
+        if self._kernels is None:
+            self._kernels = kernels.Kernels(self._compilation.program)
+        return self._kernels
+
+    def ir(self, level: str = "kernel", *, locations: bool = False) -> str:
+        """The program as MLIR.
+
+        Args:
+            level: "op" (values, as captured) or "kernel" (buffers and statements, as emitted).
+            locations: Print the source location of each op.
+        """
+        if level not in ("op", "kernel"):
+            raise UserError(f"no IR level {level!r}: 'op' or 'kernel'")
+        return self._texts([function._compilation.ir(level, locations=locations) for function in self._all])
+
+    def explain(self) -> explanation.Explanation:
+        """What became of every op: kernel, backend, why, bytes, and the path that a call here takes.
+
+        Prints as a table, one for each program.
+        """
+        facts = []
+        for function in self._all:
+            fast, reason = _paths.here(function._binding.path)
+            path = "interpreter" if not fast else "straight line" if function._emitted is None else "python"
+            own = {"example": function._binding.example, "path": path, "path_reason": reason}
+            own.update(_launch.facts(function._binding.launch))
+            special = function._specializer.entries if function._specializer is not None else {}
+            own["specialized"] = function._binding.sizes
+            own["specializing"] = [entry.facts() for entry in special.values()]
+            explained = json.loads(function._compilation.explain_json)
+            explained["compile_seconds"].update(function._binding.seconds)
+            if function._binding.tuning is not None:
+                function._binding.tuning.explain(explained["statements"])
+            _add_resources(explained["statements"], function._compilation.images)
+            facts.append({**explained, **own})
+        return explanation.Explanation(facts[0], facts[1:])
+
+    def parameters(self) -> dict[str, Any]:
+        """The tensors that calls read now, parameters and buffers, by name.
+
+        Buffers that the model updates are the tensors that were given, and with `freeze=False` all others as well.
+        """
+        return {
+            name: _complex.whole(tensor) if name in function._binding.complex else tensor_of(tensor)
+            for function in self._all
+            for name, tensor in zip(function._binding.names, _call.parameters(function._weights), strict=True)
+        }
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        cpus: Sequence[str] = ("x86-64-v3", "x86-64-v4"),
+        *,
+        prepared: bool = False,
+        libraries: Sequence[str] = (),
+    ) -> None:
+        """Writes the function into one file, which `straightline.load` and the C API open without a compiler.
+
+        Args:
+            path: The file. It is replaced at once when all is written, never half.
+            cpus: There is code for each of these CPUs; a machine takes the one with most features that it has. An LLVM CPU or
+                level, or "host": this one. The host's part of a program for a device is for the first of them.
+            prepared: The prepared weights are written too, beside the parameters: loading then prepares nothing, and
+                processes share their memory. Needs that this machine can run code for each of `cpus`.
+            libraries: Back-ends that the program calls and that the file cannot hold ("aten": PyTorch's ops): they must be
+                where it is loaded.
+
+        Raises:
+            UserError: The file cannot be written, or a CPU is unknown.
+            UnsupportedError: The program calls a library that `libraries` does not name, or its arguments, results or weights
+                have no form in a file.
+        """
+        from straightline.artifact_writer import write
+
+        write(self, path, cpus, prepared, libraries)
+
+    def load_parameters(self, state_dict: Mapping[str, Any] | str | os.PathLike[str]) -> None:
+        """Replaces parameters and buffers: runs what is prepared from them again and compiles nothing.
+
+        Calls that are running keep the set that they began with; calls that begin later take the new one, with several
+        programs all at once. A buffer that the model updates is updated in the very tensor given here.
+
+        Args:
+            state_dict: As the module's `state_dict()`: a tensor or numpy array for each name that a program reads; those
+                it does not read, and buffers that are not persistent, may be left out. Tied parameters: any one name does.
+                Or the path of a safetensors file with such tensors.
+
+        Raises:
+            UserError: Names every entry that is missing, unknown or of another shape, dtype, device or memory format;
+                nothing is changed.
+        """
+        with self._settled():
+            everything, sets = self._all, self._new_weights(state_dict)
+            _call.publish(everything, tuple(new.capsule for new in sets))
+            for function, new in zip(everything, sets, strict=True):
+                function._sources = new.sources
+
+    @contextmanager
+    def _settled(self) -> Iterator[None]:
+        """No program for frequent sizes begins to count within this."""
+        with ExitStack() as stack:
+            for function in (self, *self._others):
+                stack.enter_context(function._specializer.lock)
+            yield
+
+    def specialize(self, sizes: Mapping[str, int]) -> None:
+        """Compiles a program for these sizes now, unless there is one: calls that have them go to it.
+
+        A program of fixed sizes can be faster than that for all sizes, and has prepared weights of its own. With the option
+        `specialize` such programs are made of themselves, for sizes that come often.
+
+        Args:
+            sizes: Each named size but those that depend on data, by the name in `explain().facts["named_sizes"]`.
+
+        Raises:
+            UserError: The names are others, a size is beyond its bounds, or parameters were changed since they were prepared.
+        """
+        if self._others:
+            raise UserError(f"specialize is for one program but there are {len(self._others) + 1} (several examples)")
+        self._specializer.now(sizes)
+
+    def wait_for_specialized(self, timeout: float | None = None) -> bool:
+        """Waits until the programs that are being made for frequent sizes are there; False: not within `timeout` seconds each."""
+        return all(function._specializer.wait(timeout) for function in (self, *self._others))
+
+    def with_parameters(self, state_dict: Mapping[str, Any] | str | os.PathLike[str]) -> CompiledFunction:
+        """Another function over the same program, with parameters of its own; both may be called at once.
+
+        Takes and raises what `load_parameters` does.
+        """
+        with self._settled():
+            everything, sets = self._all, self._new_weights(state_dict)
+        made = {
+            id(f): f._binding.function(f._compilation, new, f._kernels, f._emitted)
+            for f, new in zip(everything, sets, strict=True)
+        }
+        programs = (self, *self._others)
+        for function in programs:
+            if function._special:
+                set_special(made[id(function)], tuple(made[id(special)] for special in function._special))
+        return grouped([made[id(function)] for function in programs])
+
+    def __copy__(self) -> NoReturn:
+        raise CopyError(f"a compiled function cannot be copied or pickled: {_INSTEAD_OF_A_COPY}")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        self.__copy__()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        self.__copy__()
+
+    def _new_weights(self, state_dict: Mapping[str, Any] | str | os.PathLike[str]) -> tuple[Weights, ...]:
+        if isinstance(state_dict, (str, os.PathLike)):
+            state_dict = read_safetensors(state_dict, self._binding.options["kind"])
+        self._binding.table.check(state_dict)
+        copies: dict[int, Any] = {}
+        return tuple(function._binding.weights(function, state_dict, copies) for function in self._all)
+
+
+class CompiledElsewhere(FunctionMethods):
+    """A program for a device that is not here: it can be looked at, not called."""
+
+    def __init__(self, compilation: Code, binding: Binding, why: str, python: bool) -> None:
+        self._compilation = compilation
+        self._binding = binding
+        self._kernels = kernels.Kernels(compilation.program) if python else None
+        self._emitted = (
+            _emitted.load(compilation.python, binding.name, self._kernels) if self._kernels is not None else None
+        )
+        self._why = why
+
+    def _refuse(self) -> UnsupportedError:
+        target = json.loads(self._compilation.explain_json)["target"]
+        return UnsupportedError(f"this program was compiled for cuda:{target} and cannot run here: {self._why}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises UnsupportedError, which says what is missing."""
+        raise self._refuse()
+
+    def parameters(self) -> dict[str, Any]:
+        """Raises UnsupportedError: there is no set of parameters."""
+        raise self._refuse()
+
+    def specialize(self, sizes: Mapping[str, int]) -> None:
+        """Raises UnsupportedError: there is no set of parameters."""
+        raise self._refuse()
+
+    def load_parameters(self, state_dict: Mapping[str, Any]) -> None:
+        """Raises UnsupportedError: there is no set of parameters."""
+        raise self._refuse()
+
+    def with_parameters(self, state_dict: Mapping[str, Any]) -> CompiledFunction:
+        """Raises UnsupportedError: there is no set of parameters."""
+        raise self._refuse()
+
+
+CompiledFunction = _call.callable_type("straightline.CompiledFunction", FunctionMethods)
+
+
+class Weights(NamedTuple):
+    """A set, and the tensors that it was made of, each with its version then."""
+
+    capsule: _call.WeightsCapsule
+    sources: tuple[tuple[Any, int | None], ...]
+
+
+def grouped(functions: Sequence[CompiledFunction]) -> CompiledFunction:
+    """The first function, which from now on hands on what does not fit it to the others."""
+    first, *others = functions
+    if others:
+        first._others = tuple(others)
+        _call.group(first, first._others)
+    return first
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The part of a compiled function beside its program and weights: names, inputs, outputs and options."""
+
+    #: The example's arguments in words.
+    example: str
+    #: Names of the program's parameters in its order.
+    names: list[str]
+    #: Its named sizes, as `explain` has them.
+    named_sizes: list[dict[str, Any]]
+    module: Any
+    #: Options of its compilation.
+    request: Mapping[str, Any]
+    #: So many programs are made for frequent sizes.
+    most: int
+    table: ParameterTable
+    #: The set follows the tensors that were given when these get other storage or values. Else it has copies of what `run` reads.
+    live: bool
+    #: Names of the parameters that `run` reads as they are.
+    kept: frozenset[str]
+    #: Names of the parameters that are complex: the program has their memory as real numbers.
+    complex: frozenset[str]
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    options: _call.Options
+    name: str
+    #: What `_paths.chosen` gave.
+    path: tuple[bool, str]
+    #: How long what is done here took: "capture" where there was one, and "prepare" of the first set.
+    seconds: dict[str, float] = field(default_factory=dict)
+    #: What `_launch.chosen` gave.
+    launch: tuple[str | None, str] = (None, "")
+    #: What was measured for it; None: nothing.
+    tuning: Tuning | None = None
+    #: Of a program for these sizes alone.
+    sizes: Mapping[str, int] | None = None
+
+    def weights(self, function: CompiledFunction, state_dict: Mapping[str, Any], copies: dict[int, Any]) -> Weights:
+        """A new set of a checked state dict; what that leaves out is taken from the function's present set."""
+        parameters = self.table.tensors_of(self.names, state_dict, self.present(function))
+        return self.set_of(function._compilation.program, parameters, function._emitted, copies)
+
+    def first(
+        self, compilation: Code, tensors: Mapping[str, Any], python: bool, copies: dict[int, Any]
+    ) -> CompiledFunction:
+        """The function of a new compilation over these tensors, by name; `python`: over emitted Python."""
+        own = kernels.Kernels(compilation.program) if python else None
+        emitted = _emitted.load(compilation.python, self.name, own) if own is not None else None
+        begin = time.perf_counter()
+        weights = self.set_of(compilation.program, [tensors[name] for name in self.names], emitted, copies)
+        self.seconds["prepare"] = time.perf_counter() - begin
+        return self.function(compilation, weights, own, emitted)
+
+    def specialized(self, compilation: Code, sizes: Mapping[str, int]) -> Binding:
+        """That of a program for single sizes."""
+        explained = json.loads(compilation.explain_json)
+        symbols = [row["name"] for row in self.named_sizes]
+        launch = _launch.chosen(self.request.get("launch"), self.request["target"], compilation.program)
+        return replace(
+            self,
+            names=explained["parameters"],
+            named_sizes=explained["named_sizes"],
+            kept=frozenset(explained["kept_parameters"]),
+            example=f"{self.example} for {', '.join(f'{name} = {size}' for name, size in sizes.items())}",
+            outputs=_signature.with_sizes(self.outputs, symbols, sizes),
+            options={**self.options, "estimated_us": explained.get("estimated_us", 0.0), "launch": launch[0]},
+            seconds={},
+            launch=launch,
+            tuning=None,
+            sizes=dict(sizes),
+        )
+
+    def over(self, general: CompiledFunction, compilation: Code) -> CompiledFunction:
+        """The function of a program for single sizes, over the present parameters of that for all.
+
+        Raises:
+            UserError: A parameter may have other values than when it was prepared for that one.
+        """
+        copies: dict[int, Any] = {}
+        tensors = dict(zip(general._binding.names, general._binding.present(general), strict=True))
+        versions = {name: at for name, (_, at) in zip(general._binding.names, general._sources, strict=True)}
+        states = {row["name"] for row in json.loads(self.module.parameters_json) if row["kind"] == "state"}
+        for name in () if self.live else self.names:
+            tensor = tensors[name]
+            if name in general._binding.kept:
+                copies[id(tensor)] = (tensor, tensor)  # a copy already
+            elif name not in states and (versions[name] is None or _specialize.version(tensor) != versions[name]):
+                told = (
+                    "was written in place since it was prepared"
+                    if versions[name] is not None
+                    else "may be written unseen"
+                )
+                raise UserError(
+                    f"parameter {name} {told}, so that a program of its own might have other values: call load_parameters, "
+                    "or compile with freeze=False"
+                )
+        return self.first(compilation, tensors, general._emitted is not None, copies)
+
+    def present(self, function: CompiledFunction) -> list[Any]:
+        """The tensors of a function's set, in order: those that were given, but for copies."""
+        held = _call.parameters(function._weights)
+        if self.live:
+            return held
+        given = [tensor for tensor, _ in function._sources]
+        return [h if name in self.kept else g for name, h, g in zip(self.names, held, given, strict=True)]
+
+    def set_of(
+        self,
+        program: _call.ProgramCapsule,
+        tensors: Sequence[Any],
+        emitted: _emitted.Emitted | None,
+        copies: dict[int, Any],
+        prepared: Any = None,
+    ) -> Weights:
+        """A set of these tensors. `copies` holds those made so far, so that several programs share them.
+
+        `prepared`: where an artifact has the prepared data (artifact, program, variant).
+        """
+        own = []
+        for name, tensor in zip(self.names, tensors, strict=True):
+            if isinstance(tensor, Stored):
+                own.append(tensor.place)
+                continue
+            if not self.live and name in self.kept:
+                if id(tensor) not in copies:
+                    copies[id(tensor)] = (tensor, copied(tensor))
+                tensor = copies[id(tensor)][1]
+            own.append(_complex.real(tensor))
+        _targets.settle(own)
+        sources = tuple((tensor, _specialize.version(tensor)) for tensor in tensors)
+        prepare = emitted.prepare if emitted is not None else prepared
+        return Weights(_call.weights(program, own, self.live, prepare), sources)
+
+    def function(
+        self,
+        compilation: Code,
+        weights: Weights,
+        own: kernels.Kernels | None,
+        emitted: _emitted.Emitted | None,
+    ) -> CompiledFunction:
+        """A function of its own over the program, and over emitted Python where there is any."""
+        made = CompiledFunction(compilation.program, weights.capsule, self.inputs, self.outputs, self.options)
+        made._compilation, made._binding, made._kernels, made._emitted = compilation, self, own, emitted
+        made._sources = weights.sources
+        if self.sizes is None:
+            names = [row["name"] for row in self.named_sizes if not row["depends_on_data"]]
+            made._specializer = _specialize.Specializer(made, names, self.most, _specialize_for)
+        if emitted is not None:
+            made._python = emitted.run
+        kernels.register(made)
+        return made
+
+
+def set_special(function: CompiledFunction, programs: tuple[CompiledFunction, ...]) -> None:
+    """Has calls of the very sizes of one of the programs take that."""
+    function._special = programs
+    _call.specialize(function, programs)
+
+
+def _specialize_for(function: CompiledFunction, sizes: Mapping[str, int], in_background: bool) -> None:
+    """Compiles a function's program for sizes alone, over its present parameters, and has calls of these sizes take it."""
+    from straightline._compilation import compile_module, progress_of
+
+    binding = function._binding
+    progress = progress_of(f"{binding.name} for {dict(sizes)}", binding.request["target"])
+    with ExitStack() as stack:
+        stack.enter_context(_ending.held_off())
+        stack.enter_context(_targets.apart(binding.request) if in_background else progress)
+        module = binding.module.with_sizes(sizes)
+        compilation = compile_module(module, progress, None, **binding.request)
+        stack.enter_context(function._specializer.lock)
+        special = binding.specialized(compilation, sizes)
+        set_special(function, (*function._special, special.over(function, compilation)))
+
+
+def _add_resources(statements: list[dict[str, Any]], images: Sequence[bytes]) -> None:
+    """Adds to each row the registers, shared memory and stack of its kernel for a device, read from the machine code."""
+    of = {found.kernel: found for image in images for found in _cubin.resources_of(image)}
+    for row in statements:
+        if taken := of.get(row["kernel"]):
+            row.update(registers=taken.registers, shared_bytes=taken.shared, stack_bytes=taken.stack)

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "artifact/code.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+#include "message_writer.h"
+
+namespace straightline {
+namespace {
+
+bool writeAll(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR) {
+      return false;
+    }
+    bytes.remove_prefix(written < 0 ? 0 : static_cast<size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+MappedCode::~MappedCode() {
+  if (library_) {
+    dlclose(library_);
+  }
+  if (descriptor_ >= 0) {
+    close(descriptor_);
+  }
+}
+
+int32_t MappedCode::open(std::string_view bytes, const char* name, sl_message* message) {
+  descriptor_ = memfd_create(name, MFD_CLOEXEC);
+  if (descriptor_ < 0 || !writeAll(descriptor_, bytes)) {
+    MessageWriter(message).text(name).text(": no memory for its code: ").text(std::strerror(errno));
+    return SL_OUT_OF_MEMORY;
+  }
+  // By the number of the process a debugger finds it too, for as long as it is open.
+  const std::string path =
+      "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(descriptor_);
+  library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library_) {
+    const char* error = dlerror();
+    MessageWriter(message)
+        .text(name)
+        .text(": its code cannot be loaded: ")
+        .text(error ? error : "");
+    return SL_INVALID_ARGUMENT;
+  }
+  table_ = static_cast<const sl_code*>(dlsym(library_, SL_CODE_SYMBOL));
+  if (!table_) {
+    MessageWriter(message).text(name).text(": its code has no symbol " SL_CODE_SYMBOL);
+    return SL_INVALID_ARGUMENT;
+  }
+  return SL_OK;
+}
+
+int32_t fillImports(const sl_code& code, const char* name, sl_message* message) {
+  if (code.size < offsetof(sl_code, program) + sizeof(code.program) ||
+      code.abi_version != SL_ABI_VERSION) {
+    MessageWriter(message)
+        .text(name)
+        .text(": its code was compiled for abi_version ")
+        .number(code.abi_version)
+        .text(" but this runtime has ")
+        .number(SL_ABI_VERSION)
+        .text("; save the model again with this release");
+    return SL_INVALID_ARGUMENT;
+  }
+  std::string missing;
+  for (int32_t i = 0; i < code.import_count; ++i) {
+    void* address = sl_symbol(code.imports[i].name);
+    if (!address) {
+      missing += (missing.empty() ? "" : ", ") + std::string(code.imports[i].name);
+    }
+    *code.imports[i].slot = address;
+  }
+  if (missing.empty()) {
+    return SL_OK;
+  }
+  MessageWriter(message)
+      .text(name)
+      .text(": it calls ")
+      .text(missing.c_str())
+      .text(", which neither this runtime nor a backend installed beside it has");
+  return SL_UNSUPPORTED;
+}
+
+}  // namespace straightline

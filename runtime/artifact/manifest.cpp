@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "artifact/manifest.h"
+
+#include "artifact/archive.h"
+#include "artifact/json.h"
+#include "message_writer.h"
+
+namespace straightline {
+namespace {
+
+/// What is wrong, or null. Each function reads one part.
+using Wrong = const char*;
+
+Wrong readFiles(const Json& manifest, Manifest* out) {
+  const Json* files = member(manifest, "files");
+  if (!files || !files->is_object()) {
+    return "it lists no files";
+  }
+  for (const auto& [name, facts] : files->items()) {
+    const auto bytes = facts.is_object() ? countOf(facts, "bytes") : std::nullopt;
+    const auto digest = facts.is_object() ? textOf(facts, "xxh128") : std::nullopt;
+    if (!isPlainName(name) || !bytes || !digest || digest->size() != 32) {
+      return "an entry of its list of files is malformed";
+    }
+    out->files[name] = {*bytes, *digest};
+  }
+  return nullptr;
+}
+
+bool readTexts(const Json& object, const char* name, std::vector<std::string>* out) {
+  const Json* list = member(object, name);
+  if (!list || !list->is_array()) {
+    return false;
+  }
+  for (const Json& text : *list) {
+    if (!text.is_string()) {
+      return false;
+    }
+    out->push_back(text.get<std::string>());
+  }
+  return true;
+}
+
+Wrong readVariant(const Json& json, const Manifest& manifest, Variant* out) {
+  if (!json.is_object()) {
+    return "a variant is no object";
+  }
+  const auto target = textOf(json, "target"), cpu = textOf(json, "cpu"),
+             code = textOf(json, "code");
+  if (!target || !cpu || !code || !readTexts(json, "features", &out->features) ||
+      !readTexts(json, "parameters", &out->parameters)) {
+    return "a variant lacks its target, cpu, features, parameters or code";
+  }
+  out->target = *target;
+  out->cpu = *cpu;
+  out->code = *code;
+  out->prepared = textOf(json, "prepared").value_or("");
+  out->imageCompiler = static_cast<int32_t>(countOf(json, "image_compiler").value_or(0));
+  if (const Json* images = member(json, "images")) {
+    if (!images->is_object()) {
+      return "a variant's images are no object";
+    }
+    for (const auto& [name, file] : images->items()) {
+      if (!file.is_string() || manifest.files.count(file.get<std::string>()) == 0) {
+        return "a variant names an image that is not among the files";
+      }
+      out->images[name] = file.get<std::string>();
+    }
+  }
+  for (const std::string& file : {out->code, out->prepared}) {
+    if (!file.empty() && manifest.files.count(file) == 0) {
+      return "a variant names a file that is not among the files";
+    }
+  }
+  return nullptr;
+}
+
+Wrong readPrograms(const Json& manifest, Manifest* out) {
+  const Json* programs = member(manifest, "programs");
+  if (!programs || !programs->is_array() || programs->empty()) {
+    return "it lists no programs";
+  }
+  for (const Json& program : *programs) {
+    const Json* variants = program.is_object() ? member(program, "variants") : nullptr;
+    if (!variants || !variants->is_array() || variants->empty()) {
+      return "a program has no variants";
+    }
+    out->programs.emplace_back();
+    for (const Json& variant : *variants) {
+      out->programs.back().emplace_back();
+      if (Wrong wrong = readVariant(variant, *out, &out->programs.back().back())) {
+        return wrong;
+      }
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool Manifest::read(std::string_view text, const char* path, sl_message* message) {
+  const std::optional<Json> manifest = parseObject(text);
+  MessageWriter writer(message);
+  writer.text(path);
+  if (!manifest) {
+    writer.text(" is no artifact: its manifest is no JSON object");
+    return false;
+  }
+  const auto format = countOf(*manifest, "format"), abi = countOf(*manifest, "abi");
+  if (!format || !abi) {
+    writer.text(" is no artifact: its manifest lacks the versions of its format and of its code");
+    return false;
+  }
+  if (*format != kArtifactFormat || *abi != SL_ABI_VERSION) {
+    const bool byFormat = *format != kArtifactFormat;
+    writer.text(": it was saved with ")
+        .text(byFormat ? "artifact format " : "abi_version ")
+        .number(static_cast<int64_t>(byFormat ? *format : *abi))
+        .text(" but this runtime reads ")
+        .number(static_cast<int64_t>(byFormat ? kArtifactFormat : SL_ABI_VERSION))
+        .text(" (it was saved by straightline ")
+        .text(textOf(*manifest, "straightline").value_or("of an unknown version").c_str())
+        .text("); save the model again with this release");
+    return false;
+  }
+  name = textOf(*manifest, "name").value_or("");
+  Wrong wrong = readFiles(*manifest, this);
+  wrong = wrong ? wrong : readPrograms(*manifest, this);
+  weights = textOf(*manifest, "weights").value_or("");
+  if (!wrong && !weights.empty() && files.count(weights) == 0) {
+    wrong = "its weights are not among its files";
+  }
+  if (wrong) {
+    writer.text(" is no artifact: in its manifest, ").text(wrong);
+  }
+  return !wrong;
+}
+
+}  // namespace straightline

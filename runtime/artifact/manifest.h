@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an artifact's manifest.json says, as far as loading needs it. docs/design/artifacts.md has
+// the format.
+#ifndef STRAIGHTLINE_RUNTIME_ARTIFACT_MANIFEST_H
+#define STRAIGHTLINE_RUNTIME_ARTIFACT_MANIFEST_H
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "straightline/abi/straightline.h"
+
+namespace straightline {
+
+/// The version of the format that this runtime reads.
+constexpr uint64_t kArtifactFormat = 1;
+
+struct FileFacts {
+  uint64_t bytes = 0;
+  std::string digest;  ///< XXH3-128, 32 hexadecimal digits
+};
+
+/// Code of a program for one kind of processor or device.
+struct Variant {
+  std::string target;                         ///< "cpu" or "cuda:sm_90"
+  std::string cpu;                            ///< of the host's part
+  std::vector<std::string> features;          ///< that `cpu` needs
+  std::string code;                           ///< file
+  std::map<std::string, std::string> images;  ///< file by name of the image
+  int32_t imageCompiler = 0;
+  std::vector<std::string> parameters;  ///< names in the program's order
+  std::string prepared;                 ///< file; "": prepare runs at load
+};
+
+struct Manifest {
+  std::string name;
+  std::map<std::string, FileFacts> files;
+  std::vector<std::vector<Variant>> programs;
+  std::string weights;  ///< file; "": there are none
+
+  /// False with a message that begins with `path`.
+  bool read(std::string_view text, const char* path, sl_message* message);
+};
+
+}  // namespace straightline
+
+#endif  // STRAIGHTLINE_RUNTIME_ARTIFACT_MANIFEST_H

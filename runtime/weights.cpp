@@ -294,6 +294,10 @@ int32_t sl_weights_read_prepared(const sl_weights* weights, int32_t space, void*
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
     const sl_program& program = *weights->program;
+    if (program.desc->handle_count > 0) {
+      MessageWriter(message).text("the prepared weights hold objects of a library");
+      return SL_UNSUPPORTED;
+    }
     const auto at = static_cast<size_t>(space);
     const int64_t bytes = sl_expr_value(&program.desc->prepared_bytes[space], nullptr);
     if (bytes <= 0) {

@@ -189,7 +189,7 @@ def settle(tensors: Iterable[Any]) -> None:
             torch.cuda.current_stream(device).synchronize()
 
 
-def _runs(target: str, major: int, minor: int) -> bool:
+def runs(target: str, major: int, minor: int) -> bool:
     """Whether a device takes machine code for `target`: one of its generation and no older (so with `f`); with `a` no other."""
     found = re.fullmatch(r"cuda:sm_(\d+)(\d)([a-z]?)", target)
     if found is None:
@@ -231,4 +231,4 @@ def why_not_here(tensors: dict[str, Any], target: str) -> str:
 
     number = here[first].index or 0
     major, minor = torch.cuda.get_device_capability(number)
-    return "" if _runs(target, major, minor) else f"device {number} is sm_{major}{minor}"
+    return "" if runs(target, major, minor) else f"device {number} is sm_{major}{minor}"

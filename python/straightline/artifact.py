@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from straightline import _artifact_tree, _call, _emitted, _paths, kernels
+from straightline import _artifact_tree, _call, _emitted, _paths, _targets, kernels
 from straightline._frameworks import imported_torch
 from straightline._stored import SAFETENSORS, Stored
 from straightline.compiled_function import Binding, CompiledFunction, grouped
@@ -71,6 +71,15 @@ def load(
             raise
         raise UserError(f"{artifact.path} is no artifact: its manifest is malformed ({error!r})") from error
     return grouped(functions)
+
+
+def manifest_of(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """The manifest of a saved model (docs/design/artifacts.md).
+
+    Raises:
+        UserError: The file is missing, damaged or of another version.
+    """
+    return _Artifact(os.fspath(path), False).manifest
 
 
 def _device(device: object) -> tuple[int, int]:
@@ -220,6 +229,8 @@ def _function(
         launch=launch,
     )
     where = device if variant["target"] != "cpu" else None
+    if where is not None:
+        _check_device(artifact.path, str(variant["target"]), where)
     viewed = {binding.names[i] for i in _call.viewed_parameters(program)}
     tensors = [_tensor(artifact, name, facts, table, where, states, name in viewed) for name in binding.names]
     own = kernels.Kernels(program) if "python" in variant else None
@@ -227,6 +238,26 @@ def _function(
     prepared = (artifact.capsule, number, chosen) if "prepared" in variant and emitted is None else None
     weights = binding.set_of(program, tensors, emitted, {}, prepared)
     return binding.function(code, weights, own, emitted)
+
+
+def _check_device(path: str, target: str, number: int) -> None:
+    """Refuses a model for a CUDA device that is not here, or not of its kind."""
+    why = _call.cuda_missing()
+    torch = imported_torch()
+    if not why and torch is None:
+        raise UserError(
+            f"{path} is for {target}, whose parameters are tensors of torch: import torch before it is loaded"
+        )
+    if not why:
+        assert torch is not None
+        count = torch.cuda.device_count()
+        if number >= count:
+            why = f"there is no device {number}, only {count}"
+        else:
+            major, minor = torch.cuda.get_device_capability(number)
+            why = "" if _targets.runs(target, major, minor) else f"device {number} is sm_{major}{minor}"
+    if why:
+        raise UnsupportedError(f"{path} has machine code for {target} alone and cannot run here: {why}")
 
 
 def _parameter(row: Mapping[str, Any], reader: _artifact_tree.Reader) -> tuple[Any, ...]:
@@ -258,8 +289,6 @@ def _tensor(
         return stored
     wants_torch = device is not None or facts["kind"] == "torch"
     torch = imported_torch() if wants_torch else None
-    if torch is None and device is not None:
-        raise UserError("a model for cuda needs its parameters as tensors of torch: import torch before it is loaded")
     tensor = stored.torch() if torch is not None else stored.numpy().copy()
     if torch is not None and device is not None:
         tensor = tensor.to(f"cuda:{device}")

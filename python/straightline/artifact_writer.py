@@ -185,7 +185,14 @@ def _prepared(function: Any, compilation: Any, explained: Mapping[str, Any]) -> 
         tensors[name].place if isinstance(tensors[name], Stored) else tensors[name] for name in explained["parameters"]
     ]
     weights = _call.weights(compilation.program, own, False, None)
-    return b"".join(data + bytes(-len(data) % 64) for data in _call.prepared(weights))
+    try:
+        spaces = _call.prepared(weights)
+    except UnsupportedError as error:
+        names = ", ".join(sorted({row["backend"] for row in explained["statements"]} - {"native", "cuda", "runtime"}))
+        raise UnsupportedError(
+            f"prepared=True: {error} ({names}), which a file cannot hold; nearest supported form: prepared=False"
+        ) from error
+    return b"".join(data + bytes(-len(data) % 64) for data in spaces)
 
 
 def _tensors(function: Any) -> dict[str, Any]:

@@ -89,7 +89,7 @@ SL_API int32_t sl_weights_create_prepared(sl_program* program, void* const* para
                                           void (*release)(void*), void* user, sl_weights** out,
                                           sl_message* message);
 /// Copies the prepared data of a memory space, as many bytes as the description says, to memory of
-/// the host.
+/// the host. Unsupported: prepare made library handles too.
 SL_API int32_t sl_weights_read_prepared(const sl_weights* weights, int32_t space, void* to,
                                         sl_message* message);
 SL_API void sl_weights_retain(sl_weights* weights);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fixed part of ONNX's node tests (`python -m tests.onnx_models.suite` runs all), and that none needs torch."""
+"""A fixed part of ONNX's node tests (`python -m straightline.onnx_coverage` runs all), and that none needs torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.onnx_models.suite import cases, examine
+from straightline.onnx_coverage import cases, examine
 
 #: What the parts of the names of refused cases have in common, and why they are.
 REFUSED = {
@@ -45,7 +45,7 @@ def test_torch_is_not_needed() -> None:
     """A node test in a process in which torch cannot be imported."""
     text = (
         "import sys; sys.modules['torch'] = None\n"
-        "from tests.onnx_models.suite import examine\n"
+        "from straightline.onnx_coverage import examine\n"
         "assert examine('node', 'test_gemm_all_attributes').outcome == 'passed'\n"
     )
     root = Path(__file__).resolve().parents[2]

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's own suites through our backend: each case is passed, refused (with the reason), wrong, or failed.
 
-python -m tests.onnx_models.suite                           # all node tests, without torch; a table of counts
-python -m tests.onnx_models.suite --kind pytorch-converted --json out.json
-python -m tests.onnx_models.suite --only conv_ lstm
+`straightline coverage onnx` prints the table of node tests; `python -m straightline.onnx_coverage --help` has the other suites:
+
+python -m straightline.onnx_coverage                           # all node tests, without torch; a table of counts
+python -m straightline.onnx_coverage --kind pytorch-converted --json out.json
+python -m straightline.onnx_coverage --only conv_ lstm
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -23,8 +26,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-import straightline as sl
 from onnx import numpy_helper
+
+import straightline as sl
 from straightline.onnx_backend import StraightlineBackend
 
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
@@ -127,12 +131,14 @@ def _unchecked(model: onnx.ModelProto) -> Any:
     return Prepared(model, {})
 
 
-def run(kind: str, only: list[str], jobs: int) -> list[Outcome]:
+def run(kind: str, only: Sequence[str] = (), jobs: int | None = None) -> list[Outcome]:
     """All cases of a suite, in processes of their own: one that ends its process is a failed one."""
     todo = [name for name in sorted(cases(kind)) if not only or any(name.startswith(f"test_{text}") for text in only)]
     found: list[Outcome] = []
     while todo:
-        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("forkserver")) as pool:
+        with ProcessPoolExecutor(
+            jobs or len(os.sched_getaffinity(0)), mp_context=multiprocessing.get_context("forkserver")
+        ) as pool:
             futures = [pool.submit(examine, kind, name) for name in todo]
             for place, future in enumerate(futures):
                 try:
@@ -146,7 +152,7 @@ def run(kind: str, only: list[str], jobs: int) -> list[Outcome]:
     return found
 
 
-def table(found: list[Outcome]) -> str:
+def markdown(found: Sequence[Outcome]) -> str:
     """Node tests by op: how many are passed, wrong or failed, and refused, with one reason."""
     ops: dict[str, list[Outcome]] = {}
     for outcome in found:
@@ -157,7 +163,7 @@ def table(found: list[Outcome]) -> str:
     lines = [
         "# Ops of ONNX", "",
         f"Node tests of onnx {onnx.__version__} on a CPU, without torch: {said} of {len(found):,}. Cases of functions that onnx writes",
-        "out (`_expanded`) are counted with their first op. Made by `python -m tests.onnx_models.suite --markdown docs/coverage/onnx.md`.", "",
+        "out (`_expanded`) are counted with their first op. Made by `straightline coverage onnx > docs/coverage/onnx.md`.", "",
         "| op | passed | refused | wrong or failed | a reason |", "|---|---|---|---|---|",
     ]  # fmt: skip
     for op in sorted(ops, key=str.lower):
@@ -186,7 +192,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=KINDS, default="node")
     parser.add_argument("--only", nargs="*", default=[], help="names that begin with one of these")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--jobs", type=int, help="processes (default: one a processor)")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path, help="a table by ops, of node tests")
     options = parser.parse_args()
@@ -198,7 +204,7 @@ def main() -> int:
     counts = Counter(outcome.outcome for outcome in found)
     print(f"{dict(counts)} of {len(found)} in {time.monotonic() - begin:.0f} s")
     if options.markdown:
-        options.markdown.write_text(table(found))
+        options.markdown.write_text(markdown(found))
     if options.json:
         options.json.write_text(json.dumps([outcome._asdict() for outcome in found], indent=1) + "\n")
     return int(bool(counts["wrong"] or counts["failed"]))

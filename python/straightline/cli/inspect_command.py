@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`straightline inspect`: what a model is, as a tree, as JSON, or as a page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from straightline.cli import OK, arguments, model_files
+
+HELP = "show what is in a model: arguments, results, statements, weights, files"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    model_files.add_model(parser)
+    parser.add_argument("--json", action="store_true", help="print facts as JSON")
+    parser.add_argument("--statements", type=int, default=20, metavar="N", help="show so many statements (default: 20)")
+    parser.add_argument("--verify", action="store_true", help="compare the digest of every file of a saved model")
+    parser.add_argument("--show", choices=("code", "op", "kernel", "explain"), help="print a text instead")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Shows it; returns the exit status."""
+    saved = parsed.model.suffix == ".sl" or parsed.model.is_dir()
+    if saved and parsed.verify:
+        from straightline.artifact import load
+
+        load(parsed.model, verify=True)
+    function = model_files.open_model(parsed)
+    if parsed.show is not None:
+        texts = {"code": lambda: function.code, "explain": lambda: str(function.explain())}
+        print(texts.get(parsed.show, lambda: function.ir(parsed.show))())
+        return OK
+    facts = facts_of(function, parsed.model if saved else None)
+    if parsed.json:
+        print(json.dumps(facts, default=str))
+        return OK
+    from rich.console import Console
+
+    Console(highlight=False).print(_tree(facts, str(parsed.model), parsed.statements))
+    return OK
+
+
+def facts_of(function: Any, path: Path | None) -> dict[str, Any]:
+    """What is shown, as data. `path`: of a saved model."""
+    facts: dict[str, Any] = {"name": function._binding.name, "programs": []}
+    for one in (function, *function._others):
+        explained = json.loads(one._compilation.explain_json)
+        facts["programs"].append(
+            {
+                "example": one._binding.example,
+                "target": explained["target"],
+                "inputs": explained["inputs"],
+                "results": explained["results"],
+                "named_sizes": explained["named_sizes"],
+                **{key: explained[key] for key in ("arena_bytes", "prepared_bytes", "parameter_bytes", "threads")},
+                "estimated_us": explained.get("estimated_us", 0.0),
+                "statements": explained["statements"],
+            }
+        )
+    facts["parameters"] = {
+        name: {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape)}
+        for name, tensor in function.parameters().items()
+    }
+    if path is not None:
+        from straightline.artifact import manifest_of
+
+        manifest = manifest_of(path)
+        facts["saved"] = {
+            "format": manifest["format"],
+            "abi": manifest["abi"],
+            "by": manifest["straightline"],
+            "files": {name: row["bytes"] for name, row in manifest["files"].items()},
+            "cpus": [[variant["cpu"] for variant in program["variants"]] for program in manifest["programs"]],
+        }
+    return facts
+
+
+def _tree(facts: Mapping[str, Any], title: str, most: int) -> Any:
+    from rich.markup import escape
+    from rich.tree import Tree
+
+    tree = Tree(f"[bold]{escape(title)}[/bold]: {escape(facts['name'])}")
+    for i, program in enumerate(facts["programs"], 1):
+        head = f"program {i}" if len(facts["programs"]) > 1 else "program"
+        node = tree.add(
+            escape(
+                f"{head} for {program['target']}, {program['threads']} thread(s), about {program['estimated_us']:.3g} us a call"
+            )
+        )
+        for kind, label in (("inputs", "takes"), ("results", "gives")):
+            branch = node.add(label)
+            for row in program[kind]:
+                branch.add(escape(arguments.Input(row["name"] or "-", row["type"], tuple(row["shape"])).text))
+        if program["named_sizes"]:
+            branch = node.add("named sizes")
+            for row in program["named_sizes"]:
+                branch.add(
+                    escape(
+                        f"{row['name']}: "
+                        + ("depends on data" if row["depends_on_data"] else f"{row['min']} to {row['max']}")
+                    )
+                )
+        node.add(
+            f"memory: arena {program['arena_bytes']:,} bytes, prepared weights {program['prepared_bytes']:,}, "
+            f"parameters {program['parameter_bytes']:,}"
+        )
+        branch = node.add(f"{len(program['statements'])} statements")
+        for row in program["statements"][:most]:
+            branch.add(escape(f"{row['phase']}: {row['op']} -> {row['backend']} {row['kernel']}  [{row['source']}]"))
+        if len(program["statements"]) > most:
+            branch.add(f"... {len(program['statements']) - most} more (--statements N)")
+    branch = tree.add(f"{len(facts['parameters'])} parameters")
+    for name, row in list(facts["parameters"].items())[:most]:
+        branch.add(escape(f"{name}: {row['dtype']}{row['shape']}"))
+    if len(facts["parameters"]) > most:
+        branch.add(f"... {len(facts['parameters']) - most} more")
+    if "saved" in facts:
+        saved = facts["saved"]
+        branch = tree.add(escape(f"files (format {saved['format']}, abi {saved['abi']}, saved by {saved['by']})"))
+        for name, count in saved["files"].items():
+            branch.add(escape(f"{name}: {count:,} bytes"))
+    return tree

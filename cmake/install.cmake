@@ -15,6 +15,13 @@ if(TARGET straightline_bindings)
   install(TARGETS straightline_bindings LIBRARY DESTINATION ${SL_PACKAGE_INSTALL} COMPONENT python)
 endif()
 
+# For executables that hold all of it.
+install(FILES ${PROJECT_BINARY_DIR}/runtime/libstraightline_runtime.a DESTINATION ${SL_PACKAGE_INSTALL} COMPONENT package OPTIONAL)
+# Emitted text as source includes these.
+file(GLOB SL_KERNEL_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/codegen/kernels/*.h)
+list(FILTER SL_KERNEL_HEADERS EXCLUDE REGEX "(_testing|_for_tests)\\.h$")
+install(FILES ${SL_KERNEL_HEADERS} DESTINATION ${SL_PACKAGE_INSTALL}/include/straightline/kernels COMPONENT package)
+
 file(GLOB SL_ABI_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/abi/*.h)
 install(FILES ${SL_ABI_HEADERS} DESTINATION ${SL_PACKAGE_INSTALL}/include/straightline/abi COMPONENT package)
 file(GLOB SL_CPP_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/straightline/*.hpp)

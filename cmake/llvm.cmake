@@ -59,7 +59,7 @@ set(SL_CLANG_LIBRARIES
     LLVMFrontendOpenMP LLVMFrontendOffloading LLVMLTO LLVMOption LLVMProfileData LLVMWindowsDriver LLVMHipStdPar LLVMipo
     LLVMCoroutines LLVMObjCARCOpts LLVMIRReader LLVMBitReader LLVMBitWriter LLVMLinker LLVMInstrumentation LLVMTextAPI
     LLVMDebugInfoDWARF)
-set(SL_LLD_LIBRARIES lldELF lldCommon LLVMDTLTO LLVMLTO)
+set(SL_LLD_LIBRARIES lldELF lldCommon LLVMDTLTO LLVMLTO LLVMObjCopy)
 
 # Include directories, definitions and flags for code that includes LLVM, MLIR or clang headers.
 add_library(sl_llvm INTERFACE)

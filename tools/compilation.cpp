@@ -460,16 +460,16 @@ Failure Compilation::createProgram(int32_t device, std::unique_ptr<LoadedCode> c
   return Failure::none();
 }
 
-Failure Compilation::linkCode(std::string* library, std::map<std::string, std::string>* images,
-                              int32_t* compiler) const {
+Failure Compilation::codeObjects(jit::CodeRequest* request,
+                                 std::map<std::string, std::string>* images, int32_t* compiler,
+                                 std::vector<std::string>* arguments) const {
   jit::ObjectCache none("", 0);
   jit::CompileOptions options;
   options.cpu = cpu_;
   options.cache = usesCache_ ? &jit::ObjectCache::process() : &none;
   jit::CompileError error;
-  jit::CodeRequest request;
-  request.program = emitted_.symbol;
-  if (!jit::compileObjects(together(emitted_.units, kernelsPerUnit_), options, &request.objects,
+  request->program = emitted_.symbol;
+  if (!jit::compileObjects(together(emitted_.units, kernelsPerUnit_), options, &request->objects,
                            &error)) {
     return {kindOf(error.kind), error.message};
   }
@@ -485,18 +485,31 @@ Failure Compilation::linkCode(std::string* library, std::map<std::string, std::s
     }
     *compiler = device->compiler;
     for (const auto& [kernel, unit] : emitted_.unitOfDeviceKernel) {
-      request.images[kernel + "_image"] = unit;
+      request->images[kernel + "_image"] = unit;
     }
   }
-  const std::optional<jit::Target> target = jit::targetNamed(cpu_);
+  *arguments = jit::clangArguments({*jit::targetNamed(cpu_), false, {}});
+  std::string message;
+  bool made = false;
+  const bool survived =
+      jit::runGuarded([&] { made = jit::addCodeTable(request, *arguments, &message); }, &message);
+  if (!survived || !made) {
+    return Failure::internal("the program's code has no table: " + message);
+  }
+  return Failure::none();
+}
+
+Failure Compilation::linkCode(std::string* library, std::map<std::string, std::string>* images,
+                              int32_t* compiler) const {
+  jit::CodeRequest request;
+  std::vector<std::string> arguments;
+  if (Failure failure = codeObjects(&request, images, compiler, &arguments); failure.failed()) {
+    return failure;
+  }
   std::string message;
   bool linked = false;
   const bool survived = jit::runGuarded(
-      [&] {
-        linked = jit::addCodeTable(&request, jit::clangArguments({*target, false, {}}), &message) &&
-                 jit::linkSharedObject(request, library, &message);
-      },
-      &message);
+      [&] { linked = jit::linkSharedObject(request, library, &message); }, &message);
   if (!survived || !linked) {
     return Failure::internal("the program's code does not link: " + message);
   }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/jit/code_linker.h"
 #include "codegen/jit/compile_program.h"
 #include "llvm/ADT/StringRef.h"
 #include "straightline/abi/straightline.h"
@@ -61,6 +62,10 @@ class Compilation {
   /// compiler's version (sl_device_image).
   Failure linkCode(std::string* library, std::map<std::string, std::string>* images,
                    int32_t* compiler) const;
+  /// The objects and the table of that code, for a library of several (jit::linkModel), and clang's
+  /// arguments for its CPU.
+  Failure codeObjects(jit::CodeRequest* request, std::map<std::string, std::string>* images,
+                      int32_t* compiler, std::vector<std::string>* arguments) const;
   /// `level` is "op" or "kernel".
   Failure ir(const std::string& level, unsigned flags, std::string* out) const;
 

@@ -22,6 +22,7 @@ typedef struct sl_text sl_text;                ///< an owned string
 typedef struct sl_module sl_module;            ///< an MLIR context with one module
 typedef struct sl_builder sl_builder;          ///< a module in the making
 typedef struct sl_compilation sl_compilation;  ///< a compiled module
+typedef struct sl_library sl_library;          ///< a model's library in the making
 typedef struct sl_linked sl_linked;            ///< code linked to be loaded elsewhere
 
 typedef enum sl_error_kind {
@@ -256,6 +257,18 @@ SL_API void sl_linked_image(const sl_linked* linked, int32_t i, const char** nam
                             const void** data, size_t* bytes);
 /// sl_device_image.compiler of these images.
 SL_API int32_t sl_linked_image_compiler(const sl_linked* linked);
+
+/// A library in the making, which is one model: codes in the order of its programs and variants.
+/// `name` is a C identifier.
+SL_API int32_t sl_library_create(const char* name, sl_library** out, sl_text** error);
+SL_API void sl_library_release(sl_library* library);  ///< NULL is fine
+/// Adds a compilation's code.
+SL_API int32_t sl_library_add(sl_library* library, const sl_compilation* compilation,
+                              sl_text** error);
+/// Links the codes and an artifact without code (abi/model.h, sl_linked_model): a shared object, or
+/// with `archive` a static library. Either exports sl_model_<name> alone.
+SL_API int32_t sl_library_link(const sl_library* library, const void* artifact, size_t bytes,
+                               int32_t archive, sl_linked** out, sl_text** error);
 
 /// A CPU's name ("" and "host": this machine's) and the features that code for it may use
 /// ("x86-64-v3 avx avx2 bmi"), as one text with blanks between; the features are those that

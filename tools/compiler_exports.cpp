@@ -12,6 +12,7 @@
 #include "codegen/jit/clang_driver.h"
 #include "codegen/jit/fatal_guard.h"
 #include "codegen/jit/object_cache.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -48,6 +49,11 @@ struct sl_linked {
   std::string code;
   std::map<std::string, std::string> images;
   int32_t compiler = 0;
+};
+struct sl_library {
+  std::string name;
+  std::vector<straightline::jit::CodeRequest> codes;
+  std::vector<std::string> arguments;  ///< clang's, of the first code
 };
 struct sl_timing {
   std::unique_ptr<straightline::Timing> timing;
@@ -374,6 +380,55 @@ void sl_linked_image(const sl_linked* linked, int32_t i, const char** name, cons
 }
 
 int32_t sl_linked_image_compiler(const sl_linked* linked) { return linked->compiler; }
+
+int32_t sl_library_create(const char* name, sl_library** out, sl_text** error) {
+  return guarded(error, [&] {
+    const llvm::StringRef text = viewOf(name);
+    const bool isIdentifier =
+        !text.empty() && !llvm::isDigit(text.front()) &&
+        llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+    if (!isIdentifier) {
+      return Failure::user("the name '" + text.str() + "' is no identifier of C");
+    }
+    *out = new sl_library{text.str(), {}, {}};
+    return Failure::none();
+  });
+}
+
+void sl_library_release(sl_library* library) { delete library; }
+
+int32_t sl_library_add(sl_library* library, const sl_compilation* compilation, sl_text** error) {
+  return guarded(error, [&] {
+    straightline::jit::CodeRequest request;
+    std::map<std::string, std::string> images;
+    int32_t compiler = 0;
+    std::vector<std::string> arguments;
+    Failure failure =
+        compilation->compilation->codeObjects(&request, &images, &compiler, &arguments);
+    if (!failure.failed()) {
+      library->codes.push_back(std::move(request));
+      library->arguments = library->arguments.empty() ? arguments : library->arguments;
+    }
+    return failure;
+  });
+}
+
+int32_t sl_library_link(const sl_library* library, const void* artifact, size_t bytes,
+                        int32_t archive, sl_linked** out, sl_text** error) {
+  return guarded(error, [&] {
+    using straightline::jit::LibraryKind;
+    auto linked = std::make_unique<sl_linked>();
+    std::string message;
+    const std::string data(static_cast<const char*>(artifact), bytes);
+    if (!straightline::jit::linkModel(library->name, library->codes, data,
+                                      archive != 0 ? LibraryKind::archive : LibraryKind::shared,
+                                      library->arguments, &linked->code, &message)) {
+      return Failure::internal("the model's library does not link: " + message);
+    }
+    *out = linked.release();
+    return Failure::none();
+  });
+}
 
 int32_t sl_cpu_features(const char* cpu, sl_text** out, sl_text** error) {
   return guarded(error, [&] {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # find_package(straightline) with CMAKE_PREFIX_PATH or straightline_DIR at the package: straightline::runtime opens saved models,
-# straightline::compiler (where it is installed) compiles.
+# straightline::runtime_static does so within an executable, straightline::compiler (where it is
+# installed) compiles.
 get_filename_component(_straightline_root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
 foreach(_straightline_name IN ITEMS runtime compiler)
   set(_straightline_library "${_straightline_root}/libstraightline_${_straightline_name}.so")
@@ -14,6 +15,14 @@ foreach(_straightline_name IN ITEMS runtime compiler)
 endforeach()
 if(TARGET straightline::compiler)
   set_property(TARGET straightline::compiler PROPERTY INTERFACE_LINK_LIBRARIES straightline::runtime)
+endif()
+# For executables without a shared library of ours; the C++ library comes along.
+if(EXISTS "${_straightline_root}/libstraightline_runtime.a" AND NOT TARGET straightline::runtime_static)
+  add_library(straightline::runtime_static STATIC IMPORTED)
+  set_target_properties(straightline::runtime_static PROPERTIES
+    IMPORTED_LOCATION "${_straightline_root}/libstraightline_runtime.a"
+    INTERFACE_INCLUDE_DIRECTORIES "${_straightline_root}/include"
+    INTERFACE_LINK_LIBRARIES "stdc++;m;pthread;dl")
 endif()
 if(NOT TARGET straightline::runtime)
   set(straightline_FOUND FALSE)

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/jit/code_linker.h"
 
-#include <filesystem>
+#include <algorithm>
 #include <mutex>
 #include <set>
 #include <system_error>
 
 #include "codegen/jit/clang_driver.h"
 #include "lld/Common/Driver.h"
+#include "llvm/ObjCopy/ConfigManager.h"
+#include "llvm/ObjCopy/ObjCopy.h"
+#include "llvm/Object/ArchiveWriter.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/FileSystem.h"
@@ -151,6 +154,137 @@ bool runLinker(const std::vector<std::string>& arguments, std::string* error) {
   return result.retCode == 0;
 }
 
+/// The arguments for a shared object that needs no other and keeps what one symbol reaches.
+std::vector<std::string> sharedArguments(const std::string& symbol) {
+  return {"-shared",        "-Bsymbolic", "--gc-sections", "--hash-style=gnu",
+          "--no-undefined", "-z",         "noexecstack",   "-z",
+          "relro",          "-z",         "now",           "--undefined=" + symbol};
+}
+
+/// Links objects with these arguments. `exports`: a version script; "": none.
+bool link(const std::vector<Object>& objects, const std::vector<std::string>& how,
+          const std::string& exports, std::string* linked, std::string* error) {
+  TemporaryFolder folder;
+  const std::string output = folder.file("linked");
+  std::vector<std::string> arguments = {"ld.lld", "-o", output, "--build-id=none", "--threads=1"};
+  arguments.insert(arguments.end(), how.begin(), how.end());
+  bool written = folder.error().empty();
+  if (!exports.empty()) {
+    arguments.push_back("--version-script=" + folder.file("exports.map"));
+    written = written && folder.write(folder.file("exports.map"), exports);
+  }
+  for (size_t i = 0; written && i < objects.size(); ++i) {
+    arguments.push_back(folder.file(std::to_string(i) + ".o"));
+    written = folder.write(arguments.back(), objects[i].bytes);
+  }
+  if (!written) {
+    *error = folder.error();
+    return false;
+  }
+  if (!runLinker(arguments, error)) {
+    return false;
+  }
+  auto read = llvm::MemoryBuffer::getFile(output, /*IsText=*/false,
+                                          /*RequiresNullTerminator=*/false);
+  if (!read) {
+    *error = "cannot read what was linked: " + read.getError().message();
+    return false;
+  }
+  *linked = (*read)->getBuffer().str();
+  return true;
+}
+
+/// Runs LLVM's objcopy over an object.
+bool copyObject(const std::string& object, const llvm::objcopy::ConfigManager& config,
+                std::string* out, std::string* error) {
+  auto file =
+      llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(object, "linked object"));
+  if (!file) {
+    *error = llvm::toString(file.takeError());
+    return false;
+  }
+  llvm::SmallString<0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  if (llvm::Error failure = llvm::objcopy::executeObjcopyOnBinary(config, **file, stream)) {
+    *error = llvm::toString(std::move(failure));
+    return false;
+  }
+  *out = bytes.str().str();
+  return true;
+}
+
+/// One global symbol stays, under another name; all others become local.
+bool changeSymbols(const std::string& object, const std::string& symbol, const std::string& name,
+                   std::string* out, std::string* error) {
+  llvm::objcopy::ConfigManager config;
+  auto matcher = llvm::objcopy::NameOrPattern::create(symbol, llvm::objcopy::MatchStyle::Literal,
+                                                      [](llvm::Error failure) { return failure; });
+  if (llvm::Error failure = config.Common.SymbolsToKeepGlobal.addMatcher(std::move(matcher))) {
+    *error = llvm::toString(std::move(failure));
+    return false;
+  }
+  if (name != symbol) {
+    config.Common.SymbolsToRename[symbol] = name;
+  }
+  return copyObject(object, config, out, error);
+}
+
+/// Adds read-only data that begins at a page, with a hidden symbol.
+bool addData(const std::string& object, const std::string& symbol, const std::string& data,
+             std::string* out, std::string* error) {
+  static constexpr llvm::StringLiteral kSection = ".rodata.sl_model";
+  llvm::objcopy::ConfigManager config;
+  config.Common.AddSection.emplace_back(
+      kSection, llvm::MemoryBuffer::getMemBuffer(data, "", /*RequiresNullTerminator=*/false));
+  config.Common.SetSectionAlignment[kSection] = 4096;
+  config.Common.SetSectionFlags[kSection] = {
+      kSection, llvm::objcopy::SectionFlag(llvm::objcopy::SecAlloc | llvm::objcopy::SecReadonly |
+                                           llvm::objcopy::SecData | llvm::objcopy::SecContents)};
+  llvm::objcopy::NewSymbolInfo added;
+  added.SymbolName = symbol;
+  added.SectionName = kSection;
+  added.Flags = {llvm::objcopy::SymbolFlag::Global, llvm::objcopy::SymbolFlag::Hidden,
+                 llvm::objcopy::SymbolFlag::Object};
+  config.Common.SymbolsToAdd.push_back(std::move(added));
+  return copyObject(object, config, out, error);
+}
+
+bool archiveOf(const std::string& member, const std::string& object, std::string* out,
+               std::string* error) {
+  std::vector<llvm::NewArchiveMember> members;
+  members.emplace_back(llvm::MemoryBufferRef(object, member));
+  auto archive = llvm::writeArchiveToBuffer(members, llvm::SymtabWritingMode::NormalSymtab,
+                                            llvm::object::Archive::K_GNU, /*Deterministic=*/true,
+                                            /*Thin=*/false);
+  if (!archive) {
+    *error = llvm::toString(archive.takeError());
+    return false;
+  }
+  *out = (*archive)->getBuffer().str();
+  return true;
+}
+
+std::string codeSymbol(const std::string& name, size_t i) {
+  return "sl_code_" + name + "_" + std::to_string(i);
+}
+std::string dataSymbol(const std::string& name) { return "sl_data_" + name; }
+
+/// The text of the unit that holds a model's sl_linked_model.
+std::string rootText(const std::string& name, size_t codes, size_t bytes) {
+  std::string declared, listed;
+  for (size_t i = 0; i < codes; ++i) {
+    declared += "extern const sl_code " + codeSymbol(name, i) + ";\n";
+    listed += "&" + codeSymbol(name, i) + ", ";
+  }
+  const std::string symbol = "sl_model_" + name;
+  return "#include <straightline/abi/model.h>\nextern \"C\" {\n" + declared +
+         "[[gnu::visibility(\"hidden\")]] extern const char " + dataSymbol(name) +
+         "[];\nstatic const sl_code* const codes[] = {" + listed +
+         "};\nextern const sl_linked_model " + symbol + ";\nconst sl_linked_model " + symbol +
+         " = {sizeof(sl_linked_model), \"" + name + "\", " + dataSymbol(name) + ", " +
+         std::to_string(bytes) + ", codes, " + std::to_string(codes) + ", 0};\n}\n";
+}
+
 }  // namespace
 
 bool addCodeTable(CodeRequest* request, const std::vector<std::string>& arguments,
@@ -172,40 +306,41 @@ bool addCodeTable(CodeRequest* request, const std::vector<std::string>& argument
 }
 
 bool linkSharedObject(const CodeRequest& request, std::string* library, std::string* error) {
-  TemporaryFolder folder;
-  if (!folder.error().empty()) {
-    *error = folder.error();
-    return false;
-  }
-  const std::string output = folder.file("code.so"), exports = folder.file("exports.map");
-  std::vector<std::string> arguments = {
-      "ld.lld", "-shared", "-o", output, "--version-script=" + exports, "-Bsymbolic",
-      "--gc-sections", "--build-id=none", "--hash-style=gnu", "--no-undefined", "-z", "noexecstack",
-      "-z", "relro", "-z", "now", "--threads=1",
-      // the table alone is kept, and what it reaches
-      "--undefined=" SL_CODE_SYMBOL};
-  if (!folder.write(exports, "{ global: " SL_CODE_SYMBOL "; local: *; };\n")) {
-    *error = folder.error();
-    return false;
-  }
-  for (size_t i = 0; i < request.objects.size(); ++i) {
-    arguments.push_back(folder.file(std::to_string(i) + ".o"));
-    if (!folder.write(arguments.back(), request.objects[i].bytes)) {
-      *error = folder.error();
+  return link(request.objects, sharedArguments(SL_CODE_SYMBOL),
+              "{ global: " SL_CODE_SYMBOL "; local: *; };\n", library, error);
+}
+
+bool linkModel(const std::string& name, const std::vector<CodeRequest>& codes,
+               const std::string& artifact, LibraryKind kind,
+               const std::vector<std::string>& arguments, std::string* library,
+               std::string* error) {
+  std::vector<Object> objects;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    std::string whole;
+    Object object{name + std::to_string(i), ""};
+    if (!link(codes[i].objects, {"-r"}, "", &whole, error) ||
+        !changeSymbols(whole, SL_CODE_SYMBOL, codeSymbol(name, i), &object.bytes, error)) {
       return false;
     }
+    objects.push_back(std::move(object));
   }
-  if (!runLinker(arguments, error)) {
+  ClangOutput root =
+      compileToObject("model", rootText(name, codes.size(), artifact.size()), arguments);
+  Object withData{"model", ""};
+  if (!root.ok || !addData(root.object, dataSymbol(name), artifact, &withData.bytes, error)) {
+    *error = root.ok ? *error : root.diagnostics;
     return false;
   }
-  auto linked = llvm::MemoryBuffer::getFile(output, /*IsText=*/false,
-                                            /*RequiresNullTerminator=*/false);
-  if (!linked) {
-    *error = "cannot read what was linked: " + linked.getError().message();
-    return false;
+  objects.push_back(std::move(withData));
+  const std::string symbol = "sl_model_" + name;
+  if (kind == LibraryKind::shared) {
+    return link(objects, sharedArguments(symbol), "{ global: " + symbol + "; local: *; };\n",
+                library, error);
   }
-  *library = (*linked)->getBuffer().str();
-  return true;
+  std::string whole, one;
+  return link(objects, {"-r"}, "", &whole, error) &&
+         changeSymbols(whole, symbol, symbol, &one, error) &&
+         archiveOf(name + ".o", one, library, error);
 }
 
 }  // namespace straightline::jit

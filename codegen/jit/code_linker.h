@@ -31,6 +31,20 @@ bool addCodeTable(CodeRequest* request, const std::vector<std::string>& argument
 /// in globals), others wait.
 bool linkSharedObject(const CodeRequest& request, std::string* library, std::string* error);
 
+/// What a model's library is.
+enum class LibraryKind {
+  shared,  ///< a shared object
+  archive  ///< a static library of one object
+};
+
+/// Codes (with their tables) and an artifact without code as one library that exports
+/// `sl_model_<name>` alone, an sl_linked_model (runtime/abi/model.h); every other symbol is local,
+/// so that any number of models link into one program. `arguments` are clang's. False with the
+/// linker's message. Thread-safe, as linkSharedObject.
+bool linkModel(const std::string& name, const std::vector<CodeRequest>& codes,
+               const std::string& artifact, LibraryKind kind,
+               const std::vector<std::string>& arguments, std::string* library, std::string* error);
+
 }  // namespace straightline::jit
 
 #endif  // STRAIGHTLINE_CODEGEN_JIT_CODE_LINKER_H

@@ -245,6 +245,8 @@ class Compilation {
   explicit Compilation(sl_compilation* compilation)
       : compilation_(compilation, sl_compilation_release) {}
 
+  const sl_compilation* get() const { return compilation_.get(); }
+
   /// The code as a shared object, images of a device by name, and the version of their compiler.
   py::tuple link() const {
     sl_linked* linked = nullptr;
@@ -325,7 +327,6 @@ class Compilation {
   }
 
  private:
-  const sl_compilation* get() const { return compilation_.get(); }
   std::shared_ptr<sl_compilation> compilation_;
 };
 
@@ -617,6 +618,46 @@ py::dict cacheInfo() {
   return result;
 }
 
+/// A library of one model.
+class Library {
+ public:
+  explicit Library(const std::string& name) : library_(nullptr, sl_library_release) {
+    sl_library* library = nullptr;
+    sl_text* error = nullptr;
+    check(sl_library_create(name.c_str(), &library, &error), error);
+    library_.reset(library);
+  }
+  void add(const Compilation& compilation) {
+    sl_text* error = nullptr;
+    int32_t kind = SL_ERROR_NONE;
+    {
+      const Released released;
+      kind = sl_library_add(library_.get(), compilation.get(), &error);
+    }
+    check(kind, error);
+  }
+  py::bytes link(const py::bytes& artifact, bool archive) const {
+    const std::string_view data = artifact;
+    sl_linked* linked = nullptr;
+    sl_text* error = nullptr;
+    int32_t kind = SL_ERROR_NONE;
+    {
+      const Released released;
+      kind = sl_library_link(library_.get(), data.data(), data.size(), archive ? 1 : 0, &linked,
+                             &error);
+    }
+    check(kind, error);
+    const std::unique_ptr<sl_linked, void (*)(sl_linked*)> owned(linked, sl_linked_release);
+    const void* bytes = nullptr;
+    size_t size = 0;
+    sl_linked_code(linked, &bytes, &size);
+    return py::bytes(static_cast<const char*>(bytes), size);
+  }
+
+ private:
+  std::unique_ptr<sl_library, void (*)(sl_library*)> library_;
+};
+
 py::tuple cpuFeatures(const std::string& cpu) {
   sl_text* text = nullptr;
   sl_text* error = nullptr;
@@ -677,6 +718,12 @@ static void bindResults(py::module_& m) {
            "version of their compiler.")
       .def("ir", &Compilation::ir, py::arg("level"), py::kw_only(), py::arg("locations") = false,
            py::arg("generic") = false, py::arg("elide") = false);
+
+  py::class_<Library>(m, "Library", "A model as a library in the making.")
+      .def(py::init<const std::string&>(), py::arg("name"))
+      .def("add", &Library::add, py::arg("compilation"), "Adds the code of a compilation.")
+      .def("link", &Library::link, py::arg("artifact"), py::arg("archive"),
+           "The library's bytes: a shared object, or a static library.");
 
   py::class_<Timing>(
       m, "Timing",

@@ -69,6 +69,8 @@ class _Program:
     function: Any
     facts: dict[str, Any]
     files: dict[str, bytes] = field(default_factory=dict)
+    #: Of each variant.
+    compilations: list[Any] = field(default_factory=list)
 
 
 def write(
@@ -79,6 +81,20 @@ def write(
     libraries: Sequence[str],
 ) -> None:
     """What `CompiledFunction.save` does."""
+    programs = programs_of(function, cpus, prepared, libraries, linked=False)
+    with replaced(os.fspath(path)) as file:
+        write_archive(file, function, programs)
+
+
+def programs_of(
+    function: Any, cpus: Sequence[str], prepared: bool, libraries: Sequence[str], *, linked: bool
+) -> list[_Program]:
+    """The programs of a function as a file has them; `linked`: without code and texts, for a library that has the code.
+
+    Raises:
+        UserError: An argument is not what it should be.
+        UnsupportedError: Something has no form in a file.
+    """
     if isinstance(cpus, str) or not cpus or not all(isinstance(cpu, str) for cpu in cpus):
         raise UserError(f"cpus is {cpus!r} but must be a sequence of names, such as ('x86-64-v3', 'x86-64-v4')")
     if isinstance(libraries, str):
@@ -89,8 +105,8 @@ def write(
     programs = []
     for i, one in enumerate((function, *function._others)):
         _check_libraries(one, libraries)
-        programs.append(_program(one, f"programs/{i}", named, prepared))
-    _write_file(os.fspath(path), function, programs)
+        programs.append(_program(one, f"programs/{i}", named, prepared, linked))
+    return programs
 
 
 def _check_libraries(function: Any, libraries: Sequence[str]) -> None:
@@ -105,7 +121,7 @@ def _check_libraries(function: Any, libraries: Sequence[str]) -> None:
         )
 
 
-def _program(function: Any, folder: str, cpus: Sequence[str], prepared: bool) -> _Program:
+def _program(function: Any, folder: str, cpus: Sequence[str], prepared: bool, linked: bool) -> _Program:
     binding = function._binding
     request = dict(binding.request)
     onDevice = request.get("target", "cpu") != "cpu"
@@ -119,25 +135,28 @@ def _program(function: Any, folder: str, cpus: Sequence[str], prepared: bool) ->
             compilation = _compiler.compile(_module(binding), **asked)
         explained = json.loads(compilation.explain_json)
         base = f"{folder}/{request['target'].replace(':', '-')}-{cpu}" if onDevice else f"{folder}/{cpu}"
-        code, images, compiler = compilation.link()
-        result.files[f"{base}/code.so"] = code
-        result.files[f"{base}/source.cpp.gz"] = _text(compilation.code)
-        result.files[f"{base}/kernel.mlir.gz"] = _text(compilation.ir("kernel", locations=True))
-        result.files[f"{base}/explain.json.gz"] = _text(_compact({**explained, "compile_seconds": {}}))
+        result.compilations.append(compilation)
+        code, images, compiler = (b"", {}, 0) if linked and not onDevice else compilation.link()
         variant = {
             "target": request["target"] if onDevice else "cpu",
             "cpu": cpu,
             "features": _compiler.cpu_features(cpu)[1],
-            "code": f"{base}/code.so",
-            "source": f"{base}/source.cpp.gz",
-            "kernel": f"{base}/kernel.mlir.gz",
-            "explain": f"{base}/explain.json.gz",
+            "code": "",
             "parameters": explained["parameters"],
             "kept": sorted(explained["kept_parameters"]),
             "named_sizes": explained["named_sizes"],
             "estimated_us": explained.get("estimated_us", 0.0),
         }
-        if function._emitted is not None:
+        if not linked:
+            texts = {
+                "source": ("source.cpp.gz", compilation.code),
+                "kernel": ("kernel.mlir.gz", compilation.ir("kernel", locations=True)),
+                "explain": ("explain.json.gz", _compact({**explained, "compile_seconds": {}})),
+            }
+            result.files[f"{base}/code.so"] = code
+            result.files.update({f"{base}/{name}": _text(text) for name, text in texts.values()})
+            variant.update(code=f"{base}/code.so", **{key: f"{base}/{name}" for key, (name, _) in texts.items()})
+        if function._emitted is not None and not linked:
             result.files[f"{base}/source.py.gz"] = _text(function._emitted.text)
             variant["python"] = f"{base}/source.py.gz"
         if images:
@@ -148,7 +167,8 @@ def _program(function: Any, folder: str, cpus: Sequence[str], prepared: bool) ->
             result.files[f"{base}/prepared.bin"] = data
             variant["prepared"] = f"{base}/prepared.bin"
         variants.append(variant)
-    result.files[f"{folder}/op.mlir.gz"] = _text(function._compilation.ir("op", locations=True))
+    if not linked:
+        result.files[f"{folder}/op.mlir.gz"] = _text(function._compilation.ir("op", locations=True))
     result.facts = {
         "example": binding.example,
         "name": binding.name,
@@ -248,7 +268,7 @@ def _item_bytes(tensor: Any) -> int:
 
 
 @contextlib.contextmanager
-def _replaced(path: str) -> Iterator[Any]:
+def replaced(path: str) -> Iterator[Any]:
     """A file beside `path` that takes its place at the end, or is gone."""
     folder, name = os.path.split(os.path.abspath(path))
     try:
@@ -276,7 +296,8 @@ def _umask() -> int:
     return mask
 
 
-def _write_file(path: str, function: Any, programs: Sequence[_Program]) -> None:
+def write_archive(file: Any, function: Any, programs: Sequence[_Program]) -> None:
+    """Writes the zip into an open file."""
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "abi": _call.ABI_VERSION,
@@ -285,21 +306,20 @@ def _write_file(path: str, function: Any, programs: Sequence[_Program]) -> None:
         "table": function._binding.table.rows(),
         "programs": [program.facts for program in programs],
     }
-    with _replaced(path) as file:
-        archive = _Zip(file)
-        chunks, count = _weights(programs)
-        if len(chunks) > 2:
-            manifest["weights"] = "weights.safetensors"
-            archive.add("weights.safetensors", chunks, count)
-        for program in programs:
-            for name, data in program.files.items():
-                archive.add(name, [data])
-        file.flush()
-        manifest["files"] = _digests(file, archive.places)
-        text = json.dumps(manifest, separators=(",", ":")).encode()
-        archive.add("manifest.json", [text])
-        archive.add("checksum", [_digest(text).encode()])
-        archive.close()
+    archive = _Zip(file)
+    chunks, count = _weights(programs)
+    if len(chunks) > 2:
+        manifest["weights"] = "weights.safetensors"
+        archive.add("weights.safetensors", chunks, count)
+    for program in programs:
+        for name, data in program.files.items():
+            archive.add(name, [data])
+    file.flush()
+    manifest["files"] = _digests(file, archive.places)
+    text = json.dumps(manifest, separators=(",", ":")).encode()
+    archive.add("manifest.json", [text])
+    archive.add("checksum", [_digest(text).encode()])
+    archive.close()
 
 
 def _digest(data: bytes) -> str:

@@ -45,6 +45,7 @@ class Input:
 
     @property
     def text(self) -> str:
+        """As people read it: "x: float32[n, 64]"."""
         return f"{self.name}: {_DTYPES.get(self.type, self.type)}[{', '.join(map(str, self.shape))}]"
 
 

@@ -282,8 +282,8 @@ static int execute(Callable* self, Scratch* scratch) {
     context.size = sizeof(context);
     const int32_t* cancel = self->has_loops ? slInterruptsBegin() : NULL;
     context.cancel = cancel;
-    context.profile = NULL;
-    context.profile_user = NULL;
+    context.profile = self->profile.hook;
+    context.profile_user = &self->profile;
     if (self->release_gil) {
       PyThreadState* state = PyEval_SaveThread();
       status =

@@ -20,6 +20,7 @@
 //   emitted/entries.c   emitted Python: kernels, external entries, plans and scalar operations
 //   artifacts.c         programs, weights and other contents of a saved model
 //   weights.c           parameters whose storage a program uses
+//   profile.c           times of a profiled program's statements; descriptions for tools
 //   plan.c              what a callable reads from its program's description when it is made
 //   alias_check.c       what a program writes shares memory with nothing else of the call
 //   guard.c             whether the tensors of a call are what a program was compiled for

@@ -54,13 +54,16 @@ static int parseOptions(Callable* self, PyObject* options) {
   const char* kind = NULL;
   const char* launch = NULL;
   int fast_path = 1;
-  static char* names[] = {"kind",          "estimated_us", "gil_threshold_us", "fast_path",
-                          "reuse_outputs", "launch",       "threads",          NULL};
+  static char* names[] = {"kind",      "estimated_us",  "gil_threshold_us",
+                          "fast_path", "reuse_outputs", "launch",
+                          "threads",   "profile",       NULL};
+  PyObject* profile = NULL;
   PyObject* none = PyTuple_New(0);
-  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sddppzi", names, &kind,
-                                                   &estimate, &threshold, &fast_path,
-                                                   &self->reuse_outputs, &launch, &self->threads);
+  int parsed = none && PyArg_ParseTupleAndKeywords(
+                           none, options, "|$sddppziO", names, &kind, &estimate, &threshold,
+                           &fast_path, &self->reuse_outputs, &launch, &self->threads, &profile);
   Py_XDECREF(none);
+  parsed = parsed && slProfileParse(profile, &self->profile) == 0;
   if (!parsed) {
     return -1;
   }
@@ -186,6 +189,7 @@ static int clear(PyObject* object) {
   slHotSizesEnd(self);
   Py_CLEAR(self->attributes);
   Py_CLEAR(self->python);
+  slProfileClear(&self->profile);
   return 0;
 }
 

@@ -57,6 +57,14 @@ typedef struct sl_result_plan {
 
 typedef struct HotSizes HotSizes;  // hot_sizes.c
 
+/// Of a program that was compiled with hooks: what they call. All zero: nothing.
+typedef struct Profile {
+  void (*hook)(void* user, int32_t statement, int32_t begin);  // user: this struct
+  int64_t* events;                                             // borrowed; see profile.c
+  int64_t capacity;                                            // pairs
+  PyObject* told;  // nullable: called with statement and begin
+} Profile;
+
 typedef struct Callable {
   PyObject_HEAD sl_vectorcall vectorcall;
   PyObject* weak_references;
@@ -93,7 +101,16 @@ typedef struct Callable {
   Scratch* pool;
   PyObject* python;  // nullable: emitted Python, `run(io)`, in place of the straight line
   Io* ios;           // pool of its calls
+  Profile profile;
 } Callable;
+
+// ---- profile.c
+
+int slProfileParse(PyObject* option, Profile* profile);
+void slProfileClear(Profile* profile);
+void slProfileNote(void* user, int32_t statement, int32_t begin);
+void slProfileTell(void* user, int32_t statement, int32_t begin);
+PyObject* slDescribe(PyObject* module, PyObject* args);
 
 // ---- plan.c; what reads self->desc raises InternalError when the description does not add up
 

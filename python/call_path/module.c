@@ -77,6 +77,8 @@ static PyMethodDef functions[] = {
     {"artifact_tensor", slArtifactTensor, METH_VARARGS,
      "artifact_tensor(artifact, name)\n--\n\nDtype by safetensors' name, shape, address and "
      "bytes."},
+    {"describe", slDescribe, METH_VARARGS,
+     "describe(program, sizes)\n--\n\nIts buffers and statements, for these named sizes."},
     {"digest", slDigest, METH_VARARGS,
      "digest(address, bytes)\n--\n\nXXH3-128 of memory, as 32 hexadecimal digits."},
     {"prepared", slWeightsPrepared, METH_O,

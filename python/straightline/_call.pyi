@@ -28,6 +28,8 @@ class Options(TypedDict, total=False):
     launch: str | None
     #: Of its team at most; 0 (default): as many as the program was planned for.
     threads: int
+    #: Of a program with hooks: address of int64 numbers and how many pairs they hold, or a function (profile.c).
+    profile: tuple[int, int] | Callable_[[int, int], None] | None
 
 class Callable:
     """A program with its weights, bound to a signature, called like the compiled function.
@@ -139,6 +141,9 @@ def artifact_program(artifact: ArtifactCapsule, program: int, variant: int, devi
 
 def artifact_tensor(artifact: ArtifactCapsule, name: str) -> tuple[str, tuple[int, ...], int, int]:
     """Dtype by safetensors' name, shape, address and bytes of a tensor of its weights."""
+
+def describe(program: ProgramCapsule, sizes: dict[str, int]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Its buffers and statements (sl_buffer, sl_statement), for these named sizes; others have their smallest value."""
 
 def digest(address: int, bytes: int) -> str:
     """XXH3-128 of memory, as 32 hexadecimal digits."""

@@ -34,6 +34,7 @@ from straightline.parameters import ParameterTable, copied, read_safetensors
 
 if TYPE_CHECKING:
     from straightline._tuning import Tuning
+    from straightline.profile import Profile
 
 
 class Code(Protocol):
@@ -210,6 +211,24 @@ class FunctionMethods:
 
         write(self, path, cpus, prepared, libraries)
 
+    def profile(self, *args: Any, runs: int = 100, nvtx: bool = False, **kwargs: Any) -> Profile:
+        """Calls a twin of the function, compiled with hooks, and says what each statement takes.
+
+        On the host the calling thread's clock counts, on a device events of its stream. States are updated as by calls.
+
+        Args:
+            args: Of the call.
+            runs: So many calls are measured, after three that are not.
+            nvtx: On a device: a range around each statement, for NVIDIA's tools.
+            kwargs: Of the call.
+
+        Raises:
+            UnsupportedError: There is no compiler.
+        """
+        from straightline.profile import profile
+
+        return profile(self, args, kwargs, runs, nvtx)
+
     def load_parameters(self, state_dict: Mapping[str, Any] | str | os.PathLike[str]) -> None:
         """Replaces parameters and buffers: runs what is prepared from them again and compiles nothing.
 
@@ -265,7 +284,30 @@ class FunctionMethods:
         Takes and raises what `load_parameters` does.
         """
         with self._settled():
-            everything, sets = self._all, self._new_weights(state_dict)
+            return self._over(self._new_weights(state_dict))
+
+    def with_lora(self, adapters: Mapping[str, tuple[Any, Any, float]]) -> CompiledFunction:
+        """Another function over the same program, with low-rank deltas added to some parameters; nothing is compiled.
+
+        Args:
+            adapters: By the name of a parameter W of shape [out, in, ...]: A of shape [r, in * ...], B of shape [out, r], and
+                a number. W becomes W + number * (B @ A), computed in float32 or W's own type, whichever is wider. States
+                are shared with this function.
+
+        Raises:
+            UserError: Names every entry that is unknown or whose shapes do not fit.
+        """
+        from straightline.lora import merged
+
+        with self._settled():
+            tensors = {n: t for f in self._all for n, t in zip(f._binding.names, f._binding.present(f), strict=True)}
+            changed = merged(tensors, adapters, self._binding.table)
+            copies: dict[int, Any] = {}
+            return self._over(tuple(f._binding.weights(f, changed, copies) for f in self._all))
+
+    def _over(self, sets: Sequence[Weights]) -> CompiledFunction:
+        """A function over the same programs, a set each."""
+        everything = self._all
         made = {
             id(f): f._binding.function(f._compilation, new, f._kernels, f._emitted)
             for f, new in zip(everything, sets, strict=True)

@@ -163,7 +163,8 @@ def markdown(found: Sequence[Outcome]) -> str:
     lines = [
         "# Ops of ONNX", "",
         f"Node tests of onnx {onnx.__version__} on a CPU, without torch: {said} of {len(found):,}. Cases of functions that",
-        "onnx writes out (`_expanded`) are counted with their first op. Made by `straightline coverage onnx > docs/coverage/onnx.md`.", "",
+        "onnx writes out (`_expanded`) are counted with their first op. Made by",
+        "`straightline coverage onnx > docs/coverage/onnx.md`.", "",
         "| op | passed | refused | wrong or failed | a reason |", "|---|---|---|---|---|",
     ]  # fmt: skip
     for op in sorted(ops, key=str.lower):

@@ -106,6 +106,11 @@ class ParameterTable:
             table._entries.update(dict.fromkeys(entry.names, entry))
         return table
 
+    def names_of(self, name: str) -> tuple[str, ...]:
+        """All names of a tied parameter; of others the name alone."""
+        entry = self._entries.get(name)
+        return (name,) if entry is None else entry.names
+
     def layout(self, name: str) -> tuple[str, tuple[int, ...], tuple[int, ...]] | None:
         """Dtype, shape and strides of an entry; None: there is none of that name."""
         entry = self._entries.get(name)

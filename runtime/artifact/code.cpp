@@ -2,11 +2,13 @@
 #include "artifact/code.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -26,6 +28,19 @@ bool writeAll(int descriptor, std::string_view bytes) {
   return true;
 }
 
+/// A file for code: one that has no name, or where $STRAIGHTLINE_JIT_HOOKS asks for "perf" one in
+/// the temporary folder that stays there, for perf reads it when it reports.
+int openCode(const char* name) {
+  const char* hooks = std::getenv("STRAIGHTLINE_JIT_HOOKS");
+  if (!hooks || !std::strstr(hooks, "perf")) {
+    return memfd_create(name, MFD_CLOEXEC);
+  }
+  const char* folder = std::getenv("TMPDIR");
+  std::string path =
+      std::string(folder && folder[0] ? folder : "/tmp") + "/straightline-code-XXXXXX.so";
+  return mkostemps(path.data(), 3, O_CLOEXEC);
+}
+
 }  // namespace
 
 MappedCode::~MappedCode() {
@@ -38,7 +53,7 @@ MappedCode::~MappedCode() {
 }
 
 int32_t MappedCode::open(std::string_view bytes, const char* name, sl_message* message) {
-  descriptor_ = memfd_create(name, MFD_CLOEXEC);
+  descriptor_ = openCode(name);
   if (descriptor_ < 0 || !writeAll(descriptor_, bytes)) {
     MessageWriter(message).text(name).text(": no memory for its code: ").text(std::strerror(errno));
     return SL_OUT_OF_MEMORY;

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`fn.profile`: its rows are the program's statements, and no other program has a hook."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import straightline as sl
+import torch
+from torch import Tensor, nn
+
+
+def _model() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 64, 10)
+    ).eval()
+
+
+def test_rows_are_the_statements(tmp_path: Path) -> None:
+    x = torch.randn(2, 3, 8, 8)
+    fn = sl.compile(_model(), (x,))
+    profile = fn.profile(x, runs=20)
+    launched = [row for row in fn.explain().statements if row["phase"] == "run" and row["kernel"]]
+    assert [row.kernel for row in profile.rows if row.kernel] == [row["kernel"] for row in launched]
+    assert [row.backend for row in profile.rows if row.kernel] == [row["backend"] for row in launched]
+    assert all(0 <= row.least_us <= row.median_us for row in profile.rows)
+    assert profile.runs == 20 and profile.overhead_us > 0 and profile.call_us > profile.overhead_us
+    # each call's rows and its overhead are the call; medians of parts are not quite parts of the median
+    assert sum(row.median_us for row in profile.rows) <= 3 * profile.call_us
+    convolution = next(row for row in profile.rows if row.op.startswith("convolution"))
+    linear = next(row for row in profile.rows if row.op.startswith("linear"))
+    assert convolution.flops == 2 * (2 * 16 * 64) * (3 * 9)
+    assert linear.flops == 2 * (2 * 10) * (16 * 64)
+    assert convolution.bytes > 0 and profile.limits["gb_per_second"] > 0
+    shown = str(profile)
+    assert "GFLOP/s" in shown and linear.kernel in shown and "arguments, guard, results" in shown
+    profile.trace(tmp_path / "t.json")
+    events = [e for e in json.loads((tmp_path / "t.json").read_text())["traceEvents"] if e["ph"] == "X"]
+    calls = [e for e in events if e["cat"] == "call"]
+    assert len(calls) == 20
+    for event in events:
+        assert any(
+            c["ts"] - 1e-3 <= event["ts"] and event["ts"] + event["dur"] <= c["ts"] + c["dur"] + 1e-3 for c in calls
+        )
+    assert {e["name"] for e in events} >= {row.kernel for row in profile.rows if row.kernel}
+
+
+def test_only_the_twin_has_hooks() -> None:
+    x = torch.randn(2, 3, 8, 8)
+    fn = sl.compile(_model(), (x,))
+    before = fn(x)
+    fn.profile(x, runs=2)
+    assert "sl::profile(" not in fn.code and torch.equal(fn(x), before)
+
+
+def test_named_sizes_several_examples_states_and_saved(tmp_path: Path) -> None:
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.count.add_(1)
+            return x * self.count
+
+    model = Counter()
+    fn = sl.compile(model, (torch.randn(3),))
+    fn.profile(torch.randn(3), runs=4)
+    assert model.count == 7  # three before they are measured
+
+    linear = nn.Linear(8, 4).eval()
+    sized = sl.compile(linear, (torch.randn(3, 8),), dynamic_shapes=({0: torch.export.Dim("n", min=1, max=32)},))
+    row = next(r for r in sized.profile(torch.randn(20, 8), runs=2).rows if r.op == "linear")
+    assert row.flops == 2 * 20 * 4 * 8
+    several = sl.compile(linear, [(torch.randn(1, 8),), (torch.randn(5, 8),)])
+    row = next(r for r in several.profile(torch.randn(5, 8), runs=2).rows if r.op == "linear")
+    assert row.flops == 2 * 5 * 4 * 8
+    with pytest.raises(sl.GuardError):
+        several.profile(torch.randn(2, 8), runs=2)
+    several.save(tmp_path / "m.sl", ("host",))
+    assert sl.load(tmp_path / "m.sl").profile(torch.randn(1, 8), runs=2).rows
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    x = torch.randn(2, 8)
+    fn = sl.compile(nn.Linear(8, 4).eval(), (x,))
+    for runs in (0, True, 1.5):
+        with pytest.raises(sl.UserError, match="runs is"):
+            fn.profile(x, runs=runs)
+    with pytest.raises(sl.GuardError):
+        fn.profile(torch.randn(2, 9), runs=1)
+    with pytest.raises(sl.UserError, match="cannot write"):
+        fn.profile(x, runs=1).trace(tmp_path / "no" / "t.json")

@@ -10,7 +10,7 @@ STAMPS := .cache/setup
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup build demo test sanitize lint tidy bench docs tour conformance coverage every-float wheel clean
+.PHONY: setup build demo test sanitize lint tidy bench docs tour conformance coverage every-float wheel runtime-wheel clean
 
 SYSTEM := $(STAMPS)/system
 VENV_BUILD := $(STAMPS)/venv-build
@@ -121,6 +121,9 @@ every-float: $(VENV_TEST) build
 	STRAIGHTLINE_EVERY_FLOAT=1 PYTHONPATH=build/$(PRESET)/python $(PY) -m pytest tests/run/every_float_test.py
 
 # For another Python than the build's: the version, or the path of an interpreter.
+runtime-wheel: build
+	tools/setup/runtime_wheel.sh $(PRESET)
+
 wheel: build
 	tools/setup/wheel.sh $(or $(PYTHON),$$($(PY) -c 'import sys; print("%d.%d" % sys.version_info[:2])')) $(PRESET)
 

@@ -198,6 +198,7 @@ Failure Compilation::compile(const Module& module, const CompileOptions& options
   compilation->cpu_ = options.cpu;
   compilation->usesCache_ = options.useCache;
   compilation->kernelsPerUnit_ = options.internal.kernelsPerUnit;
+  compilation->links_ = options.internal.links;
   report(options.progress, SL_STAGE_PASSES);
   {
     const std::lock_guard<std::mutex> lock(module.context->mutex);
@@ -293,6 +294,10 @@ Failure Compilation::plan(const TargetOptions& machine) {
       dump_.write(group.str() + ".mlir", printModule(module, SL_PRINT_LOCATIONS));
     };
   }
+  if (links_) {
+    numberOps(*kernelLevel_);
+    lost_.clear();
+  }
   context_->stages.setTarget(*kernelLevel_, target);
   mlir::PassManager manager(&context_->context);
   if (Failure failure = context_->stages.buildPipeline(manager, *kernelLevel_, target);
@@ -301,6 +306,9 @@ Failure Compilation::plan(const TargetOptions& machine) {
   }
   if (settings_.log.passes) {
     manager.addInstrumentation(makePassLog());
+  }
+  if (links_) {
+    manager.addInstrumentation(watchNumbers(&lost_));
   }
   return guarded([&](DiagnosticLog& log) {
     return failed(manager.run(*kernelLevel_)) ? log.failure(ErrorKind::internal, "a pass failed")
@@ -335,6 +343,14 @@ Failure Compilation::guarded(const std::function<Failure(DiagnosticLog&)>& body)
   failure = Failure::internal("the compiler gave up: " + jit::firstLine(fatal));
   failure.details = fatal + "\n" + log.text();
   return failure;
+}
+
+std::string Compilation::links() const {
+  if (!links_) {
+    return "";
+  }
+  const std::lock_guard<std::mutex> lock(context_->mutex);
+  return linksJson(*opLevel_, *kernelLevel_, lost_);
 }
 
 std::string Compilation::explain() const {

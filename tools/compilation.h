@@ -19,6 +19,7 @@
 #include "tools/compiler_abi.h"
 #include "tools/diagnostic_log.h"
 #include "tools/dump.h"
+#include "tools/links.h"
 #include "tools/module_context.h"
 #include "tools/settings.h"
 
@@ -52,6 +53,8 @@ class Compilation {
   /// The explanation of emitted(), with `compile_seconds`.
   std::string explain() const;
   sl_program* program() const { return program_; }  ///< NULL after emitOnly; owned
+  /// linksJson, or "" where the options did not ask for it.
+  std::string links() const;
   /// Machine code for a device.
   const std::vector<llvm::StringRef>& images() const { return images_; }
   unsigned compiled() const { return compiled_; }
@@ -98,6 +101,8 @@ class Compilation {
   unsigned cached_ = 0;
   std::vector<std::string> notes_;
   CompileSeconds seconds_;
+  bool links_ = false;
+  LostNumbers lost_;
   std::string cpu_;  ///< as the options have it
   bool usesCache_ = true;
   int kernelsPerUnit_ = 0;

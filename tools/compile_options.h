@@ -19,6 +19,7 @@ struct InternalOptions {
   bool listCandidates = false;
   bool profile = false;
   bool poison = false;
+  bool links = false;
   bool everyBranch = false;
   std::vector<std::pair<std::string, std::string>> choices;
   std::string prefer;

@@ -166,6 +166,7 @@ typedef struct sl_internal_options {
   const sl_pair* choices;      ///< key of a contraction, text of the candidate to take
   const char* prefer;          ///< backend whose kernels are taken wherever they accept
   const char* device_backend;  ///< backend on whose device all statements run
+  int32_t links;               ///< 1: sl_compilation_links says what became of each op
 } sl_internal_options;
 
 /// All zero but `size`: every option has its default. A caller's struct may be shorter (what it
@@ -233,6 +234,9 @@ SL_API sl_text* sl_compilation_python(const sl_compilation* compilation);
 /// IR at level "op" (as it came in) or "kernel" (as it was emitted); flags as for sl_module_print.
 SL_API int32_t sl_compilation_ir(const sl_compilation* compilation, const char* level,
                                  uint32_t flags, sl_text** out, sl_text** error);
+/// Both levels as text, and which op became which statement, as JSON (tools/links.h); "" unless the
+/// internal option `links` asked for it.
+SL_API sl_text* sl_compilation_links(const sl_compilation* compilation);
 /// Choices and sizes as JSON (docs/reference/explain.md names the fields).
 SL_API sl_text* sl_compilation_explain(const sl_compilation* compilation);
 /// Units of emitted text; name and text are borrowed from the compilation. `i` counts from 0.

@@ -453,6 +453,10 @@ int32_t sl_cpu_features(const char* cpu, sl_text** out, sl_text** error) {
   });
 }
 
+sl_text* sl_compilation_links(const sl_compilation* compilation) {
+  return makeText(compilation->compilation->links());
+}
+
 sl_text* sl_compilation_explain(const sl_compilation* compilation) {
   return makeText(compilation->compilation->explain());
 }

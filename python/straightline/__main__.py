@@ -60,6 +60,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = _parser([command] if command in _COMMANDS else []).parse_args(given)
         return _module(command).run(parsed)
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("straightline"):
+            raise
+        print(
+            f"UserError: {command} needs the compiler, and only the runtime is installed: pip install straightline",
+            file=sys.stderr,
+        )
+        return 1
     except StraightlineError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return status_of(error)

@@ -275,6 +275,7 @@ class Compilation {
 
   py::str code() const { return toStr(sl_compilation_code(get())); }
   py::str python() const { return toStr(sl_compilation_python(get())); }
+  py::str links() const { return toStr(sl_compilation_links(get())); }
   py::str explain() const { return toStr(sl_compilation_explain(get())); }
   py::str notes() const { return toStr(sl_compilation_notes(get())); }
 
@@ -509,7 +510,8 @@ class Options {
         {"list_candidates", &internal_.list_candidates},
         {"profile", &internal_.profile},
         {"poison", &internal_.poison},
-        {"every_branch", &internal_.every_branch}};
+        {"every_branch", &internal_.every_branch},
+        {"links", &internal_.links}};
     const auto field = fields.find(name);
     if (field != fields.end()) {
       *field->second = py::cast<int32_t>(py::int_(py::reinterpret_borrow<py::object>(value)));
@@ -706,6 +708,8 @@ static void bindResults(py::module_& m) {
       .def_property_readonly("code", &Compilation::code)
       .def_property_readonly("python", &Compilation::python, "The program as a Python module.")
       .def_property_readonly("explain_json", &Compilation::explain)
+      .def_property_readonly("links_json", &Compilation::links,
+                             "With the option `links`: what became of each op.")
       .def_property_readonly("notes", &Compilation::notes)
       .def_property_readonly("units", &Compilation::units, "Pairs of name and text.")
       .def_property_readonly("images", &Compilation::images,

@@ -6,6 +6,7 @@ Nothing here compiles: a function that was loaded from a file is one too, where 
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import time
@@ -68,6 +69,18 @@ _INSTEAD_OF_A_COPY = (
     "call it from any number of threads, give it other parameters by with_parameters(..), or compile again where it is "
     "needed, which finds its kernels in the cache"
 )
+
+
+def _of_the_compiler(module: str) -> Any:
+    """A module of the package that the runtime's own wheel does not have."""
+    try:
+        return importlib.import_module(f"straightline.{module}")
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("straightline"):
+            raise
+        raise UnsupportedError(
+            "this needs the compiler, and only the runtime is installed: pip install straightline"
+        ) from error
 
 
 class FunctionMethods:
@@ -207,9 +220,22 @@ class FunctionMethods:
             UnsupportedError: The program calls a library that `libraries` does not name, or its arguments, results or weights
                 have no form in a file.
         """
-        from straightline.artifact_writer import write
+        _of_the_compiler("artifact_writer").write(self, path, cpus, prepared, libraries)
 
-        write(self, path, cpus, prepared, libraries)
+    def explorer(self, path: str | os.PathLike[str], other: CompiledFunction | None = None) -> None:
+        """Writes one page with every level of the first program side by side, linked line by line.
+
+        Source, op level, kernel level and emitted code; the plan of the arena; why each kernel was chosen. It fetches nothing.
+
+        Args:
+            path: The .html file.
+            other: Another function, whose kernel level is compared with this one's.
+
+        Raises:
+            UserError: Jinja2 or Pygments is missing (`straightline[explorer]`), or the file cannot be written.
+            UnsupportedError: There is no compiler.
+        """
+        _of_the_compiler("explorer").write(self, path, other)
 
     def profile(self, *args: Any, runs: int = 100, nvtx: bool = False, **kwargs: Any) -> Profile:
         """Calls a twin of the function, compiled with hooks, and says what each statement takes.
@@ -225,8 +251,7 @@ class FunctionMethods:
         Raises:
             UnsupportedError: There is no compiler.
         """
-        from straightline.profile import profile
-
+        profile = _of_the_compiler("profile").profile
         return profile(self, args, kwargs, runs, nvtx)
 
     def load_parameters(self, state_dict: Mapping[str, Any] | str | os.PathLike[str]) -> None:

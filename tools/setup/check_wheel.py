@@ -76,7 +76,10 @@ def faults_of_wheel(wheel: Path, glibc: str, megabytes: float) -> list[str]:
             archive.extractall(folder)
         libraries = sorted(Path(folder).rglob("*.so"))
         names = {library.name for library in libraries}
-        for wanted in ("libstraightline_compiler.so", "libstraightline_runtime.so", "_call.abi3.so"):
+        runtime = {"libstraightline_runtime.so", "_call.abi3.so"}
+        for wanted in (
+            runtime if wheel.name.startswith("straightline_runtime") else {*runtime, "libstraightline_compiler.so"}
+        ):
             if wanted not in names:
                 found.append(f"{wheel.name} has no {wanted}")
         for library in libraries:

@@ -20,6 +20,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     parser.add_argument("--statements", type=int, default=20, metavar="N", help="show so many statements (default: 20)")
     parser.add_argument("--verify", action="store_true", help="compare the digest of every file of a saved model")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with all levels side by side instead")
     parser.add_argument("--show", choices=("code", "op", "kernel", "explain"), help="print a text instead")
 
 
@@ -31,6 +32,10 @@ def run(parsed: argparse.Namespace) -> int:
 
         load(parsed.model, verify=True)
     function = model_files.open_model(parsed)
+    if parsed.html is not None:
+        function.explorer(parsed.html)
+        print(f"{parsed.html}: {parsed.html.stat().st_size:,} bytes")
+        return OK
     if parsed.show is not None:
         texts = {"code": lambda: function.code, "explain": lambda: str(function.explain())}
         print(texts.get(parsed.show, lambda: function.ir(parsed.show))())

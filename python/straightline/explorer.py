@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`fn.explorer("out.html")`: one page that shows a program at every level, and what of each level became what of the next.
+
+The links are the compiler's: ops get numbers before the passes, which travel in their locations (tools/links.h), and emitted text
+is compiled with the hooks of the profiler, which say where a statement begins and ends. No text is compared.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from straightline import _call
+from straightline.errors import UnsupportedError, UserError
+
+_ARENA = 6  # sl_role
+_HOOK = re.compile(r"^\s*sl::profile\(ctx, team, (\d+), ([01])\);$")
+_SUBJECT = re.compile(r'^(?:extern "C"|static) [\w\s*]*?\b(\w+)\(')
+
+
+def page(function: Any, other: Any = None) -> str:
+    """The page of a function; `other`: another one to compare with.
+
+    Raises:
+        UserError: Jinja2 or Pygments is not installed.
+        UnsupportedError: There is no compiler.
+    """
+    try:
+        import jinja2
+        import markupsafe
+        from pygments.formatters import HtmlFormatter
+    except ImportError as error:
+        raise UserError(
+            f"the explorer needs Jinja2 and Pygments ({error}): pip install 'straightline[explorer]'"
+        ) from error
+    programs = (function, *function._others)
+    facts = _facts(programs[0])
+    light, dark = HtmlFormatter(style="default"), HtmlFormatter(style="github-dark")
+    style = (
+        light.get_style_defs(".row") + "\n@media (prefers-color-scheme: dark) {\n" + dark.get_style_defs(".row") + "\n}"
+    )
+    style = "\n".join(line for line in style.splitlines() if "background" not in line or ".row ." in line)
+    facts["hasDiff"] = other is not None
+    template = jinja2.Template(
+        (Path(__file__).parent / "templates" / "explorer.html").read_text(encoding="utf-8"), autoescape=True
+    )
+    text = json.dumps(facts, separators=(",", ":")).replace("<", "\\u003c")
+    return template.render(
+        title=f"straightline: {function._binding.name}",
+        style=markupsafe.Markup(style),
+        data=markupsafe.Markup(text),
+        diff=markupsafe.Markup(_diff(function, other) if other is not None else ""),
+    )
+
+
+def write(function: Any, path: str | os.PathLike[str], other: Any = None) -> None:
+    """Writes the page.
+
+    Raises:
+        UserError: The file cannot be written, or as `page`.
+    """
+    text = page(function, other)
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write {os.fspath(path)!r}: {error.strerror}") from error
+
+
+def _diff(function: Any, other: Any) -> str:
+    """Kernel levels of both, beside each other."""
+    import difflib
+
+    here, there = (f.ir("kernel").splitlines() for f in (function, other))
+    shorten = [[line[:160] for line in lines] for lines in (here, there)]
+    return difflib.HtmlDiff(wrapcolumn=90).make_table(*shorten, "this", "other", context=True, numlines=3)
+
+
+def _facts(one: Any) -> dict[str, Any]:
+    try:
+        from straightline import _compiler
+    except ImportError as error:
+        raise UnsupportedError("the explorer needs the compiler, and only the runtime is installed") from error
+    binding = one._binding
+    module = binding.module if isinstance(binding.module, _compiler.Module) else binding.module.parsed()
+    if binding.sizes is not None:
+        module = module.with_sizes(binding.sizes)
+    compilation = _compiler.compile(module, **{**binding.request, "profile": True, "links": True})
+    links = json.loads(compilation.links_json)
+    explained = json.loads(compilation.explain_json)
+    buffers, statements = _call.describe(compilation.program, {})
+    source, source_keys = _source(links["ops"])
+    code, spans = _code(compilation.code)
+    ops_of = {row["number"]: row["ops"] for row in links["statements"]}
+    known = {row["id"] for row in links["ops"] if row["name"].startswith("op.")}
+    reached = {op for row in links["lines"] for op in row["ops"]}
+    kernels = {row["name"]: row for row in links["kernels"]}
+    relation: dict[str, list[str]] = {}
+    for number, ops in ops_of.items():
+        for op in ops:
+            if op in known:
+                relation.setdefault(f"s{number}", []).append(f"o{op}")
+                relation.setdefault(f"o{op}", []).append(f"s{number}")
+    op_lines = _lines(
+        links["op_text"], "mlir", {row["line"]: [f"o{row['id']}"] for row in links["ops"] if row["id"] in known}
+    )
+    for row in links["ops"]:
+        if row["id"] in known and row["id"] not in reached and 0 < row["line"] <= len(op_lines):
+            op_lines[row["line"] - 1]["gone"] = 1
+    kernel_keys: dict[int, list[str]] = {}
+    for row in links["statements"]:
+        kernel_keys.setdefault(row["line"], []).append(f"s{row['number']}")
+    callers: dict[str, list[str]] = {}
+    for i, statement in enumerate(statements):
+        callers.setdefault(statement["entry"], []).append(f"s{i}")
+    for row in links["lines"]:
+        if row["line"] not in kernel_keys:
+            kernel_keys[row["line"]] = [f"o{op}" for op in row["ops"] if op in known]
+    kernel_keys = {line: keys for line, keys in kernel_keys.items() if keys}
+    for name, row in kernels.items():
+        kernel_keys.setdefault(row["line"], []).extend(callers.get(name, []))
+    return {
+        "source": source,
+        "op": op_lines,
+        "kernel": _lines(links["kernel_text"], "mlir", kernel_keys),
+        "code": _code_lines(code, spans, callers),
+        "links": relation,
+        "about": _about(links["ops"], ops_of, statements, explained["statements"], known, reached, source_keys),
+        "memory": _memory(buffers, statements),
+        "time": _time(statements, explained["statements"]),
+        "facts": (
+            f"{explained['target']}, {explained['threads']} thread(s), about {explained.get('estimated_us', 0):.3g} us a call, "
+            f"arena {explained['arena_bytes']:,} bytes"
+        ),
+    }
+
+
+def _source(ops: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[int, str]]:
+    """The places in the model that ops came from, in order, each once."""
+    places: dict[str, list[str]] = {}
+    for row in ops:
+        if row["name"].startswith("op.") and row["source"]:
+            places.setdefault(row["source"], []).append(f"o{row['id']}")
+    return [{"html": html.escape(place), "keys": keys} for place, keys in places.items()], {
+        int(key[1:]): place for place, keys in places.items() for key in keys
+    }
+
+
+def _lines(text: str, language: str, keys: Mapping[int, Sequence[str]]) -> list[dict[str, Any]]:
+    lines = _highlighted(text, language)
+    return [{"html": line, **({"keys": list(keys[i])} if i in keys else {})} for i, line in enumerate(lines, 1)]
+
+
+def _highlighted(text: str, language: str) -> list[str]:
+    """HTML of each line."""
+    if language != "cpp":  # Pygments knows no MLIR
+        return [_mlir(line) for line in text.rstrip("\n").split("\n")]
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import CppLexer
+
+    marked = highlight(text, CppLexer(stripnl=False), HtmlFormatter(nowrap=True))
+    return marked.rstrip("\n").split("\n")
+
+
+_MLIR = re.compile(r"(%[\w#]+)|(\b(?:op|kernel|func|arith)\.\w+)|(\"[^\"]*\")|(@\w+)")
+
+
+def _mlir(line: str) -> str:
+    """An MLIR line with values, ops, texts and symbols in the classes that Pygments would give them."""
+    found, at = [], 0
+    for match in _MLIR.finditer(line):
+        found.append(html.escape(line[at : match.start()]))
+        kind = ("nv", "k", "s", "nf")[next(i for i in range(4) if match.group(i + 1))]
+        found.append(f'<span class="{kind}">{html.escape(match.group())}</span>')
+        at = match.end()
+    return "".join(found) + html.escape(line[at:])
+
+
+def _code(text: str) -> tuple[list[str], list[set[int]]]:
+    """The text without hooks, and of each line the statements that it belongs to."""
+    lines: list[str] = []
+    spans: list[set[int]] = []
+    open_: list[int] = []
+    text, mark, tables = text.partition("// Tables: ")
+    if mark:
+        count = tables.count("\n")
+        text += f"{mark}{tables.partition(chr(10))[0]} ({count:,} lines of constant data, which fn.code has)"
+    for line in text.rstrip("\n").split("\n"):
+        hook = _HOOK.match(line)
+        if hook is None:
+            lines.append(line)
+            spans.append(set(open_[-1:]))
+        elif hook[2] == "1":
+            open_.append(int(hook[1]))
+        elif int(hook[1]) in open_:
+            open_.remove(int(hook[1]))
+    return lines, spans
+
+
+def _code_lines(
+    lines: Sequence[str], spans: Sequence[set[int]], callers: Mapping[str, Sequence[str]]
+) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = []
+    subject: Sequence[str] = ()
+    for line, marked, span in zip(lines, _highlighted("\n".join(lines), "cpp"), spans, strict=True):
+        begins = _SUBJECT.match(line)
+        if begins is not None:  # a kernel is one symbol of the program, which its statements call
+            subject = callers.get(begins[1], ())
+        keys = [f"s{number}" for number in sorted(span)] or list(subject)
+        if line == "}":
+            subject = ()
+        made.append({"html": marked, **({"keys": keys} if keys else {})})
+    return made
+
+
+def _about(
+    ops: Sequence[Mapping[str, Any]],
+    ops_of: Mapping[int, Sequence[int]],
+    statements: Sequence[Mapping[str, Any]],
+    explained: Sequence[Mapping[str, Any]],
+    known: set[int],
+    reached: set[int],
+    places: Mapping[int, str],
+) -> dict[str, str]:
+    """Words for each op and statement."""
+    about: dict[str, str] = {}
+    for row in ops:
+        if row["id"] not in known:
+            continue
+        words = f"{row['name']}" + (f" at {places[row['id']]}" if row["id"] in places else "")
+        if row["id"] not in reached:
+            words += f": folded or unused, gone after the pass {row['lost'] or 'that emits it'}"
+        about[f"o{row['id']}"] = words
+    rest = list(explained)
+    for i, statement in enumerate(statements):
+        words = f"statement {i}: {statement['op'] or 'control'}"
+        if (
+            rest
+            and statement["entry"]
+            and str(rest[0].get("kernel", "")).split(".")[-1] == statement["entry"].split(".")[-1]
+        ):
+            row = rest.pop(0)
+            words += f" -> {row['backend']} {row['kernel']}, {row['bytes']:,} bytes" + (
+                f"\nwhy: {row['why']}" if row["why"] else ""
+            )
+        if statement["source"]:
+            words += f"\nfrom {statement['source']}"
+        about[f"s{i}"] = words
+    return about
+
+
+def _memory(buffers: Sequence[Mapping[str, Any]], statements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What of the arena is used by what, from its first statement to its last."""
+    uses: dict[int, list[int]] = {}
+    for i, statement in enumerate(statements):
+        for number in statement["operands"]:
+            while buffers[number]["base"] >= 0:
+                number = buffers[number]["base"]
+            if buffers[number]["role"] == _ARENA and statement["phase"] == 1:
+                uses.setdefault(number, []).append(i)
+    total = max((buffers[n]["offset"] + buffers[n]["bytes"] for n in uses), default=0)
+    first = min((i for places in uses.values() for i in places), default=0)
+    count = max(1, max((i for places in uses.values() for i in places), default=0) + 1 - first)
+    items = []
+    for number, places in uses.items():
+        buffer, begin, end = buffers[number], min(places) - first, max(places) - first + 1
+        items.append(
+            {
+                "x": begin / count, "w": (end - begin) / count,
+                "y": buffer["offset"] / max(total, 1), "h": buffer["bytes"] / max(total, 1),
+                "keys": [f"s{i}" for i in sorted(set(places))],
+                "title": f"{buffer['name']} {list(buffer['shape'])}: {buffer['bytes']:,} bytes at {buffer['offset']:,}",
+            }
+        )  # fmt: skip
+    return {"items": items, "label": f"statements to the right, offsets in an arena of {total:,} bytes downwards"}
+
+
+def _time(statements: Sequence[Mapping[str, Any]], explained: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What each statement of a run moves, by the bytes of its operands: a bar each, one below the other."""
+    rows, rest = [], list(explained)
+    for i, statement in enumerate(statements):
+        if (
+            rest
+            and statement["entry"]
+            and str(rest[0].get("kernel", "")).split(".")[-1] == statement["entry"].split(".")[-1]
+        ):
+            row = rest.pop(0)
+            if statement["phase"] == 1:
+                rows.append((i, statement, int(row["bytes"] or 0)))
+    total = sum(count for _, _, count in rows) or 1
+    items, at = [], 0.0
+    for place, (i, statement, count) in enumerate(rows):
+        items.append(
+            {
+                "x": at, "w": count / total, "y": place / max(1, len(rows)), "h": 1 / max(1, len(rows)), "keys": [f"s{i}"],
+                "title": f"{statement['op']} {statement['entry']}: {count:,} bytes",
+            }
+        )  # fmt: skip
+        at += count / total
+    return {
+        "items": items,
+        "rows": len(rows),
+        "label": f"statements of a run in order; a bar is as wide as the bytes it moves ({total:,} in all)",
+    }

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`fn.explorer`: one page whose lines are linked by the compiler's numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import straightline as sl
+import torch
+from straightline import explorer
+from torch import Tensor, nn
+
+
+class _Model(nn.Module):
+    """Layers that fold, fuse and die."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.fc = nn.Linear(8 * 36, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(self.conv(x)).relu()
+        return self.fc(y.flatten(1)) + torch.ones(10) * 0
+
+
+def _facts(page: str) -> dict[str, Any]:
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+@pytest.fixture(scope="module")
+def function() -> Any:
+    return sl.compile(_Model().eval(), (torch.randn(1, 3, 6, 6),))
+
+
+def _text(line: dict[str, Any]) -> str:
+    return re.sub(r"<[^>]*>", "", line["html"])
+
+
+def test_every_op_is_linked_or_explained(function: Any) -> None:
+    facts = _facts(explorer.page(function))
+    ops = [line for line in facts["op"] if " = op." in _text(line) or _text(line).strip().startswith("op.")]
+    assert len(ops) > 8
+    for line in ops:
+        [key] = line["keys"]
+        assert facts["about"][key]
+        if line.get("gone"):
+            assert re.search("gone after the pass [a-z-]+", facts["about"][key])
+    gone = [_text(line) for line in ops if line.get("gone")]
+    assert all("op.linear" not in line and "op.convolution" not in line for line in gone)
+    launched = [line for line in facts["kernel"] if "kernel.launch" in _text(line) or "kernel.call" in _text(line)]
+    assert launched and all(any(key.startswith("s") for key in line["keys"]) for line in launched)
+
+
+def test_a_value_is_followed_through_all_levels(function: Any) -> None:
+    """The batch norm is folded into the convolution, the relu fused: the same statement, at every level."""
+    facts = _facts(explorer.page(function))
+
+    def key_of(op: str) -> str:
+        return next(line["keys"][0] for line in facts["op"] if f"{op} " in _text(line) and "keys" in line)
+
+    def run_statements(op: str) -> set[str]:
+        return {key for key in facts["links"].get(key_of(op), ()) if "kernel.launch" in kernel.get(key, "")}
+
+    kernel = {
+        key: _text(line) for line in facts["kernel"] for key in line.get("keys", ()) if "kernel.launch" in _text(line)
+    }
+    shared = run_statements("op.convolution") & run_statements("op.relu")
+    assert any("convolution" in kernel[key] for key in shared)
+    linear = run_statements("op.linear")
+    assert any("linear" in kernel[key] for key in linear)
+    for key in shared | linear:
+        code = [_text(line) for line in facts["code"] if key in line.get("keys", ())]
+        entry = re.search(r"@(\w+)", kernel[key])
+        assert entry is not None and any(entry[1] in line for line in code)
+        assert facts["about"][key].startswith("statement ")
+    assert not any("sl::profile(" in _text(line) for line in facts["code"])
+    assert facts["source"] and any("explorer_test.py" in _text(line) for line in facts["source"])
+    assert facts["memory"]["items"] and facts["time"]["items"]
+    for item in facts["memory"]["items"]:
+        assert 0 <= item["x"] and item["x"] + item["w"] <= 1.0001 and 0 <= item["y"] and item["y"] + item["h"] <= 1.0001
+
+
+def test_the_page_fetches_nothing_and_text_is_no_markup(function: Any, tmp_path: Path) -> None:
+    function.explorer(tmp_path / "out.html")
+    page = (tmp_path / "out.html").read_text()
+    assert not re.search(r"(?:src|href)\s*=|https?://(?!www\.w3\.org/2000/svg)|@import|url\(", page)
+
+    class Evil(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.add_module("</script><script>alert(1)</script>", nn.Linear(3, 3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return next(iter(self.children()))(x)
+
+    page = explorer.page(sl.compile(Evil().eval(), (torch.randn(1, 3),)))
+    assert page.count("<script") == 2 and "alert(1)</script>" not in page
+
+
+def test_diff_saved_models_and_sizes(function: Any, tmp_path: Path) -> None:
+    other = sl.compile(_Model().eval(), (torch.randn(2, 3, 6, 6),))
+    page = explorer.page(function, other)
+    assert _facts(page)["hasDiff"] and "diff_" in page
+    assert not _facts(explorer.page(function))["hasDiff"]
+    function.save(tmp_path / "m.sl", ("host",))
+    assert _facts(explorer.page(sl.load(tmp_path / "m.sl")))["op"] == _facts(explorer.page(function))["op"]
+
+
+def test_bad_input(function: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(sl.UserError, match="cannot write"):
+        function.explorer(tmp_path / "no" / "out.html")
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(sl.UserError, match=r"straightline\[explorer\]"):
+        function.explorer(tmp_path / "out.html")
+
+
+def test_in_a_browser(function: Any, tmp_path: Path) -> None:
+    """Chromium without a window: the page is ready, and an address picks what it names at every level."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("there is no Chromium here")
+    path = tmp_path / "out.html"
+    function.explorer(path, function)
+    facts = _facts(path.read_text())
+    key = next(line["keys"][0] for line in facts["op"] if "op.linear" in _text(line))
+
+    def shown(fragment: str) -> str:
+        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+        done = subprocess.run(
+            [*command, "--virtual-time-budget=4000", "--dump-dom", f"file://{path}{fragment}"],
+            capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        assert 'data-ready="1"' in done.stdout, done.stderr[-2000:]
+        return done.stdout
+
+    picked = re.findall(
+        r'id="(\w+)-\d+"[^>]*class="[^"]*\bpicked\b|class="[^"]*\bpicked\b[^"]*"[^>]*id="(\w+)-\d+"', shown(f"#{key}")
+    )
+    assert {a or b for a, b in picked} >= {"source", "op", "kernel", "code"}
+    assert "found" in shown("#pack_")
+    assert "picked" not in re.sub(r"<style>.*?</style>|<script.*?</script>", "", shown(""), flags=re.DOTALL)

@@ -26,7 +26,10 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     _run(page)
 
 
-def test_the_readme_shows_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_shows_what_it_says(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # what it writes
     _run(ROOT / "README.md")
     printed = capsys.readouterr().out
     for part in ("sl_program_run", "op.linear", "kernel.launch", "native", "0.weight"):

@@ -197,6 +197,19 @@ def runs(target: str, major: int, minor: int) -> bool:
     return int(found[1]) == major and (int(found[2]) == minor if found[3] == "a" else int(found[2]) <= minor)
 
 
+def why_no_device(target: str, number: int) -> str:
+    """Why device `number` does not run machine code for a target ("cuda:sm_90") in this process; empty when it does."""
+    missing = _call.cuda_missing()
+    if missing:
+        return missing
+    import torch
+
+    if number >= torch.cuda.device_count():
+        return f"there is no device {number}, only {torch.cuda.device_count()}"
+    major, minor = torch.cuda.get_device_capability(number)
+    return "" if runs(target, major, minor) else f"device {number} is sm_{major}{minor}"
+
+
 def why_not_here(tensors: dict[str, Any], target: str) -> str:
     """Why a program for a CUDA device cannot be called in this process; empty when it can.
 

@@ -242,20 +242,9 @@ def _function(
 
 def _check_device(path: str, target: str, number: int) -> None:
     """Refuses a model for a CUDA device that is not here, or not of its kind."""
-    why = _call.cuda_missing()
-    torch = imported_torch()
-    if not why and torch is None:
-        raise UserError(
-            f"{path} is for {target}, whose parameters are tensors of torch: import torch before it is loaded"
-        )
-    if not why:
-        assert torch is not None
-        count = torch.cuda.device_count()
-        if number >= count:
-            why = f"there is no device {number}, only {count}"
-        else:
-            major, minor = torch.cuda.get_device_capability(number)
-            why = "" if _targets.runs(target, major, minor) else f"device {number} is sm_{major}{minor}"
+    if not _call.cuda_missing() and imported_torch() is None:
+        raise UserError(f"{path} is for {target}, whose parameters are tensors of torch: import torch before it is loaded")
+    why = _targets.why_no_device(target, number)
     if why:
         raise UnsupportedError(f"{path} has machine code for {target} alone and cannot run here: {why}")
 

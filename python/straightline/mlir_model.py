@@ -8,12 +8,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _aten_calls, _compiler, _paths, _signature
+from straightline import _aten_calls, _compiler, _launch, _paths, _signature, _targets
 from straightline._compilation import compile_module
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
 from straightline._tuning import Tuning, processor
-from straightline.compiled_function import Binding, CompiledFunction
+from straightline.compiled_function import Binding, CompiledElsewhere, CompiledFunction
 from straightline.errors import UnsupportedError, UserError
 from straightline.options import CompileOptions, takes_options
 from straightline.parameters import DeclaredParameter, ParameterTable, read_safetensors
@@ -77,8 +77,10 @@ def compiled_module(
     chosen: CompileOptions,
     structures: Sequence[Any] | None = None,
     arguments: Sequence[tuple[str, Any]] | None = None,
-) -> CompiledFunction:
-    """A module for the cpu as a callable over arrays.
+    place: str = "cpu",
+    number: int = 0,
+) -> CompiledFunction | CompiledElsewhere:
+    """A module as a callable over arrays.
 
     Args:
         module: The function of it is compiled.
@@ -89,12 +91,15 @@ def compiled_module(
             every result.
         arguments: What a call gives, by name: the number of an argument of the function, a list of such, None. By default every
             argument.
+        place: "cpu", or a CUDA device's architecture ("cuda:sm_90"): then calls take and give tensors of torch there.
+        number: The device's.
     """
-    request = _request(chosen, "cpu")
+    request = _request(chosen, place, number)
     _aten_calls.install()
     path = _paths.chosen(chosen.fast_path)
     with kept_interrupts() as check_interrupts, CompileProgress() as progress:
-        tuning = Tuning(progress, check_interrupts, chosen.cache, processor()) if chosen.tune else None
+        machine = processor() if place == "cpu" else ""
+        tuning = Tuning(progress, check_interrupts, chosen.cache, machine) if chosen.tune else None
         compilation = compile_module(module, progress, tuning, **request)
     explained = json.loads(compilation.explain_json)
     inputs = [(row["name"] or f"input{i}", row) for i, row in enumerate(explained["inputs"])]
@@ -107,6 +112,7 @@ def compiled_module(
     if len(results) == 1 and whole[0] == "tensor":
         whole = ("tensor", "result", whole[2])
     tensors = [given[entry] for entry in explained["parameters"]]
+    launch = _launch.chosen(chosen.launch, place, compilation.program)
     binding = Binding(
         names=explained["parameters"],
         named_sizes=explained["named_sizes"],
@@ -121,15 +127,19 @@ def compiled_module(
         inputs=tuple((argument, _signature.EITHER, _structure(i, argument)) for argument, i in arguments),
         outputs=whole,
         options={
-            "kind": "torch" if tensors and all(type(t).__module__.startswith("torch") for t in tensors) else "numpy",
+            "kind": "torch" if place != "cpu" or tensors and all(type(t).__module__.startswith("torch") for t in tensors) else "numpy",
             "estimated_us": explained.get("estimated_us", 0.0),
             "fast_path": path[0],
             "reuse_outputs": chosen.reuse_outputs,
+            "launch": launch[0],
         },
         name=explained["name"],
         path=path,
+        launch=launch,
         tuning=tuning,
     )
+    if place != "cpu" and (why := _targets.why_no_device(place, number)):
+        return CompiledElsewhere(compilation, binding, why, chosen.emit == "python")
     return binding.first(compilation, given, chosen.emit == "python", {})
 
 

@@ -18,6 +18,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.backend.base import Backend, BackendRep
 
+from straightline import _call
 from straightline.capture.onnx.values import NARROW, held
 from straightline.compiled_function import CompiledFunction
 from straightline.errors import UserError
@@ -33,8 +34,11 @@ class Prepared(BackendRep):
     May be called by one thread at a time.
     """
 
-    def __init__(self, model: onnx.ModelProto, options: Mapping[str, Any]) -> None:
+    def __init__(self, model: onnx.ModelProto, options: Mapping[str, Any], device: str = "CPU") -> None:
         self._model, self._options = model, dict(options)
+        self._on_cuda = device.upper().startswith("CUDA")
+        if self._on_cuda:
+            self._options["target"] = "cuda"
         given = {tensor.name for tensor in model.graph.initializer}
         #: Names of the inputs that a call gives.
         self.input_names = [i.name for i in model.graph.input if i.name not in given]
@@ -60,7 +64,9 @@ class Prepared(BackendRep):
         self._programs[key] = program
         if len(self._programs) > _MOST_PROGRAMS:
             self._programs.popitem(last=False)
-        found = program(*(_held(named[name]) for name in self.input_names))
+        arguments = [_held(named[name]) for name in self.input_names]
+        found = program(*(map(_to_cuda, arguments) if self._on_cuda else arguments))
+        found = _to_host(found) if self._on_cuda else found
         outputs = self._model.graph.output
         return tuple(map(_narrowed, found if len(outputs) > 1 else (found,), outputs))
 
@@ -93,6 +99,41 @@ def _held(value: Any) -> Any:
     return held(value) if isinstance(value, np.ndarray) else value
 
 
+def _to_cuda(value: Any) -> Any:
+    """Arrays as tensors on the current CUDA device."""
+    if isinstance(value, list):
+        return [_to_cuda(item) for item in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    import torch
+
+    dtype = getattr(torch, value.dtype.name)
+    if value.size == 0:
+        return torch.empty(value.shape, dtype=dtype, device="cuda")
+    flat = torch.from_numpy(np.ascontiguousarray(value).reshape(-1).view(np.uint8).copy())
+    return flat.cuda().view(dtype).reshape(value.shape)
+
+
+def _to_host(value: Any) -> Any:
+    """Tensors as numpy arrays."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(_to_host(item) for item in value)
+    if not hasattr(value, "cpu"):
+        return value
+    name = str(value.dtype).removeprefix("torch.")
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        dtype = np.dtype(getattr(ml_dtypes, name))
+    import torch
+
+    if value.numel() == 0:
+        return np.empty(tuple(value.shape), dtype)
+    return value.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy().view(dtype).reshape(tuple(value.shape))
+
+
 def _narrowed(value: Any, info: onnx.ValueInfoProto) -> Any:
     """A result with the element type that the model says it has."""
     element = info.type.tensor_type.elem_type
@@ -123,9 +164,9 @@ class StraightlineBackend(Backend):
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
         """Checks a model; `kwargs` are options of `CompileOptions`."""
         if not cls.supports_device(device):
-            raise UserError(f"device is {device!r} but must be 'CPU'")
+            raise UserError(f"device is {device!r} but must be 'CPU', or 'CUDA' where there is a device")
         onnx.checker.check_model(model)
-        return Prepared(model, kwargs)
+        return Prepared(model, kwargs, device)
 
     @classmethod
     def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
@@ -143,12 +184,12 @@ class StraightlineBackend(Backend):
         infos = [onnx.helper.make_tensor_value_info(n, t, a.shape) for n, t, a in zip(names, types, arrays)]
         outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
         graph = onnx.helper.make_graph([node], "node", infos, outputs)
-        return Prepared(onnx.helper.make_model(graph), kwargs).run(arrays)
+        return Prepared(onnx.helper.make_model(graph), kwargs, device).run(arrays)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """Whether programs run there."""
-        return device.upper() == "CPU"
+        return device.upper() == "CPU" or device.upper() in ("CUDA", "CUDA:0") and not _call.cuda_missing()
 
 
 prepare = StraightlineBackend.prepare

@@ -107,12 +107,12 @@ def compare(got: Any, want: Any, rtol: float, atol: float) -> None:
     np.testing.assert_allclose(got.astype(kind), want.astype(kind), rtol=rtol, atol=atol)
 
 
-def examine(kind: str, name: str) -> Outcome:
+def examine(kind: str, name: str, device: str = "CPU") -> Outcome:
     """Runs a case."""
     case = cases(kind)[name]
     try:
         model, sets = _sets(case)
-        prepared = StraightlineBackend.prepare(model) if kind == "node" else _unchecked(model)
+        prepared = StraightlineBackend.prepare(model, device) if kind == "node" else _unchecked(model, device)
         for inputs, outputs in sets:
             compare(list(prepared.run(list(inputs))), list(outputs), case.rtol, case.atol)
     except sl.UnsupportedError as error:
@@ -124,14 +124,14 @@ def examine(kind: str, name: str) -> Outcome:
     return Outcome(name, "passed", "")
 
 
-def _unchecked(model: onnx.ModelProto) -> Any:
+def _unchecked(model: onnx.ModelProto, device: str) -> Any:
     """Old models that onnx's checker refuses, as onnx's runner takes them."""
     from straightline.onnx_backend import Prepared
 
-    return Prepared(model, {})
+    return Prepared(model, {}, device)
 
 
-def run(kind: str, only: Sequence[str] = (), jobs: int | None = None) -> list[Outcome]:
+def run(kind: str, only: Sequence[str] = (), jobs: int | None = None, device: str = "CPU") -> list[Outcome]:
     """All cases of a suite, in processes of their own: one that ends its process is a failed one."""
     todo = [name for name in sorted(cases(kind)) if not only or any(name.startswith(f"test_{text}") for text in only)]
     found: list[Outcome] = []
@@ -139,7 +139,7 @@ def run(kind: str, only: Sequence[str] = (), jobs: int | None = None) -> list[Ou
         with ProcessPoolExecutor(
             jobs or len(os.sched_getaffinity(0)), mp_context=multiprocessing.get_context("forkserver")
         ) as pool:
-            futures = [pool.submit(examine, kind, name) for name in todo]
+            futures = [pool.submit(examine, kind, name, device) for name in todo]
             for place, future in enumerate(futures):
                 try:
                     found.append(future.result())
@@ -194,11 +194,12 @@ def main() -> int:
     parser.add_argument("--kind", choices=KINDS, default="node")
     parser.add_argument("--only", nargs="*", default=[], help="names that begin with one of these")
     parser.add_argument("--jobs", type=int, help="processes (default: one a processor)")
+    parser.add_argument("--device", choices=("CPU", "CUDA"), default="CPU")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path, help="a table by ops, of node tests")
     options = parser.parse_args()
     begin = time.monotonic()
-    found = run(options.kind, options.only, options.jobs)
+    found = run(options.kind, options.only, options.jobs, options.device)
     for outcome in found:
         if outcome.outcome in ("wrong", "failed"):
             print(f"{outcome.name} {outcome.outcome}: {outcome.reason.strip().splitlines()[0]}")

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from straightline import _targets
 from straightline.compiled_function import CompiledFunction
 from straightline.errors import UnsupportedError, UserError
 from straightline.mlir_model import DTYPES, compiled_module
@@ -38,7 +39,7 @@ def compile_onnx(
     options: CompileOptions | None = None,
     **changes: Any,
 ) -> CompiledFunction:
-    """Compiles an ONNX model for the cpu.
+    """Compiles an ONNX model.
 
     Args:
         model: The path of a file, its bytes, or a `ModelProto`.
@@ -48,7 +49,8 @@ def compile_onnx(
         values: Inputs by name whose values the program may depend on, as axes, shapes and sizes do. Calls give them, too; those
             that the program depends on must have these values.
         sizes: For the model's named sizes a number, or the smallest and the largest; by default from 1 on.
-        options: What `CompileOptions` says.
+        options: What `CompileOptions` says. `target="cuda"`, or examples that are tensors of torch on a CUDA device, compile it
+            for that: calls then take and give such tensors.
         changes: Options by name, over those of `options`.
 
     Returns:
@@ -64,9 +66,7 @@ def compile_onnx(
     except ImportError as error:
         raise UserError(f"ONNX models need the package onnx ({error}): pip install 'straightline[onnx]'") from error
     chosen = CompileOptions.of(options, changes, compile_onnx)
-    if chosen.target not in (None, "cpu"):
-        raise UserError(f"target is {chosen.target!r} but must be None or 'cpu': ONNX models are for the cpu")
-    chosen.check("cpu")
+    place, number = _place(chosen, inputs)
     loaded = front_end.load(model)
     declared = [i.name for i in front_end.inputs_of(loaded)]
     examples = _by_name(inputs, declared)
@@ -86,7 +86,45 @@ def compile_onnx(
         DeclaredParameter(row["name"], DTYPES.get(row["type"], row["type"]), tuple(row["shape"]), None, False)
         for row in rows
     )
-    return compiled_module(module, table, imported.parameters, chosen, imported.structures, imported.inputs)
+    parameters = imported.parameters if place == "cpu" else _on_device(imported.parameters, rows, place, number)
+    return compiled_module(module, table, parameters, chosen, imported.structures, imported.inputs, place, number)
+
+
+def _place(chosen: CompileOptions, inputs: Any) -> tuple[str, int]:
+    """Where the program runs, "cpu" or "cuda:sm_NN", and the device's number: where the examples are, or as the target says."""
+    given = inputs.values() if isinstance(inputs, Mapping) else inputs or ()
+    leaves = [leaf for leaf in given if getattr(getattr(leaf, "device", None), "type", "") in ("cpu", "cuda")]
+    if chosen.target in (None, "cpu") and not any(leaf.device.type == "cuda" for leaf in leaves):
+        chosen.check("cpu")
+        return "cpu", 0
+    try:
+        number = _targets.number_of(leaves)
+        place = _targets.chosen(chosen.target, [leaf for leaf in leaves if leaf.device.type == "cuda"], number)
+    except ImportError as error:
+        raise UserError(f"a CUDA device needs torch, for tensors there ({error}): pip install 'straightline[torch]'") from error
+    chosen.check(place)
+    _targets.check_options(tune=chosen.tune, place=place, tensors=leaves)
+    _targets.open_compiler()
+    return place, number
+
+
+def _on_device(parameters: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], place: str, number: int) -> Mapping[str, Any]:
+    """Those that the module reads as tensors on the device; as they are where there is none."""
+    if _targets.why_no_device(place, number):
+        return parameters
+    import numpy as np
+    import torch
+
+    moved = {}
+    for row in rows:
+        array = np.ascontiguousarray(parameters[row["name"]])
+        dtype = getattr(torch, DTYPES.get(row["type"], row["type"]))
+        if array.size == 0:
+            moved[row["name"]] = torch.empty(array.shape, dtype=dtype, device=f"cuda:{number}")
+            continue
+        flat = torch.from_numpy(array.reshape(-1).view(np.uint8).copy())
+        moved[row["name"]] = flat.to(f"cuda:{number}").view(dtype).reshape(array.shape)
+    return moved
 
 
 def _shape(example: Any) -> Any:

@@ -150,12 +150,30 @@ def profile(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], runs:
     recorder.clear()
     calls: list[tuple[float, float]] = []
     for _ in range(runs):
+        recorder.start()
         begin = time.perf_counter_ns()
         hooked(*args, **kwargs)
         recorder.finish()
         calls.append((begin, time.perf_counter_ns()))
     sizes = _sizes(one, args, kwargs)
-    return _assembled(one, hooked, recorder, calls, sizes)
+    made = _assembled(one, hooked, recorder, calls, sizes)
+    return made if isinstance(recorder, _Recorder) else _of_device(made, function, args, kwargs, runs)
+
+
+def _of_device(made: Profile, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], runs: int) -> Profile:
+    """With the time of calls of the function as it is, which wait for the device."""
+    import torch
+
+    taken = []
+    for _ in range(runs):
+        torch.cuda.synchronize()
+        begin = time.perf_counter_ns()
+        function(*args, **kwargs)
+        torch.cuda.synchronize()
+        taken.append(time.perf_counter_ns() - begin)
+    made.call_us = statistics.median(taken) * 1e-3
+    made.overhead_us = made.call_us - sum(row.median_us for row in made.rows)
+    return made
 
 
 def _program_for(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -214,6 +232,9 @@ class _Recorder:
     def clear(self) -> None:
         self._numbers[0] = 0
 
+    def start(self) -> None:
+        """Nothing is to be kept busy."""
+
     def finish(self) -> None:
         """Nothing is behind."""
 
@@ -254,11 +275,18 @@ class _DeviceRecorder:
         self._marks.clear()
         self._spans.clear()
 
+    def start(self) -> None:
+        """Keeps the device busy while the host enqueues: else an event would wait for the host, not for the kernel before it."""
+        sleep = getattr(self._torch.cuda, "_sleep", None)
+        if sleep is not None:
+            sleep(20_000_000)  # cycles: about 10 ms
+
     def finish(self) -> None:
         """Waits for the call and turns its events into times."""
         self._torch.cuda.synchronize()
-        base = time.perf_counter_ns()
         first = self._marks[0][2] if self._marks else None
+        # The last event has just come: the times are laid before now.
+        base = time.perf_counter_ns() - (first.elapsed_time(self._marks[-1][2]) * 1e6 if self._marks else 0.0)  # type: ignore[union-attr]
         open_: dict[int, float] = {}
         for statement, begins, event in self._marks:
             at = base + first.elapsed_time(event) * 1e6  # type: ignore[union-attr]

@@ -6,11 +6,9 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
-import numpy as np
 import pytest
 import straightline as sl
 import torch
-from straightline.artifact import load
 from torch import nn
 
 
@@ -56,7 +54,7 @@ def test_convolutions_and_numpy() -> None:
     fn = sl.compile(model, (x,))
     adapters = {"weight": (torch.randn(2, 27), torch.randn(8, 2), 0.5)}
     torch.testing.assert_close(fn.with_lora(adapters)(x), _merged(model, adapters)(x), rtol=1e-4, atol=1e-4)
-    arrays = {"weight": tuple(part.numpy() if isinstance(part, torch.Tensor) else part for part in adapters["weight"])}
+    arrays = {"weight": tuple(part.cpu().numpy() if isinstance(part, torch.Tensor) else part for part in adapters["weight"])}
     torch.testing.assert_close(fn.with_lora(arrays)(x), _merged(model, adapters)(x), rtol=1e-4, atol=1e-4)
 
 
@@ -95,4 +93,4 @@ def test_bad_adapters() -> None:
     for given in ([1], {"weight": (a, b)}, {"weight": 3}):
         with pytest.raises(sl.UserError):
             fn.with_lora(given)
-    assert np.isfinite(fn(x).detach().numpy()).all() and load is sl.load
+    assert torch.isfinite(fn(x)).all()

@@ -243,7 +243,9 @@ def _function(
 def _check_device(path: str, target: str, number: int) -> None:
     """Refuses a model for a CUDA device that is not here, or not of its kind."""
     if not _call.cuda_missing() and imported_torch() is None:
-        raise UserError(f"{path} is for {target}, whose parameters are tensors of torch: import torch before it is loaded")
+        raise UserError(
+            f"{path} is for {target}, whose parameters are tensors of torch: import torch before it is loaded"
+        )
     why = _targets.why_no_device(target, number)
     if why:
         raise UnsupportedError(f"{path} has machine code for {target} alone and cannot run here: {why}")

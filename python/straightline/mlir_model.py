@@ -127,7 +127,7 @@ def compiled_module(
         inputs=tuple((argument, _signature.EITHER, _structure(i, argument)) for argument, i in arguments),
         outputs=whole,
         options={
-            "kind": "torch" if place != "cpu" or tensors and all(type(t).__module__.startswith("torch") for t in tensors) else "numpy",
+            "kind": "torch" if place != "cpu" or _all_torch(tensors) else "numpy",
             "estimated_us": explained.get("estimated_us", 0.0),
             "fast_path": path[0],
             "reuse_outputs": chosen.reuse_outputs,
@@ -141,6 +141,11 @@ def compiled_module(
     if place != "cpu" and (why := _targets.why_no_device(place, number)):
         return CompiledElsewhere(compilation, binding, why, chosen.emit == "python")
     return binding.first(compilation, given, chosen.emit == "python", {})
+
+
+def _all_torch(tensors: Sequence[Any]) -> bool:
+    """Whether there are tensors and all are torch's."""
+    return bool(tensors) and all(type(tensor).__module__.startswith("torch") for tensor in tensors)
 
 
 def _structure(structure: Any, name: str) -> tuple[Any, ...]:

@@ -131,7 +131,9 @@ def _to_host(value: Any) -> Any:
 
     if value.numel() == 0:
         return np.empty(tuple(value.shape), dtype)
-    return value.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy().view(dtype).reshape(tuple(value.shape))
+    return (
+        value.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy().view(dtype).reshape(tuple(value.shape))
+    )
 
 
 def _narrowed(value: Any, info: onnx.ValueInfoProto) -> Any:

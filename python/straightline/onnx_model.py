@@ -101,14 +101,18 @@ def _place(chosen: CompileOptions, inputs: Any) -> tuple[str, int]:
         number = _targets.number_of(leaves)
         place = _targets.chosen(chosen.target, [leaf for leaf in leaves if leaf.device.type == "cuda"], number)
     except ImportError as error:
-        raise UserError(f"a CUDA device needs torch, for tensors there ({error}): pip install 'straightline[torch]'") from error
+        raise UserError(
+            f"a CUDA device needs torch, for tensors there ({error}): pip install 'straightline[torch]'"
+        ) from error
     chosen.check(place)
     _targets.check_options(tune=chosen.tune, place=place, tensors=leaves)
     _targets.open_compiler()
     return place, number
 
 
-def _on_device(parameters: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], place: str, number: int) -> Mapping[str, Any]:
+def _on_device(
+    parameters: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], place: str, number: int
+) -> Mapping[str, Any]:
     """Those that the module reads as tensors on the device; as they are where there is none."""
     if _targets.why_no_device(place, number):
         return parameters

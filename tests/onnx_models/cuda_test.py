@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX models for a CUDA device: compiled anywhere, called where there is one (`python -m straightline.onnx_coverage --device CUDA` runs
-all node tests there).
+"""ONNX models for a CUDA device: compiled anywhere, called where there is one.
+
+`python -m straightline.onnx_coverage --device CUDA` runs all node tests there.
 """
 
 from __future__ import annotations

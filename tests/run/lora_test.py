@@ -54,7 +54,9 @@ def test_convolutions_and_numpy() -> None:
     fn = sl.compile(model, (x,))
     adapters = {"weight": (torch.randn(2, 27), torch.randn(8, 2), 0.5)}
     torch.testing.assert_close(fn.with_lora(adapters)(x), _merged(model, adapters)(x), rtol=1e-4, atol=1e-4)
-    arrays = {"weight": tuple(part.cpu().numpy() if isinstance(part, torch.Tensor) else part for part in adapters["weight"])}
+    arrays = {
+        "weight": tuple(part.cpu().numpy() if isinstance(part, torch.Tensor) else part for part in adapters["weight"])
+    }
     torch.testing.assert_close(fn.with_lora(arrays)(x), _merged(model, adapters)(x), rtol=1e-4, atol=1e-4)
 
 

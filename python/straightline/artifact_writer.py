@@ -290,10 +290,15 @@ def replaced(path: str) -> Iterator[Any]:
 
 
 def _umask() -> int:
-    """The process's, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+    """The process's. os.umask sets what it reads, which another thread would see."""
+    with (
+        contextlib.suppress(OSError, ValueError),
+        open("/proc/self/status", encoding="ascii", errors="replace") as status,
+    ):
+        for line in status:
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return 0o022
 
 
 def write_archive(file: Any, function: Any, programs: Sequence[_Program]) -> None:

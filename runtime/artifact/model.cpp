@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -96,7 +97,7 @@ struct sl_model {
   sl_queue* team = nullptr;
   bool onDevice = false;
   std::string text;
-  std::vector<std::unique_ptr<std::string>> sizes;  ///< texts of sl_model_size
+  std::map<const sl_expr*, std::string> sizes;  ///< texts of sl_model_size, of those that need one
 
   ~sl_model() {
     for (Program& program : programs) {
@@ -206,6 +207,18 @@ void describe(sl_model* model) {
   }
 }
 
+/// Texts of the sizes that are neither numbers nor names.
+void describeSizes(sl_model* model, const sl_program_desc& desc, const sl_buffer& buffer) {
+  for (int32_t d = 0; d < buffer.rank; ++d) {
+    const sl_expr& extent = buffer.extents[d];
+    if (extent.count != 1) {
+      sl_message text{};
+      MessageWriter(&text).expression(extent, desc);
+      model->sizes[&extent] = text.text;
+    }
+  }
+}
+
 /// Queue and lists of buffers of programs that are loaded.
 int32_t finish(sl_model* model, sl_message* message) {
   int32_t threads = 1;
@@ -221,6 +234,12 @@ int32_t finish(sl_model* model, sl_message* message) {
         program.outputs[static_cast<size_t>(buffer.index)] = &buffer;
         program.hasComputedSizes |= isComputed(desc, buffer);
       }
+    }
+    for (const sl_buffer* input : program.inputs) {
+      describeSizes(model, desc, *input);
+    }
+    for (int32_t i = 0; i < desc.result_count; ++i) {
+      describeSizes(model, desc, desc.buffers[desc.results[i].buffer]);
     }
     threads = std::max(threads, desc.threads);
     model->onDevice |= program.program->orderedQueue != 0 || program.program->asynchronous;
@@ -523,10 +542,9 @@ int32_t describeTensor(const sl_model* model, const Program* program, const sl_b
         size.max = desc.extents[extent.steps[0].value].max;
         continue;
       }
-      size.text = "?";  // sl_model_text has the expression
+      size.text = model->sizes.at(&extent).c_str();
     }
     std::memcpy(static_cast<void*>(out), &info, std::min<uint64_t>(out->size, sizeof info));
-    (void)model;
     return SL_OK;
   });
 }

@@ -233,7 +233,7 @@ def driver() -> Iterator[Path]:
 
 @pytest.mark.parametrize("which", ["plain", "prepared", "states"])
 def test_damaged_files(driver: Path, which: str, tmp_path: Path, seed: int) -> None:
-    """Nothing crashes, nothing outside is read. STRAIGHTLINE_FUZZ says how many of each (700 by default)."""
+    """Nothing crashes, nothing outside is read. STRAIGHTLINE_TEST_FUZZ says how many of each (700 by default)."""
     if which == "states":
 
         class Counter(nn.Module):
@@ -249,7 +249,7 @@ def test_damaged_files(driver: Path, which: str, tmp_path: Path, seed: int) -> N
         function = _function()
     path = tmp_path / "m.sl"
     function.save(path, ("x86-64-v3",), prepared=which == "prepared")
-    count = int(os.environ.get("STRAIGHTLINE_FUZZ", "700"))
+    count = int(os.environ.get("STRAIGHTLINE_TEST_FUZZ", "700"))
     environment = {**os.environ, "ASAN_OPTIONS": "exitcode=99:detect_leaks=1", "UBSAN_OPTIONS": "exitcode=99"}
     done = subprocess.run(
         [driver, path, str(count), str(seed), tmp_path / "bad.sl"],

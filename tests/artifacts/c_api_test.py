@@ -104,6 +104,22 @@ def test_states_and_named_sizes(caller: Path, tmp_path: Path) -> None:
     said = _command(caller, tmp_path, "2")
     assert "(input: float32[batch, 16]) -> (float32[batch, 4]), batch from 1 to 64" in said
     assert (tmp_path / "out0").read_bytes() == _raw(function(x))
+    assert "output [batch] [4]" in said
+
+
+@torch.no_grad()
+def test_sizes_that_are_expressions(caller: Path, tmp_path: Path) -> None:
+    function = sl.compile(
+        lambda x: torch.cat([x, x * 2]),
+        (torch.randn(3, 2),),
+        dynamic_shapes=({0: torch.export.Dim("n", min=1, max=9)},),
+    )
+    function.save(tmp_path / "m.sl", ("host",))
+    x = torch.randn(4, 2)
+    (tmp_path / "in0").write_bytes(_raw(x))
+    (tmp_path / "shapes").write_text("4 2\n")
+    assert "output [n * 2] [2]" in _command(caller, tmp_path, "1")
+    assert (tmp_path / "out0").read_bytes() == _raw(torch.cat([x, x * 2]))
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang-22"])

@@ -59,6 +59,13 @@ int run(const std::string& folder, int threads) {
     inputs.push_back(Tensor::empty(infos.at(inputs.size()).dtype, shape));
     std::memcpy(inputs.back().data(), data.back().data(), data.back().size());
   }
+  for (const straightline::ModelTensor& output : model.outputs()) {
+    std::cout << "output";
+    for (const straightline::ModelSize& size : output.shape) {
+      std::cout << " [" << (size.size >= 0 ? std::to_string(size.size) : size.text) << "]";
+    }
+    std::cout << "\n";
+  }
   const std::vector<Tensor> results = model(inputs);
   for (size_t i = 0; i < results.size(); ++i) {
     std::ofstream(folder + "/out" + std::to_string(i), std::ios::binary)

@@ -10,7 +10,7 @@ from typing import Any
 
 from straightline import _targets
 from straightline.compiled_function import CompiledFunction
-from straightline.errors import UnsupportedError, UserError
+from straightline.errors import InternalError, UnsupportedError, UserError
 from straightline.mlir_model import DTYPES, compiled_module
 from straightline.module_builder import ModuleBuilder
 from straightline.options import CompileOptions, takes_options
@@ -73,14 +73,14 @@ def compile_onnx(
     shapes = {name: _shape(example) for name, example in examples.items()}
     import numpy as np
 
-    builder, imported = front_end.import_model(
-        loaded,
-        ModuleBuilder,
-        shapes,
-        {n: np.asarray(a) for n, a in (values or {}).items() if not isinstance(a, list) and a is not None},
-        sizes,
-    )
-    module = builder.finish()
+    known = {n: np.asarray(a) for n, a in (values or {}).items() if not isinstance(a, list) and a is not None}
+    try:
+        builder, imported = front_end.import_model(loaded, ModuleBuilder, shapes, known, sizes)
+        module = builder.finish()
+    except InternalError as error:
+        if invalid := front_end.what_is_invalid(loaded):
+            raise UserError(f"{loaded.name} is no valid model: {invalid}") from error
+        raise
     rows = json.loads(module.parameters_json)
     table = ParameterTable.of_declared(
         DeclaredParameter(row["name"], DTYPES.get(row["type"], row["type"]), tuple(row["shape"]), None, False)

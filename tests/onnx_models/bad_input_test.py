@@ -180,3 +180,19 @@ def test_the_backend() -> None:
         prepared.run({"z": np.zeros(3, np.float32)})
     (found,) = StraightlineBackend.run_node(helper.make_node("Neg", ["a"], ["b"]), [np.ones(2, np.float32)])
     np.testing.assert_array_equal(found, [-1, -1])
+
+
+def test_attributes_and_shapes_that_no_op_has() -> None:
+    """Found by damaged models: they were called bugs of ours."""
+    grid = info("grid", [1, 2, 2, 2])
+    for attribute, value in (("mode", "linea"), ("padding_mode", "none")):
+        model = model_of(
+            [node("GridSample", ["x", "grid"], ["y"], **{attribute: value})],
+            [info("x", [1, 1, 3, 3]), grid],
+            [info("y", [1, 1, 2, 2])],
+        )
+        refused(sl.UserError, f"node '.*' is no valid GridSample: {attribute} is '{value}'", model)
+    model = model_of(
+        [node("AveragePool", ["x"], ["y"], kernel_shape=[116, 1])], [info("x", [1, 1, 8, 8])], [info("y", [1, 1, 8, 8])]
+    )
+    refused(sl.UserError, "the model is no valid model: .*AveragePool", model)

@@ -20,7 +20,7 @@ from straightline.capture.onnx import (
     spatial,
 )
 from straightline.capture.onnx.graph import Imported, import_model
-from straightline.capture.onnx.load import LoadedModel, load
+from straightline.capture.onnx.load import LoadedModel, load, what_is_invalid
 from straightline.capture.onnx.load import shapes_of as _shapes_of
 
 #: The files of converters; importing them fills the table.
@@ -32,4 +32,4 @@ def inputs_of(model: LoadedModel) -> list[Any]:
     return _shapes_of(model.graph, model.weights)
 
 
-__all__ = ["FAMILIES", "Imported", "LoadedModel", "import_model", "inputs_of", "load"]
+__all__ = ["FAMILIES", "Imported", "LoadedModel", "import_model", "inputs_of", "load", "what_is_invalid"]

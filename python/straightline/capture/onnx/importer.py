@@ -546,6 +546,12 @@ def _invalid(proto: onnx.NodeProto, error: Exception, opsets: Mapping[str, int])
         return UserError(
             f"node '{_called(proto)}' is no valid {op_name(proto)}: {str(invalid).strip().splitlines()[0]}"
         )
+    if isinstance(error, KeyError):  # a converter looked a name up
+        for attribute in proto.attribute:
+            if attribute.type == onnx.AttributeProto.STRING and error.args[:1] == (_attribute(attribute),):
+                return UserError(
+                    f"node '{_called(proto)}' is no valid {op_name(proto)}: {attribute.name} is {_attribute(attribute)!r}"
+                )
     known = ", ".join(f"{a.name}={_attribute(a)!r}" for a in proto.attribute if a.type not in _NESTED)
     return InternalError(f"node '{_called(proto)}' ({op_name(proto)}; {known}) cannot be converted: {words}")
 

@@ -203,3 +203,15 @@ def shapes_of(graph: onnx.GraphProto, weights: Mapping[str, np.ndarray]) -> list
     """The inputs of a call: those of the graph that no initialiser gives."""
     given = {t.name for t in graph.initializer} | set(weights)
     return [i for i in graph.input if i.name not in given]
+
+
+def what_is_invalid(model: LoadedModel) -> str:
+    """What onnx's own inference of types and shapes, strict, says of a model; "" where it finds nothing.
+
+    It takes time, and is for models that could not be imported: whether it is their fault or ours.
+    """
+    try:
+        onnx.shape_inference.infer_shapes(model.proto, check_type=True, strict_mode=True, data_prop=True)
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+        return str(error).strip().splitlines()[0]
+    return ""

@@ -517,7 +517,8 @@ def _grid_sample(ctx: Importer, node: Node) -> Tensor:
         "bicubic": "bicubic",
         "nearest": "nearest",
     }[node.attribute("mode", "linear")]
-    border, align = node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0))
+    border = {"zeros": "zeros", "border": "border", "reflection": "reflection"}[node.attribute("padding_mode", "zeros")]
+    align = bool(node.attribute("align_corners", 0))
     if x.rank == 4:
         attributes = {"interpolation_mode": mode, "padding_mode": border, "align_corners": align}
         type = TensorType(x.dtype, (*x.extents[:2], *grid.extents[1:3]))

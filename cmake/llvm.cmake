@@ -51,7 +51,7 @@ set(SL_MLIR_LIBRARIES
     MLIRControlFlowInterfaces MLIRSideEffectInterfaces MLIRInferTypeOpInterface MLIRLoopLikeInterface
     MLIRCastInterfaces MLIRDestinationStyleOpInterface)
 set(SL_JIT_LIBRARIES
-    LLVMX86CodeGen LLVMX86AsmParser LLVMX86Desc LLVMX86Info LLVMOrcJIT LLVMOrcDebugging LLVMOrcTargetProcess
+    LLVMX86CodeGen LLVMX86AsmParser LLVMX86Disassembler LLVMMCDisassembler LLVMX86Desc LLVMX86Info LLVMOrcJIT LLVMOrcDebugging LLVMOrcTargetProcess
     LLVMOrcShared LLVMJITLink LLVMPasses LLVMTarget LLVMTargetParser LLVMMC LLVMCore LLVMSupport)
 set(SL_CLANG_LIBRARIES
     clangFrontend clangCodeGen clangDriver clangSerialization clangParse clangSema clangAnalysis clangEdit clangAST

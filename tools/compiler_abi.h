@@ -262,6 +262,11 @@ SL_API void sl_linked_image(const sl_linked* linked, int32_t i, const char** nam
 /// sl_device_image.compiler of these images.
 SL_API int32_t sl_linked_image_compiler(const sl_linked* linked);
 
+/// The instructions of a function of linked code (sl_linked_code) as text, a line each. User error:
+/// there is no such function.
+SL_API int32_t sl_disassemble(const void* code, size_t bytes, const char* function, sl_text** out,
+                              sl_text** error);
+
 /// A library in the making, which is one model: codes in the order of its programs and variants.
 /// `name` is a C identifier.
 SL_API int32_t sl_library_create(const char* name, sl_library** out, sl_text** error);

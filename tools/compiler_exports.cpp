@@ -10,6 +10,7 @@
 #include <string>
 
 #include "codegen/jit/clang_driver.h"
+#include "codegen/jit/disassembler.h"
 #include "codegen/jit/fatal_guard.h"
 #include "codegen/jit/object_cache.h"
 #include "llvm/ADT/StringExtras.h"
@@ -380,6 +381,19 @@ void sl_linked_image(const sl_linked* linked, int32_t i, const char** name, cons
 }
 
 int32_t sl_linked_image_compiler(const sl_linked* linked) { return linked->compiler; }
+
+int32_t sl_disassemble(const void* code, size_t bytes, const char* function, sl_text** out,
+                       sl_text** error) {
+  return guarded(error, [&] {
+    std::string text, message;
+    const std::string elf(static_cast<const char*>(code), bytes);
+    if (!straightline::jit::disassemble(elf, viewOf(function).str(), &text, &message)) {
+      return Failure::user(message);
+    }
+    *out = makeText(std::move(text));
+    return Failure::none();
+  });
+}
 
 int32_t sl_library_create(const char* name, sl_library** out, sl_text** error) {
   return guarded(error, [&] {

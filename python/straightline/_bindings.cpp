@@ -660,6 +660,14 @@ class Library {
   std::unique_ptr<sl_library, void (*)(sl_library*)> library_;
 };
 
+py::str disassemble(const py::bytes& code, const std::string& function) {
+  const std::string_view data = code;
+  sl_text* text = nullptr;
+  sl_text* error = nullptr;
+  check(sl_disassemble(data.data(), data.size(), function.c_str(), &text, &error), error);
+  return toStr(text);
+}
+
 py::tuple cpuFeatures(const std::string& cpu) {
   sl_text* text = nullptr;
   sl_text* error = nullptr;
@@ -785,6 +793,8 @@ PYBIND11_MODULE(_compiler, m) {
   m.def("nearest_topk", &nearestTopk, py::arg("target"), py::arg("rows"), py::arg("count"),
         py::arg("k"), py::arg("element_bytes"),
         "The nearest problem of topk that a target's kernels take; empty: this one.");
+  m.def("disassemble", &disassemble, py::arg("code"), py::arg("function"),
+        "The instructions of a function of linked code, a line each.");
   m.def("cpu_features", &cpuFeatures, py::arg("cpu"),
         "A CPU's name, and the features that code for it may use.");
   m.def("cache_info", &cacheInfo, "Place, size and counts of the disk cache.");

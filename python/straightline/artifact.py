@@ -164,6 +164,11 @@ class _SavedCode:
         return self._artifact.text(self._variant["source"])
 
     @property
+    def linked(self) -> bytes:
+        """The shared object."""
+        return self._artifact.bytes(self._variant["code"])
+
+    @property
     def python(self) -> str:
         return self._artifact.checked_text(self._variant["python"]) if "python" in self._variant else ""
 

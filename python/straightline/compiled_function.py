@@ -222,6 +222,22 @@ class FunctionMethods:
         """
         _of_the_compiler("artifact_writer").write(self, path, cpus, prepared, libraries)
 
+    def machine_code(self, kernel: str) -> str:
+        """The instructions of a kernel (`explain()` names them), or of `sl_program_run`, a line each, of the first program.
+
+        Raises:
+            UserError: There is no such kernel on the host.
+            UnsupportedError: There is no compiler.
+        """
+        compiler = _of_the_compiler("_compiler")
+        code = self._compilation
+        linked = code.linked if hasattr(code, "linked") else code.link()[0]
+        try:
+            return compiler.disassemble(linked, kernel)
+        except UserError as error:
+            names = [entry.name for backend in self.kernels for entry in backend]
+            raise UserError(f"{error}; the program calls {', '.join(names)}") from error
+
     def explorer(self, path: str | os.PathLike[str], other: CompiledFunction | None = None) -> None:
         """Writes one page with every level of the first program side by side, linked line by line.
 

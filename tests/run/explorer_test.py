@@ -150,3 +150,18 @@ def test_in_a_browser(function: Any, tmp_path: Path) -> None:
     assert {a or b for a, b in picked} >= {"source", "op", "kernel", "code"}
     assert "found" in shown("#pack_")
     assert "picked" not in re.sub(r"<style>.*?</style>|<script.*?</script>", "", shown(""), flags=re.DOTALL)
+
+
+def test_machine_code(function: Any, tmp_path: Path) -> None:
+    kernel = next(row["kernel"] for row in function.explain().statements if row["op"].startswith("linear"))
+    text = function.machine_code(kernel)
+    lines = text.splitlines()
+    starts = {int(line.split(":")[0], 16) for line in lines}
+    assert len(lines) > 20 and "ret" in lines[-1] and ".byte" not in text
+    jumps = re.findall(r"\tj\w+\t0x([0-9a-f]+)$", text, re.MULTILINE)
+    assert jumps and {int(at, 16) for at in jumps} <= starts  # targets are instructions
+    function.save(tmp_path / "m.sl", ("host",))
+    assert sl.load(tmp_path / "m.sl").machine_code(kernel) == text
+    assert "call" in function.machine_code("sl_program_run") or "jmp" in function.machine_code("sl_program_run")
+    with pytest.raises(sl.UserError, match=f"there is no function nothing; the program calls .*{kernel}"):
+        function.machine_code("nothing")

@@ -22,6 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verify", action="store_true", help="compare the digest of every file of a saved model")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with all levels side by side instead")
     parser.add_argument("--show", choices=("code", "op", "kernel", "explain"), help="print a text instead")
+    parser.add_argument("--machine-code", metavar="KERNEL", help="print the instructions of a kernel instead")
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -35,6 +36,9 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.html is not None:
         function.explorer(parsed.html)
         print(f"{parsed.html}: {parsed.html.stat().st_size:,} bytes")
+        return OK
+    if parsed.machine_code is not None:
+        print(function.machine_code(parsed.machine_code), end="")
         return OK
     if parsed.show is not None:
         texts = {"code": lambda: function.code, "explain": lambda: str(function.explain())}

@@ -159,26 +159,40 @@ def _highlighted(text: str, language: str) -> list[str]:
     """HTML of each line."""
     if language != "cpp":  # Pygments knows no MLIR
         return [_mlir(line) for line in text.rstrip("\n").split("\n")]
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
+    from pygments import lex
     from pygments.lexers import CppLexer
+    from pygments.token import STANDARD_TYPES
 
-    marked = highlight(text, CppLexer(stripnl=False), HtmlFormatter(nowrap=True))
-    return marked.rstrip("\n").split("\n")
+    lines = [""]
+    for kind, part in lex(text, CppLexer(stripnl=False)):
+        name = STANDARD_TYPES.get(kind, "")
+        plain = not name or name[0] in "wpon" and name not in ("nf", "nc")  # blanks, punctuation, operators, names
+        for i, piece in enumerate(part.split("\n")):
+            if i > 0:
+                lines.append("")
+            if piece:
+                shown = html.escape(piece, quote=False)
+                lines[-1] += shown if plain else f'<span class="{name}">{shown}</span>'
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
 
 
+#: Attributes that the words below the panes have.
+_TOLD = re.compile(r', why = "[^"]*"|kernel\.choice = "[^"]*", ')
 _MLIR = re.compile(r"(%[\w#]+)|(\b(?:op|kernel|func|arith)\.\w+)|(\"[^\"]*\")|(@\w+)")
 
 
 def _mlir(line: str) -> str:
     """An MLIR line with values, ops, texts and symbols in the classes that Pygments would give them."""
+    line = _TOLD.sub("", line)
     found, at = [], 0
     for match in _MLIR.finditer(line):
-        found.append(html.escape(line[at : match.start()]))
+        found.append(html.escape(line[at : match.start()], quote=False))
         kind = ("nv", "k", "s", "nf")[next(i for i in range(4) if match.group(i + 1))]
-        found.append(f'<span class="{kind}">{html.escape(match.group())}</span>')
+        found.append(f'<span class="{kind}">{html.escape(match.group(), quote=False)}</span>')
         at = match.end()
-    return "".join(found) + html.escape(line[at:])
+    return "".join(found) + html.escape(line[at:], quote=False)
 
 
 def _code(text: str) -> tuple[list[str], list[set[int]]]:

@@ -65,7 +65,8 @@ class Profile:
 
     Attributes:
         rows: A row a statement that took time, in order.
-        overhead_us: The median of what a call takes beside its statements: arguments, guard, frame, results.
+        overhead_us: The median of what a call takes beside its statements: arguments, guard, frame, results. On a device a call
+            that is a graph overlaps its kernels, so that it may take less than they do one by one: then this is negative.
         call_us: The median of a whole call.
         runs: How many calls were measured.
         limits: What the machine can do, measured here: "gb_per_second" and "gflop_per_second" (0: not measured).
@@ -117,9 +118,8 @@ class Profile:
                 row.op, row.source, row.kernel, f"{row.least_us:.2f}", f"{row.median_us:.2f}", self._percent(row.median_us),
                 f"{row.bytes:,}", f"{row.gb_per_second:.1f}", f"{row.gflop_per_second:.1f}" if row.flops else "",
             )  # fmt: skip
-        table.add_row(
-            "call", "", "arguments, guard, results", "", f"{self.overhead_us:.2f}", self._percent(self.overhead_us)
-        )
+        beside = "arguments, guard, results" if self.overhead_us >= 0 else "its kernels overlap"
+        table.add_row("call", "", beside, "", f"{self.overhead_us:.2f}", self._percent(self.overhead_us))
         return table
 
     def _percent(self, us: float) -> str:
@@ -261,6 +261,7 @@ class _DeviceRecorder:
         self._torch, self._nvtx = torch, nvtx
         self._marks: list[tuple[int, int, Any]] = []
         self._spans: list[tuple[int, float, float]] = []
+        self._empty = 0.0
         self.option: Callable[[int, int], None] = self._note
 
     def _note(self, statement: int, begins: int) -> None:
@@ -277,9 +278,24 @@ class _DeviceRecorder:
 
     def start(self) -> None:
         """Keeps the device busy while the host enqueues: else an event would wait for the host, not for the kernel before it."""
+        if not self._empty:
+            self._empty = self._between_two()
+        self._keep_busy()
+
+    def _keep_busy(self) -> None:
         sleep = getattr(self._torch.cuda, "_sleep", None)
         if sleep is not None:
             sleep(20_000_000)  # cycles: about 10 ms
+
+    def _between_two(self) -> float:
+        """Nanoseconds between two events with nothing between them: every span has as much beside its kernel."""
+        events = [self._torch.cuda.Event(enable_timing=True) for _ in range(41)]
+        self._torch.cuda.synchronize()
+        self._keep_busy()
+        for event in events:
+            event.record()
+        self._torch.cuda.synchronize()
+        return statistics.median(a.elapsed_time(b) for a, b in zip(events, events[1:])) * 1e6
 
     def finish(self) -> None:
         """Waits for the call and turns its events into times."""
@@ -293,7 +309,8 @@ class _DeviceRecorder:
             if begins:
                 open_[statement] = at
             elif statement in open_:
-                self._spans.append((statement, open_.pop(statement), at))
+                begin = open_.pop(statement)
+                self._spans.append((statement, begin, max(begin, at - self._empty)))
         self._marks.clear()
 
     def spans(self) -> list[tuple[int, float, float]]:

@@ -26,7 +26,7 @@ from tablegen_pages import dialect_page, passes_page  # noqa: E402
 
 _TOP = ("ARCHITECTURE", "CONTRIBUTING", "CHANGELOG")
 _CPP = ("tensor.hpp", "module.hpp", "straightline.hpp")
-_C = ("straightline.h", "entry.h", "queue.h", "kernel.h", "device_calls.h")
+_C = ("straightline.h", "model.h", "artifact.h", "code.h", "entry.h", "queue.h", "kernel.h", "device_calls.h")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -52,7 +52,8 @@ def _c_headers() -> list[tuple[str, Path]]:
 
 
 def _cpp_headers() -> list[tuple[str, Path]]:
-    return [(f"straightline/{name}", _ROOT / "include" / "straightline" / name) for name in _CPP]
+    found = [(f"straightline/{name}", _ROOT / "include" / "straightline" / name) for name in _CPP]
+    return [*found, ("straightline_model.hpp", _ROOT / "include" / "straightline_model.hpp")]
 
 
 _OPS_PAGE = """# Ops, element types and targets

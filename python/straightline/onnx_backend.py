@@ -21,7 +21,7 @@ from onnx.backend.base import Backend, BackendRep
 from straightline import _call
 from straightline.capture.onnx.values import NARROW, held
 from straightline.compiled_function import CompiledFunction
-from straightline.errors import UserError
+from straightline.errors import UnsupportedError, UserError
 from straightline.onnx_model import compile_onnx
 
 #: Programs of a prepared model: the ones used last are kept.
@@ -34,8 +34,15 @@ class Prepared(BackendRep):
     May be called by one thread at a time.
     """
 
-    def __init__(self, model: onnx.ModelProto, options: Mapping[str, Any], device: str = "CPU") -> None:
+    def __init__(
+        self, model: onnx.ModelProto, options: Mapping[str, Any], device: str = "CPU", source: Any = None
+    ) -> None:
         self._model, self._options = model, dict(options)
+        self._source = model if source is None else source  # a path has its weights beside it
+        #: Whether programs know no more values than they need.
+        self._few_values = source is not None
+        #: Which of _STAGES the inputs of a kind need.
+        self._stages: dict[Any, int] = {}
         self._on_cuda = device.upper().startswith("CUDA")
         if self._on_cuda:
             self._options["target"] = "cuda"
@@ -56,11 +63,7 @@ class Prepared(BackendRep):
             UnsupportedError: As `compile_onnx`.
         """
         named = self._named(inputs)
-        key = tuple(_key(named[name]) for name in self.input_names if name in named)
-        program = self._programs.pop(key, None)
-        if program is None:
-            values = {name: value for name, value in named.items() if _decides(value)}
-            program = compile_onnx(self._model, named, values=values, **self._options)
+        key, program = self._program(named)
         self._programs[key] = program
         if len(self._programs) > _MOST_PROGRAMS:
             self._programs.popitem(last=False)
@@ -69,6 +72,31 @@ class Prepared(BackendRep):
         found = _to_host(found) if self._on_cuda else found
         outputs = self._model.graph.output
         return tuple(map(_narrowed, found if len(outputs) > 1 else (found,), outputs))
+
+    def _program(self, named: Mapping[str, Any]) -> tuple[Any, CompiledFunction]:
+        """The program for these inputs and its key, taken out of those that are kept."""
+        kinds = tuple(_kind(named[name]) for name in self.input_names if name in named)
+        stages = (
+            [self._stages[kinds]]
+            if kinds in self._stages
+            else range(len(_STAGES))
+            if self._few_values
+            else [_ALL_SMALL]
+        )
+        for stage in stages:
+            values = {name: value for name, value in named.items() if _STAGES[stage](value)}
+            key = (kinds, *((name, values[name].tobytes()) for name in sorted(values)))
+            program = self._programs.pop(key, None)
+            try:
+                if program is None:
+                    program = compile_onnx(self._source, named, values=values, **self._options)
+            except UnsupportedError:
+                if stage == stages[-1]:
+                    raise
+                continue
+            self._stages[kinds] = stage
+            return key, program
+        raise AssertionError("the last stage returns or raises")
 
     def _named(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, Mapping):
@@ -144,19 +172,68 @@ def _narrowed(value: Any, info: onnx.ValueInfoProto) -> Any:
     return value.astype(onnx.helper.tensor_dtype_to_np_dtype(element))
 
 
-def _decides(value: Any) -> bool:
-    """Whether a program may be for this very value."""
+def _small(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.size <= 64
 
 
-def _key(value: Any) -> Any:
-    """What a program depends on: element type and sizes, and of few elements the values as well."""
+def _small_integers(value: Any) -> bool:
+    return _small(value) and value.dtype.kind in "biu"
+
+
+def _none(value: Any) -> bool:
+    return False
+
+
+#: Of which inputs a program may know the values.
+_STAGES = (_none, _small_integers, _small)
+_ALL_SMALL = 2
+
+
+def _kind(value: Any) -> Any:
+    """Element type and sizes."""
     if isinstance(value, list):
-        return tuple(_key(item) for item in value)
-    if value is None:
-        return None
-    content = value.tobytes() if _decides(value) else b""
-    return (value.dtype.str, value.dtype.name, value.shape, content)
+        return tuple(_kind(item) for item in value)
+    return None if value is None else (value.dtype.str, value.dtype.name, value.shape)
+
+
+class ByCalls:
+    """A model whose programs are made for the calls that come: `sl.compile(model, values="calls")`.
+
+    A call whose inputs have new element types or sizes compiles a program, and where the model needs to know values (axes,
+    shapes) one with new values of its small inputs. Those used last are kept. May be called by one thread at a time.
+    """
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+
+    @property
+    def programs(self) -> tuple[CompiledFunction, ...]:
+        """What was compiled so far, in the order of last use."""
+        return tuple(self._prepared._programs.values())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's result, several as a tuple.
+
+        Args:
+            args: Arrays in the order of the model's inputs.
+            kwargs: Arrays by name.
+
+        Raises:
+            UserError: An input is given twice, or there is none of that name.
+            UnsupportedError: As `compile_onnx`.
+        """
+        names = self._prepared.input_names
+        if len(args) > len(names):
+            raise UserError(f"{len(args)} inputs are given but the model has {len(names)}")
+        given = dict(zip(names, args))
+        if twice := [name for name in kwargs if name in given]:
+            raise UserError(f"the input {twice[0]!r} is given by position and by name")
+        results = self._prepared.run({**given, **kwargs})
+        return results[0] if len(results) == 1 else results
+
+    def __repr__(self) -> str:
+        count = len(self.programs)
+        return f"<an ONNX model with a program for each kind of call: {count} so far>"
 
 
 class StraightlineBackend(Backend):

@@ -48,7 +48,7 @@ def compile(
     kwargs: Mapping[str, Any] | list[Mapping[str, Any]] | None = None,
     *,
     dynamic_shapes: Any = None,
-    values: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | str | None = None,
     sizes: Mapping[str, Any] | None = None,
     options: CompileOptions | None = None,
     **changes: Any,
@@ -63,7 +63,8 @@ def compile(
             takes the first that fits.
         kwargs: Example keyword arguments; with several examples one dict for all of them, or a list with one for each.
         dynamic_shapes: As in `torch.export.export`: sizes given as a `torch.export.Dim` may differ between calls.
-        values: Of an ONNX model: inputs by name whose values the program may depend on.
+        values: Of an ONNX model: inputs by name whose values the program may depend on; "calls": a program for each kind of call
+            (`onnx_backend.ByCalls`).
         sizes: Of an ONNX model: a number, or the smallest and largest, for named sizes.
         options: What `CompileOptions` says; by default its defaults.
         changes: Options by name, such as `freeze=False`, over those of `options`. An unknown name is refused with those that are

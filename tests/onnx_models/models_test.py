@@ -306,3 +306,37 @@ def _share(a: np.ndarray, b: np.ndarray) -> float:
     sides = np.maximum(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0)
     both = sides.prod()
     return float(both / ((a[2:] - a[:2]).prod() + (b[2:] - b[:2]).prod() - both))
+
+
+def test_a_program_for_each_kind_of_call(rng: np.random.Generator, tmp_path: Path) -> None:
+    model = model_of(
+        [node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)],
+        [info("x", ["n", 3]), info("axes", [1], TensorProto.INT64)],
+        [info("y", None)],
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    function = sl.compile(tmp_path / "m.onnx", values="calls")
+    for rows in (2, 4, 2):
+        x = rng.standard_normal((rows, 3)).astype("float32")
+        for axis in (0, 1):
+            np.testing.assert_allclose(function(x, axes=np.asarray([axis])), x.sum(axis), rtol=1e-5)
+    assert len(function.programs) == 4 and "4 so far" in repr(function)
+    relu = sl.compile(model_of([node("Relu", ["x"], ["y"])], [info("x", ["n"])], [info("y", ["n"])]), values="calls")
+    for _ in range(3):  # other values, one program
+        x = rng.standard_normal(4).astype("float32")
+        np.testing.assert_array_equal(relu(x), np.maximum(x, 0))
+    assert len(relu.programs) == 1
+    x = rng.standard_normal((2, 3)).astype("float32")
+    for arguments, named, words in (
+        ((x, np.asarray([0]), x), {}, "3 inputs are given but the model has 2"),
+        ((x,), {"x": x}, "'x' is given by position and by name"),
+        ((x,), {"z": x}, "no input 'z'"),
+    ):
+        with pytest.raises(sl.UserError, match=words):
+            function(*arguments, **named)
+    with pytest.raises(sl.UserError, match="values is 'call'"):
+        sl.compile(model, values="call")
+    with pytest.raises(sl.UserError, match="compiled now"):
+        sl.compile(model, (x, np.asarray([0])), values="calls")
+    with pytest.raises(sl.UserError, match="No such file"):
+        sl.compile(tmp_path / "no.onnx", values="calls")

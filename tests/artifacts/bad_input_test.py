@@ -262,3 +262,17 @@ def test_damaged_files(driver: Path, which: str, tmp_path: Path, seed: int) -> N
         [driver, path, "0", "0", path], capture_output=True, text=True, check=False, env=environment, timeout=120
     )
     assert whole.stdout == "loaded 1 refused 0\n", whole.stderr
+
+
+def test_the_golden_artifact() -> None:
+    """golden/mlp.sl was saved at format 1 and abi 8 (2026-11-27) and loads in every later build of that abi, with the same bits."""
+    import numpy as np
+
+    golden = _HERE / "golden"
+    if _call.ABI_VERSION != 8:
+        _refused(golden / "mlp.sl", "abi_version 8 but this runtime reads")
+        return
+    data = np.load(golden / "mlp.npz")
+    loaded = sl.load(golden / "mlp.sl", verify=True)
+    assert np.array_equal(loaded(data["x"]), data["y"])
+    assert "sl_program_run" in loaded.code and loaded.explain().statements

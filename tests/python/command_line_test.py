@@ -104,6 +104,16 @@ def test_compile_writes(files: dict[str, Path], tmp_path: Path, capsys: pytest.C
     assert "sl_program_run" in _said(capsys, "compile", files["sl"], "--show", "code")
 
 
+def test_bench(files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = _said(capsys, "bench", files["pt2"], "--quick", "--sample-ms", "0.1", "--json", tmp_path / "b.json")
+    rows = json.loads((tmp_path / "b.json").read_text())["rows"]
+    assert [row["contender"] for row in rows] == ["straightline", "eager"] and all(row["least_us"] > 0 for row in rows)
+    assert "eager" in said and "1.00x" in said
+    for kind in ("sl", "onnx"):
+        assert "straightline" in _said(capsys, "bench", files[kind], "--quick", "--sample-ms", "0.1")
+    assert "no such file" in _said(capsys, "bench", tmp_path / "no.onnx", status=1)
+
+
 def test_inspect(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     said = _said(capsys, "inspect", files["sl"], "--verify")
     for part in ("takes", "input: float32[2, 8]", "gives", "0.weight", "weights.safetensors", "native", "format 1"):

@@ -49,24 +49,22 @@ PyObject* slArtifactOpen(PyObject* module, PyObject* args) {
   return capsule;
 }
 
-static sl_artifact* artifactOf(PyObject* capsule) {
-  return PyCapsule_GetPointer(capsule, SL_ARTIFACT_CAPSULE);
+/// For "O&" of PyArg_ParseTuple: the artifact of a capsule.
+static int artifactOf(PyObject* capsule, void* artifact) {
+  *(sl_artifact**)artifact = PyCapsule_GetPointer(capsule, SL_ARTIFACT_CAPSULE);
+  return *(sl_artifact**)artifact != NULL;
 }
 
 PyObject* slArtifactEntry(PyObject* module, PyObject* args) {
   (void)module;
-  PyObject* capsule = NULL;
+  sl_artifact* artifact = NULL;
   const char* name = NULL;
-  if (!PyArg_ParseTuple(args, "Os", &capsule, &name)) {
+  if (!PyArg_ParseTuple(args, "O&s", artifactOf, &artifact, &name)) {
     return NULL;
   }
-  sl_artifact* artifact = artifactOf(capsule);
   sl_message message;
   const void* data = NULL;
   size_t bytes = 0;
-  if (!artifact) {
-    return NULL;
-  }
   const int32_t status = sl_artifact_entry(artifact, name, &data, &bytes, &message);
   if (status != SL_OK) {
     return raiseStatus(status, &message);
@@ -76,33 +74,25 @@ PyObject* slArtifactEntry(PyObject* module, PyObject* args) {
 
 PyObject* slArtifactChoose(PyObject* module, PyObject* args) {
   (void)module;
-  PyObject* capsule = NULL;
+  sl_artifact* artifact = NULL;
   int program = 0;
   int device_type = 0;
-  if (!PyArg_ParseTuple(args, "Oii", &capsule, &program, &device_type)) {
+  if (!PyArg_ParseTuple(args, "O&ii", artifactOf, &artifact, &program, &device_type)) {
     return NULL;
   }
-  sl_artifact* artifact = artifactOf(capsule);
   sl_message message;
   int32_t variant = 0;
-  if (!artifact) {
-    return NULL;
-  }
   const int32_t status = sl_artifact_choose(artifact, program, device_type, &variant, &message);
   return status == SL_OK ? PyLong_FromLong(variant) : raiseStatus(status, &message);
 }
 
 PyObject* slArtifactProgram(PyObject* module, PyObject* args) {
   (void)module;
-  PyObject* capsule = NULL;
+  sl_artifact* artifact = NULL;
   int number = 0;
   int variant = 0;
   int device = 0;
-  if (!PyArg_ParseTuple(args, "Oiii", &capsule, &number, &variant, &device)) {
-    return NULL;
-  }
-  sl_artifact* artifact = artifactOf(capsule);
-  if (!artifact) {
+  if (!PyArg_ParseTuple(args, "O&iii", artifactOf, &artifact, &number, &variant, &device)) {
     return NULL;
   }
   sl_message message;
@@ -116,13 +106,9 @@ PyObject* slArtifactProgram(PyObject* module, PyObject* args) {
 
 PyObject* slArtifactTensor(PyObject* module, PyObject* args) {
   (void)module;
-  PyObject* capsule = NULL;
+  sl_artifact* artifact = NULL;
   const char* name = NULL;
-  if (!PyArg_ParseTuple(args, "Os", &capsule, &name)) {
-    return NULL;
-  }
-  sl_artifact* artifact = artifactOf(capsule);
-  if (!artifact) {
+  if (!PyArg_ParseTuple(args, "O&s", artifactOf, &artifact, &name)) {
     return NULL;
   }
   sl_message message;
@@ -163,17 +149,13 @@ PyObject* slViewedParameters(PyObject* module, PyObject* capsule) {
 }
 
 int slPreparedOf(PyObject* prepared, const sl_program* program, const void** data, size_t* bytes) {
-  PyObject* capsule = NULL;
+  sl_artifact* artifact = NULL;
   int number = 0;
   int variant = 0;
-  if (!PyArg_ParseTuple(prepared, "Oii", &capsule, &number, &variant)) {
+  if (!PyArg_ParseTuple(prepared, "O&ii", artifactOf, &artifact, &number, &variant)) {
     return -1;
   }
-  sl_artifact* artifact = artifactOf(capsule);
   sl_message message;
-  if (!artifact) {
-    return -1;
-  }
   const int32_t status =
       sl_artifact_prepared(artifact, number, variant, program, data, bytes, &message);
   if (status != SL_OK) {

@@ -17,7 +17,7 @@ from typing import Any
 from straightline import _artifact_tree, _call, _emitted, _paths, _targets, kernels
 from straightline._frameworks import imported_torch
 from straightline._stored import SAFETENSORS, Stored
-from straightline.compiled_function import Binding, CompiledFunction, grouped
+from straightline.compiled_function import Binding, CompiledFunction, grouped, of_the_compiler
 from straightline.errors import UnsupportedError, UserError
 from straightline.parameters import ParameterTable, is_row_major
 
@@ -136,13 +136,7 @@ class _SavedModule:
         self._artifact, self._name = artifact, name
 
     def parsed(self) -> Any:
-        try:
-            from straightline import _compiler
-        except ImportError as error:
-            raise UnsupportedError(
-                "this needs the compiler, and only the runtime is installed: pip install straightline"
-            ) from error
-        return _compiler.Module.parse(self._artifact.text(self._name), self._name)
+        return of_the_compiler("_compiler").Module.parse(self._artifact.text(self._name), self._name)
 
     def with_sizes(self, sizes: Mapping[str, int]) -> Any:
         return self.parsed().with_sizes(sizes)

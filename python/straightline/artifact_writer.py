@@ -131,8 +131,7 @@ def _program(function: Any, folder: str, cpus: Sequence[str], prepared: bool, li
     for cpu in cpus[:1] if onDevice else cpus:
         compilation = function._compilation
         if cpu != host or not hasattr(compilation, "link"):
-            asked = {**request, "cpu": cpu, "emit_only": not prepared}
-            compilation = _compiler.compile(_module(binding), **asked)
+            compilation = binding.compiled_with(cpu=cpu, emit_only=not prepared)
         explained = json.loads(compilation.explain_json)
         base = f"{folder}/{request['target'].replace(':', '-')}-{cpu}" if onDevice else f"{folder}/{cpu}"
         result.compilations.append(compilation)
@@ -192,10 +191,6 @@ def _program(function: Any, folder: str, cpus: Sequence[str], prepared: bool, li
         "variants": variants,
     }
     return result
-
-
-def _module(binding: Any) -> _compiler.Module:
-    return binding.module if isinstance(binding.module, _compiler.Module) else binding.module.parsed()
 
 
 def _prepared(function: Any, compilation: Any, explained: Mapping[str, Any]) -> bytes:

@@ -71,7 +71,7 @@ _INSTEAD_OF_A_COPY = (
 )
 
 
-def _of_the_compiler(module: str) -> Any:
+def of_the_compiler(module: str) -> Any:
     """A module of the package that the runtime's own wheel does not have."""
     try:
         return importlib.import_module(f"straightline.{module}")
@@ -220,7 +220,7 @@ class FunctionMethods:
             UnsupportedError: The program calls a library that `libraries` does not name, or its arguments, results or weights
                 have no form in a file.
         """
-        _of_the_compiler("artifact_writer").write(self, path, cpus, prepared, libraries)
+        of_the_compiler("artifact_writer").write(self, path, cpus, prepared, libraries)
 
     def machine_code(self, kernel: str) -> str:
         """The instructions of a kernel (`explain()` names them), or of `sl_program_run`, a line each, of the first program.
@@ -229,7 +229,7 @@ class FunctionMethods:
             UserError: There is no such kernel on the host.
             UnsupportedError: There is no compiler.
         """
-        compiler = _of_the_compiler("_compiler")
+        compiler = of_the_compiler("_compiler")
         code = self._compilation
         linked = code.linked if hasattr(code, "linked") else code.link()[0]
         try:
@@ -251,7 +251,7 @@ class FunctionMethods:
             UserError: Jinja2 or Pygments is missing (`straightline[explorer]`), or the file cannot be written.
             UnsupportedError: There is no compiler.
         """
-        _of_the_compiler("explorer").write(self, path, other)
+        of_the_compiler("explorer").write(self, path, other)
 
     def profile(self, *args: Any, runs: int = 100, nvtx: bool = False, **kwargs: Any) -> Profile:
         """Calls a twin of the function, compiled with hooks, and says what each statement takes.
@@ -267,7 +267,7 @@ class FunctionMethods:
         Raises:
             UnsupportedError: There is no compiler.
         """
-        profile = _of_the_compiler("profile").profile
+        profile = of_the_compiler("profile").profile
         return profile(self, args, kwargs, runs, nvtx)
 
     def load_parameters(self, state_dict: Mapping[str, Any] | str | os.PathLike[str]) -> None:
@@ -468,6 +468,18 @@ class Binding:
     tuning: Tuning | None = None
     #: Of a program for these sizes alone.
     sizes: Mapping[str, int] | None = None
+
+    def compiled_with(self, **options: Any) -> Any:
+        """A `_compiler.Compilation` of the same program with these options of `_compiler.compile` in place of its own.
+
+        Raises:
+            UnsupportedError: The compiler is not installed.
+        """
+        compiler = of_the_compiler("_compiler")
+        module = self.module if isinstance(self.module, compiler.Module) else self.module.parsed()
+        if self.sizes is not None:
+            module = module.with_sizes(self.sizes)
+        return compiler.compile(module, **{**self.request, **options})
 
     def weights(self, function: CompiledFunction, state_dict: Mapping[str, Any], copies: dict[int, Any]) -> Weights:
         """A new set of a checked state dict; what that leaves out is taken from the function's present set."""

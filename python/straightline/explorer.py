@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from straightline import _call
-from straightline.errors import UnsupportedError, UserError
+from straightline.errors import UserError
 
 _ARENA = 6  # sl_role
 _HOOK = re.compile(r"^\s*sl::profile\(ctx, team, (\d+), ([01])\);$")
@@ -81,15 +81,8 @@ def _diff(function: Any, other: Any) -> str:
 
 
 def _facts(one: Any) -> dict[str, Any]:
-    try:
-        from straightline import _compiler
-    except ImportError as error:
-        raise UnsupportedError("the explorer needs the compiler, and only the runtime is installed") from error
     binding = one._binding
-    module = binding.module if isinstance(binding.module, _compiler.Module) else binding.module.parsed()
-    if binding.sizes is not None:
-        module = module.with_sizes(binding.sizes)
-    compilation = _compiler.compile(module, **{**binding.request, "profile": True, "links": True})
+    compilation = binding.compiled_with(profile=True, links=True)
     links = json.loads(compilation.links_json)
     explained = json.loads(compilation.explain_json)
     buffers, statements = _call.describe(compilation.program, {})

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from straightline import _call, _signature
-from straightline.errors import GuardError, UnsupportedError, UserError
+from straightline.errors import GuardError, UserError
 
 _PARAMETER, _PREPARED = 0, 2  # sl_role
 _CONTRACTIONS = ("linear", "matmul", "bmm", "addmm", "baddbmm", "grouped_matmul", "convolution")
@@ -199,15 +199,8 @@ class _Set:
 
 def _hooked(one: Any, runs: int, nvtx: bool) -> tuple[Any, _Recorder | _DeviceRecorder]:
     """The program compiled with hooks, over the same parameters."""
-    try:
-        from straightline import _compiler
-    except ImportError as error:
-        raise UnsupportedError("profile needs the compiler, and only the runtime is installed") from error
     binding = one._binding
-    module = binding.module if isinstance(binding.module, _compiler.Module) else binding.module.parsed()
-    if binding.sizes is not None:
-        module = module.with_sizes(binding.sizes)
-    compilation = _compiler.compile(module, **{**binding.request, "profile": True})
+    compilation = binding.compiled_with(profile=True)
     count = len(_call.describe(compilation.program, {})[1])
     on_device = binding.request.get("target", "cpu") != "cpu"
     recorder = _DeviceRecorder(nvtx) if on_device else _Recorder(min((runs + 4) * (4 * count + 16), 1 << 24))

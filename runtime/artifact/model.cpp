@@ -549,6 +549,52 @@ int32_t describeTensor(const sl_model* model, const Program* program, const sl_b
   });
 }
 
+/// A call's program, and the memory that it reads and writes.
+struct Call {
+  Call(const sl_model& model, const sl_tensor* tensors, int32_t count, sl_message* message)
+      : extents(mostExtents(model)),
+        program(fits(model, tensors, count, &extents, &number, message)),
+        inputs(program ? count : 0),
+        outputs(program ? program->program->desc->output_count : 0) {
+    for (int32_t i = 0; program && i < count; ++i) {
+      inputs[i] = tensors[i].data;
+    }
+  }
+
+  Few<int64_t> extents;
+  int32_t number = 0;
+  const Program* program;  // null: the message says why none takes these inputs
+  Few<void*> inputs;
+  Few<void*> outputs;  // null until the caller gives or allocates one
+};
+
+/// Copies to the caller's `outputs` the results that are views of other memory, after a run.
+int32_t copyViews(Call& call, const sl_tensor* outputs, sl_message* message) {
+  const sl_program_desc& desc = *call.program->program->desc;
+  for (int32_t i = 0; i < desc.result_count; ++i) {
+    const sl_buffer& buffer = desc.buffers[desc.results[i].buffer];
+    if (buffer.role == SL_ROLE_OUTPUT) {
+      continue;
+    }
+    int64_t shape[SL_MAX_RANK], strides[SL_MAX_RANK], offset = 0;
+    sl_program_result(call.program->program, i, call.extents.data(), shape, strides, &offset);
+    const char* from = rootOf(*call.program, i, call.inputs.data(), call.outputs.data()) + offset;
+    if (from == outputs[i].data) {
+      continue;  // the caller gave the very memory
+    }
+    int64_t last = 1;
+    for (int32_t d = 0; d < buffer.rank; ++d) {
+      last = shape[d] == 0 ? 0 : last + (last != 0) * (shape[d] - 1) * strides[d];
+    }
+    const size_t bytes = static_cast<size_t>(last) * (buffer.dtype.bits / 8);
+    if (const int32_t status = copyBytes(*call.program->program, static_cast<size_t>(buffer.space),
+                                         outputs[i].data, from, bytes, Copy::within, message)) {
+      return status;
+    }
+  }
+  return SL_OK;
+}
+
 }  // namespace
 }  // namespace straightline
 
@@ -592,9 +638,8 @@ int32_t sl_model_guard(const sl_model* model, const sl_tensor* inputs, int32_t c
 int32_t sl_model_run(const sl_model* model, const sl_tensor* inputs, int32_t count,
                      const sl_tensor* outputs, int32_t output_count, sl_message* message) {
   return atBoundary(message, [&]() -> int32_t {
-    Few<int64_t> extents(mostExtents(*model));
-    int32_t number = 0;
-    const Program* program = fits(*model, inputs, count, &extents, &number, message);
+    Call call(*model, inputs, count, message);
+    const Program* program = call.program;
     if (!program) {
       return SL_INVALID_ARGUMENT;
     }
@@ -612,77 +657,47 @@ int32_t sl_model_run(const sl_model* model, const sl_tensor* inputs, int32_t cou
       }
       return SL_INVALID_ARGUMENT;
     }
-    Few<void*> inputData(count), outputData(desc.output_count);
-    for (int32_t i = 0; i < count; ++i) {
-      inputData[i] = inputs[i].data;
-    }
     for (int32_t i = 0; i < desc.result_count; ++i) {
       int64_t shape[SL_MAX_RANK], strides[SL_MAX_RANK], offset = 0;
-      sl_program_result(program->program, i, extents.data(), shape, strides, &offset);
+      sl_program_result(program->program, i, call.extents.data(), shape, strides, &offset);
       if (!takes(*program, i, outputs[i], shape, strides, message)) {
         return SL_INVALID_ARGUMENT;
       }
       const sl_buffer& buffer = desc.buffers[desc.results[i].buffer];
       if (buffer.role == SL_ROLE_OUTPUT) {
-        outputData[buffer.index] = outputs[i].data;
+        call.outputs[buffer.index] = outputs[i].data;
       }
     }
     for (int32_t i = 0; i < desc.output_count; ++i) {
       // A fresh output that is a result only as a view of it has no memory of the caller's.
-      if (!outputData[i] &&
-          Layout(*program->outputs[static_cast<size_t>(i)], extents.data()).bytes) {
+      if (!call.outputs[i] &&
+          Layout(*program->outputs[static_cast<size_t>(i)], call.extents.data()).bytes) {
         MessageWriter(message).text("a result is a view of a larger one: use sl_model_call");
         return SL_INVALID_ARGUMENT;
       }
     }
-    if (const int32_t status =
-            run(*model, *program, extents.data(), inputData.data(), outputData.data(), message)) {
+    if (const int32_t status = run(*model, *program, call.extents.data(), call.inputs.data(),
+                                   call.outputs.data(), message)) {
       return status;
     }
-    for (int32_t i = 0; i < desc.result_count; ++i) {
-      const sl_buffer& buffer = desc.buffers[desc.results[i].buffer];
-      if (buffer.role == SL_ROLE_OUTPUT) {
-        continue;
-      }
-      int64_t shape[SL_MAX_RANK], strides[SL_MAX_RANK], offset = 0;
-      sl_program_result(program->program, i, extents.data(), shape, strides, &offset);
-      const char* from = rootOf(*program, i, inputData.data(), outputData.data()) + offset;
-      if (from == outputs[i].data) {
-        continue;  // the caller gave the very memory
-      }
-      int64_t last = 1;
-      for (int32_t d = 0; d < buffer.rank; ++d) {
-        last = shape[d] == 0 ? 0 : last + (last != 0) * (shape[d] - 1) * strides[d];
-      }
-      const size_t bytes = static_cast<size_t>(last) * (buffer.dtype.bits / 8);
-      if (const int32_t status = copyBytes(*program->program, static_cast<size_t>(buffer.space),
-                                           outputs[i].data, from, bytes, Copy::within, message)) {
-        return status;
-      }
-    }
-    return SL_OK;
+    return copyViews(call, outputs, message);
   });
 }
 
 int32_t sl_model_call(const sl_model* model, const sl_tensor* inputs, int32_t count,
                       sl_results** out, sl_message* message) {
   return atBoundary(message, [&]() -> int32_t {
-    Few<int64_t> extents(mostExtents(*model));
-    int32_t number = 0;
-    const Program* program = fits(*model, inputs, count, &extents, &number, message);
+    Call call(*model, inputs, count, message);
+    const Program* program = call.program;
     if (!program) {
       return SL_INVALID_ARGUMENT;
     }
     const sl_program_desc& desc = *program->program->desc;
     auto results = std::make_unique<sl_results>();
-    Few<void*> inputData(count), outputData(desc.output_count);
-    for (int32_t i = 0; i < count; ++i) {
-      inputData[i] = inputs[i].data;
-    }
     for (int32_t i = 0; i < desc.output_count; ++i) {
       const sl_buffer& buffer = *program->outputs[static_cast<size_t>(i)];
       const auto space = static_cast<size_t>(buffer.space);
-      const Layout layout(buffer, extents.data());
+      const Layout layout(buffer, call.extents.data());
       results->blocks.emplace_back(program->program->spaceDevices[space], Block());
       if (!allocateBlock(results->blocks.back().first, program->program->device,
                          static_cast<size_t>(std::max<int64_t>(layout.bytes, 0)),
@@ -690,10 +705,10 @@ int32_t sl_model_call(const sl_model* model, const sl_tensor* inputs, int32_t co
         return reportNoMemory(*program->program, space, "a result needs ", layout.bytes, "",
                               message);
       }
-      outputData[i] = results->blocks.back().second.address;
+      call.outputs[i] = results->blocks.back().second.address;
     }
-    if (const int32_t status =
-            run(*model, *program, extents.data(), inputData.data(), outputData.data(), message)) {
+    if (const int32_t status = run(*model, *program, call.extents.data(), call.inputs.data(),
+                                   call.outputs.data(), message)) {
       return status;
     }
     results->results.resize(static_cast<size_t>(desc.result_count));
@@ -701,10 +716,11 @@ int32_t sl_model_call(const sl_model* model, const sl_tensor* inputs, int32_t co
       const sl_buffer& buffer = desc.buffers[desc.results[i].buffer];
       sl_results::Result& result = results->results[static_cast<size_t>(i)];
       int64_t offset = 0;
-      sl_program_result(program->program, i, extents.data(), result.shape, result.strides, &offset);
+      sl_program_result(program->program, i, call.extents.data(), result.shape, result.strides,
+                        &offset);
       char* data = buffer.role == SL_ROLE_OUTPUT
-                       ? static_cast<char*>(outputData[buffer.index])
-                       : rootOf(*program, i, inputData.data(), outputData.data()) + offset;
+                       ? static_cast<char*>(call.outputs[buffer.index])
+                       : rootOf(*program, i, call.inputs.data(), call.outputs.data()) + offset;
       const bool onHost = !program->program->spaceDevices[static_cast<size_t>(buffer.space)];
       result.tensor = {data,
                        result.shape,

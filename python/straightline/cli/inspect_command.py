@@ -28,11 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Shows it; returns the exit status."""
     saved = parsed.model.suffix == ".sl" or parsed.model.is_dir()
-    if saved and parsed.verify:
-        from straightline.artifact import load
-
-        load(parsed.model, verify=True)
-    function = model_files.open_model(parsed)
+    function = model_files.open_model(parsed, verify=parsed.verify)
     if parsed.html is not None:
         function.explorer(parsed.html)
         print(f"{parsed.html}: {parsed.html.stat().st_size:,} bytes")

@@ -36,8 +36,10 @@ def sizes_of(parsed: argparse.Namespace) -> dict[str, int]:
     return sizes
 
 
-def open_model(parsed: argparse.Namespace, options: dict[str, Any] | None = None) -> Any:
+def open_model(parsed: argparse.Namespace, options: dict[str, Any] | None = None, *, verify: bool = False) -> Any:
     """The function of a file: a saved one as it is, others compiled with these options.
+
+    `verify`: compare the digests of all files of a saved one.
 
     Raises:
         UserError: There is no such file, or it is of no kind that is known.
@@ -47,7 +49,7 @@ def open_model(parsed: argparse.Namespace, options: dict[str, Any] | None = None
     if path.suffix == ".sl" or path.is_dir():
         from straightline.artifact import load
 
-        return load(path, threads=given.get("threads"))
+        return load(path, threads=given.get("threads"), verify=verify)
     if path.suffix not in SUFFIXES:
         raise UserError(f"{path}: a model is a file with one of the suffixes {', '.join(SUFFIXES)}")
     if not path.exists():

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from straightline.bench import command
-from straightline.cli import OK, arguments, model_files
+from straightline.cli import OK, arguments, model_files, peers
 from straightline.errors import UserError
 
 HELP = "what a call costs here, with PyTorch, ONNX Runtime and OpenVINO"
@@ -74,12 +74,8 @@ def _file(parsed: argparse.Namespace) -> int:
 
 def _compare(name: str, got: Any, want: Any) -> None:
     """Answers are compared before anything is timed."""
-    scale = float(np.abs(want.astype(np.float64)).max()) if want.size else 0.0
-    if (
-        got.shape != want.shape
-        or want.size
-        and np.abs(got.astype(np.float64) - want.astype(np.float64)).max() > 1e-2 * max(scale, 1e-6)
-    ):
+    difference, scale = peers.difference(got, want)
+    if got.shape != want.shape or difference > 1e-2 * max(scale, 1e-6):
         raise UserError(f"{name} gives another answer: nothing was timed")
 
 
@@ -103,28 +99,15 @@ def _onnxruntime(
     path: Path, inputs: list[arguments.Input], arrays: list[Any], threads: int
 ) -> dict[str, Callable[[], Any]]:
     try:
-        import onnxruntime
+        return {"onnxruntime": peers.onnxruntime_call(path, inputs, arrays, threads)}
     except ImportError:
         print("onnxruntime is not installed: pip install onnxruntime to have it beside")
         return {}
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    feed = {info.name: array for info, array in zip(inputs, arrays, strict=True)}
-    return {"onnxruntime": lambda: tuple(session.run(None, feed))}
 
 
 def _eager(path: Path, arrays: list[Any], threads: int) -> dict[str, Callable[[], Any]]:
+    call = peers.eager_call(path, arrays)
     import torch
 
     torch.set_num_threads(threads)
-    program = model_files.load_exported(path)
-    tensors = [torch.from_numpy(array) if isinstance(array, np.ndarray) else array for array in arrays]
-    args, kwargs = torch.utils._pytree.tree_unflatten(tensors, program.call_spec.in_spec)
-    module = program.module()
-
-    def call() -> Any:
-        with torch.no_grad():
-            return module(*args, **kwargs)
-
     return {"eager": call}

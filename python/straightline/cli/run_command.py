@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from straightline.cli import DIFFERENT, OK, arguments, model_files
+from straightline.cli import DIFFERENT, OK, arguments, model_files, peers
 from straightline.errors import UserError
 
 HELP = "call a model with arrays from files or random ones, time it, compare it"
@@ -135,20 +135,9 @@ def _compared(
         raise UserError(f"{reference} gives {len(expected)} results but the model {len(results)}")
     rows = []
     for i, (got, want) in enumerate(zip(results, expected, strict=True)):
-        same = got.shape == want.shape
-        scale = float(np.abs(want.astype(np.float64)).max()) if want.size else 0.0
-        difference = (
-            float(np.abs(got.astype(np.float64) - want.astype(np.float64)).max()) if same and want.size else 0.0
-        )
-        right = same and difference <= parsed.rtol * max(scale, 1e-6)
-        rows.append(
-            {
-                "name": f"result{i}",
-                "right": bool(right),
-                "difference": difference if same else float("inf"),
-                "scale": scale,
-            }
-        )
+        difference, scale = peers.difference(got, want)
+        right = got.shape == want.shape and difference <= parsed.rtol * max(scale, 1e-6)
+        rows.append({"name": f"result{i}", "right": right, "difference": difference, "scale": scale})
     return rows
 
 
@@ -156,31 +145,17 @@ def _onnxruntime(path: Path, inputs: Sequence[arguments.Input], arrays: Sequence
     if path.suffix != ".onnx":
         raise UserError(f"--compare onnxruntime needs an .onnx file but {path} is none: give --reference FILE.onnx")
     try:
-        import onnxruntime
+        call = peers.onnxruntime_call(path, inputs, arrays)
     except ImportError as error:
         raise UserError(f"--compare onnxruntime needs it ({error}): pip install onnxruntime") from error
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    names = [i.name for i in session.get_inputs()]
-    by_name = {info.name: array for info, array in zip(inputs, arrays, strict=True)}
-    if set(names) != set(by_name):
-        by_name = dict(zip(names, arrays, strict=False))
-    return [arguments.as_numpy(result) for result in session.run(None, by_name)]
+    return [arguments.as_numpy(result) for result in call()]
 
 
 def _eager(path: Path, arrays: Sequence[Any]) -> list[Any]:
     if path.suffix != ".pt2":
         raise UserError(f"--compare eager needs a .pt2 file but {path} is none: give --reference FILE.pt2")
+    call = peers.eager_call(path, arrays)
     import torch
 
-    program = model_files.load_exported(path)
-    tensors = [torch.from_numpy(array) if isinstance(array, np.ndarray) else array for array in arrays]
-    names = list(program.graph_signature.user_inputs)
-    if len(names) != len(tensors):
-        raise UserError(f"{path} takes {len(names)} inputs but the model {len(tensors)}")
-    spec = program.call_spec.in_spec
-    args, kwargs = torch.utils._pytree.tree_unflatten(tensors, spec)
-    with torch.no_grad():
-        result = program.module()(*args, **kwargs)
-    return [
-        arguments.as_numpy(leaf) for leaf in torch.utils._pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)
-    ]
+    leaves = torch.utils._pytree.tree_leaves(call())
+    return [arguments.as_numpy(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]

@@ -188,6 +188,8 @@ class Explainer {
     if (const llvm::StringRef key = kernel::choiceKeyOf(line.op); !key.empty()) {
       row["choice"] = key;
     }
+    row["rule"] = kernel::ruleOf(line.op);
+    row["alternatives"] = alternativesOf(line.op);
     int64_t bytes = 0;
     for (mlir::Value operand : line.op->getOperands()) {
       if (llvm::isa<kernel::BufferType>(operand.getType())) {
@@ -220,6 +222,22 @@ class Explainer {
       estimatedUs_ += kernel::costUsOf(line.op).value_or(0);
     }
     return row;
+  }
+
+  /// What other kernels said, as {"kernel", "us" (null: it does not take the problem), "said"}.
+  static json::Array alternativesOf(mlir::Operation* statement) {
+    json::Array rows;
+    const mlir::ArrayAttr alternatives = kernel::alternativesOf(statement);
+    for (mlir::Attribute each :
+         alternatives ? alternatives.getValue() : llvm::ArrayRef<mlir::Attribute>()) {
+      auto row = llvm::cast<mlir::DictionaryAttr>(each);
+      auto us = row.getAs<mlir::FloatAttr>("us");
+      rows.push_back(
+          json::Object{{"kernel", row.getAs<mlir::StringAttr>("kernel").getValue()},
+                       {"us", us ? json::Value(us.getValueAsDouble()) : json::Value(nullptr)},
+                       {"said", json::fixUTF8(row.getAs<mlir::StringAttr>("said").getValue())}});
+    }
+    return rows;
   }
 
   /// The kernels of a launch that has several, in the order of their blocks.

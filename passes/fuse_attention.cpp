@@ -21,6 +21,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/passes.h"
+#include "passes/routes.h"
 #include "passes/value_builder.h"
 
 namespace straightline::passes {
@@ -487,6 +488,15 @@ struct FuseWrittenAttention : mlir::OpRewritePattern<op::MatmulOp> {
 
   llvm::LogicalResult matchAndRewrite(op::MatmulOp second,
                                       mlir::PatternRewriter& rewriter) const override {
+    // Products that the user gives to others stay what they were written as.
+    const auto target = llvm::dyn_cast_if_present<kernel::TargetAttr>(
+        op::targetOf(second->getParentOfType<mlir::ModuleOp>()));
+    const llvm::StringRef own =
+        target ? target.getBackend() : llvm::StringRef(kernel::kHostBackend);
+    if (isRoutedElsewhere(second, own) ||
+        isRoutedElsewhere(second, own, "scaled_dot_product_attention")) {
+      return rewriter.notifyMatchFailure(second, "a route gives it to another backend");
+    }
     WrittenAttention written(second);
     if (const std::string why = written.match(limits); !why.empty()) {
       return rewriter.notifyMatchFailure(second, why);
@@ -498,24 +508,11 @@ struct FuseWrittenAttention : mlir::OpRewritePattern<op::MatmulOp> {
   FuseAttentionOptions limits;
 };
 
-/// Whether the user asks that others than the target's own kernels compute products or attention:
-/// these stay what they were written as.
-bool isRoutedElsewhere(mlir::ModuleOp module) {
-  const mlir::DictionaryAttr routes = op::optionsOf(module).getRoutes();
-  const auto target = llvm::dyn_cast_if_present<kernel::TargetAttr>(op::targetOf(module));
-  auto isElsewhere = [&](llvm::StringRef name) {
-    auto route = routes ? routes.getAs<op::RouteAttr>(name) : op::RouteAttr();
-    return route && target && route.getKernel().getValue().split('.').first != target.getBackend();
-  };
-  return isElsewhere("matmul") || isElsewhere("scaled_dot_product_attention");
-}
-
 struct FuseAttentionPass : impl::FuseAttentionBase<FuseAttentionPass> {
   using FuseAttentionBase::FuseAttentionBase;
 
   void runOnOperation() override {
-    if ((largestTf32Head == 0 && largestHalfHead == 0) ||
-        isRoutedElsewhere(getOperation()->getParentOfType<mlir::ModuleOp>())) {
+    if (largestTf32Head == 0 && largestHalfHead == 0) {
       return;
     }
     mlir::RewritePatternSet patterns(&getContext());

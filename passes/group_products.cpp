@@ -387,10 +387,24 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
   }
 
   KernelChoice choiceFor(const Group& group) {
-    return chooseKernel(problemOf(group),
-                        {prefer, routeOf(getOperation(), "linear"), avoided_, allow});
+    return chooseKernel(
+        problemOf(group),
+        {prefer, routeOf(contractionRoot(group.products().front())), avoided_, allow});
   }
-  bool accepted(const Group& group) { return choiceFor(group).kernel != nullptr; }
+  /// Whether a kernel takes it. Products about which rules decide differently stay apart.
+  bool accepted(const Group& group) {
+    std::optional<Route> first;
+    for (auto [i, product] : llvm::enumerate(group.products())) {
+      const std::optional<Route> route = routeOf(contractionRoot(product));
+      if (i == 0) {
+        first = route;
+      } else if (route.has_value() != first.has_value() ||
+                 (route && route->text() != first->text())) {
+        return false;
+      }
+    }
+    return choiceFor(group).kernel != nullptr;
+  }
 
   double costApart(const Group& group) {
     double us = 0;
@@ -421,6 +435,7 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
     op::FusionOp fusion = merged(group.members(), "product_group");
     op::setKernelChoice(fusion,
                         op::KernelChoiceAttr::get(&getContext(), choice.kernel->name, why)
+                            .withAlternatives(choice.alternativesAttr(&getContext()))
                             .withTunables(tunables.getDictionary(&getContext()), choice.costUs));
   }
 

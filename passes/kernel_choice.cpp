@@ -6,6 +6,7 @@
 #include "dialect/element_type.h"
 #include "dialect/error_kind.h"
 #include "llvm/ADT/STLExtras.h"
+#include "mlir/IR/Builders.h"
 #include "passes/targets/target.h"
 #include "straightline/abi/straightline.h"
 
@@ -91,21 +92,25 @@ bool backendAllowed(const SelectionConstraints& constraints, llvm::StringRef bac
 /// Asks the kernels of a problem one after the other and keeps what each of them said.
 class KernelSelector {
  public:
-  KernelSelector(const Problem& problem, const SelectionConstraints& constraints)
+  /// `target`: the one of the route's that is asked.
+  KernelSelector(const Problem& problem, const SelectionConstraints& constraints,
+                 llvm::StringRef target)
       : problem_(problem),
         asked_(problem.view()),
         device_(problem.device()),
-        constraints_(constraints) {}
+        constraints_(constraints),
+        target_(target) {}
 
   void ask(const sl_kernel_desc& kernel) {
     if (llvm::StringRef(kernel.op) != asked_.op || (constraints_.whyNot && !isExternal(kernel))) {
       return;
     }
-    const bool isAllowed = !constraints_.route || allows(*constraints_.route, kernel);
+    const bool isAllowed = allows(target_, kernel);
+    const bool isRouted = target_ != kAutoRoute;
     if (const llvm::StringRef device = deviceOf(kernel.backend);
         device != device_ && !runsAnywhere(kernel)) {
       // kernels for other devices are reported only to a user who asks for one by a route
-      if (constraints_.route && isAllowed) {
+      if (isRouted && isAllowed) {
         refuse(kernel, ("runs on " + device + ", the program on " + device_).str(), isAllowed);
       }
       isElsewhere_ = true;
@@ -143,11 +148,11 @@ class KernelSelector {
     const bool stays =
         winnerIsPreferred_ == isPreferred ? counted_ <= cost + more : winnerIsPreferred_;
     if (!isAllowed || (choice_.kernel && stays)) {
-      mention(others_, kernel.name, estimate);
+      choice_.alternatives.push_back({kernel.name, cost + more, estimate});
       return;
     }
     if (choice_.kernel) {
-      mention(others_, choice_.kernel->name, estimate_);
+      choice_.alternatives.push_back({choice_.kernel->name, counted_, estimate_});
     }
     estimate_ = estimate;
     choice_.kernel = &kernel;
@@ -158,23 +163,23 @@ class KernelSelector {
 
   KernelChoice decide() {
     if (!constraints_.preferred.empty() && !preferredWasAsked_) {
-      mention(others_, constraints_.preferred,
-              "preferred, but no such backend has a kernel for " + std::string(asked_.op));
+      choice_.alternatives.push_back(
+          {constraints_.preferred.str(), std::nullopt,
+           "preferred, but no such backend has a kernel for " + std::string(asked_.op)});
     }
-    const std::string routed = constraints_.route ? "route " + constraints_.route->op + " = " +
-                                                        constraints_.route->kernel + " (" +
-                                                        constraints_.route->origin + ")"
-                                                  : "";
-    choice_.others = others_;
-    if (!choice_.kernel && constraints_.route) {
-      choice_.why = routed + " cannot be honoured: " +
-                    (refusals_.empty() ? "there is no such kernel for it" : refusals_);
+    for (const Alternative& other : choice_.alternatives) {
+      mention(choice_.others, other.kernel, other.said);
+    }
+    const std::string routed = constraints_.route ? "route " + constraints_.route->text() : "";
+    if (!choice_.kernel && target_ != kAutoRoute) {
+      choice_.why =
+          refusals_.empty() ? target_.str() + ": there is no such kernel for it" : refusals_;
       return choice_;
     }
     if (!choice_.kernel) {
-      choice_.why = !others_.empty() ? others_
-                    : isElsewhere_   ? ("no kernel for it runs on " + device_).str()
-                                     : "no backend has a kernel for it";
+      choice_.why = !choice_.others.empty() ? choice_.others
+                    : isElsewhere_          ? ("no kernel for it runs on " + device_).str()
+                                            : "no backend has a kernel for it";
       return choice_;
     }
     char note[256] = "";
@@ -184,13 +189,13 @@ class KernelSelector {
     choice_.why = std::string(choice_.kernel->name) + ": " + (routed.empty() ? "" : routed + ", ") +
                   (winnerIsPreferred_ ? "preferred, " : "") + estimate_ +
                   (note[0] != '\0' ? ", " : "") + note +
-                  (others_.empty() ? "" : " (" + others_ + ")");
+                  (choice_.others.empty() ? "" : " (" + choice_.others + ")");
     return choice_;
   }
 
  private:
   void refuse(const sl_kernel_desc& kernel, llvm::StringRef reason, bool isAllowed) {
-    mention(others_, kernel.name, reason);
+    choice_.alternatives.push_back({kernel.name, std::nullopt, reason.str()});
     if (isAllowed) {
       mention(refusals_, kernel.name, reason);
     }
@@ -204,6 +209,7 @@ class KernelSelector {
   const sl_problem asked_;
   const llvm::StringRef device_;
   const SelectionConstraints& constraints_;
+  const llvm::StringRef target_;
   KernelChoice choice_;
   /// microseconds by which kernels are compared: the cost, and atEdgeUs
   double counted_ = 0;
@@ -212,15 +218,47 @@ class KernelSelector {
   bool preferredWasAsked_ = false;
   bool isElsewhere_ = false;  ///< another device has a kernel for it
   std::string refusals_;      ///< of the kernels that a route allows
-  std::string others_;        ///< of all kernels but the chosen one: cost, or reason of refusal
 };
 
 }  // namespace
 
+mlir::ArrayAttr KernelChoice::alternativesAttr(mlir::MLIRContext* context) const {
+  mlir::Builder builder(context);
+  llvm::SmallVector<mlir::Attribute> rows;
+  for (const Alternative& each : alternatives) {
+    llvm::SmallVector<mlir::NamedAttribute> row = {
+        builder.getNamedAttr("kernel", builder.getStringAttr(each.kernel)),
+        builder.getNamedAttr("said", builder.getStringAttr(each.said))};
+    if (each.us) {
+      row.push_back(builder.getNamedAttr("us", builder.getF64FloatAttr(*each.us)));
+    }
+    rows.push_back(builder.getDictionaryAttr(row));
+  }
+  return rows.empty() ? mlir::ArrayAttr() : builder.getArrayAttr(rows);
+}
+
 KernelChoice chooseKernel(const Problem& problem, const SelectionConstraints& constraints) {
-  KernelSelector selector(problem, constraints);
-  forEachKernel([&](const sl_kernel_desc& kernel) { selector.ask(kernel); });
-  return selector.decide();
+  const std::vector<std::string> one = {constraints.target.empty() ? kAutoRoute
+                                                                   : constraints.target};
+  const std::vector<std::string>& targets =
+      constraints.route && constraints.target.empty() ? constraints.route->targets : one;
+  KernelChoice choice;
+  std::string refusals;
+  for (const std::string& target : targets) {
+    KernelSelector selector(problem, constraints, target);
+    forEachKernel([&](const sl_kernel_desc& kernel) { selector.ask(kernel); });
+    choice = selector.decide();
+    choice.target = target;
+    if (choice.kernel) {
+      return choice;
+    }
+    refusals += (refusals.empty() ? "" : "; ") + choice.why;
+  }
+  choice.why = constraints.route
+                   ? "route " + constraints.route->text() + " cannot be honoured: " + refusals
+                   : refusals;
+  choice.refusals = refusals;
+  return choice;
 }
 
 double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem) {
@@ -236,7 +274,9 @@ bool mayTake(const sl_kernel_desc& kernel, const Problem& problem,
   const sl_problem asked = problem.view();
   char reason[256];
   return llvm::StringRef(kernel.op) == asked.op && deviceOf(kernel.backend) == problem.device() &&
-         (!constraints.route || allows(*constraints.route, kernel)) &&
+         allows(constraints.target.empty() ? llvm::StringRef(kAutoRoute)
+                                           : llvm::StringRef(constraints.target),
+                kernel) &&
          backendAllowed(constraints, kernel.backend) &&
          (constraints.avoided & kernel.properties) == 0 &&
          kernel.accepts(&asked, reason, sizeof reason) == 1;

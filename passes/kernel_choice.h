@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dialect/kernel/kernel_dialect.h"
 #include "llvm/ADT/SmallVector.h"
@@ -68,6 +69,13 @@ class Problem {
   mutable llvm::SmallVector<sl_attribute> attributeViews_;
 };
 
+/// What a kernel said that was not chosen.
+struct Alternative {
+  std::string kernel;
+  std::optional<double> us;  ///< what it would take; nullopt: it does not take the problem
+  std::string said;
+};
+
 struct KernelChoice {
   const sl_kernel_desc* kernel = nullptr;  ///< null when none takes the problem
   double costUs = 0;
@@ -75,18 +83,25 @@ struct KernelChoice {
   std::string why;
   /// what was said of those that were not taken; empty: nothing worth telling
   std::string others;
+  std::string target;    ///< of the route's, the one that names the kernel; kAutoRoute without one
+  std::string refusals;  ///< without a kernel: what those of the targets said
+  std::vector<Alternative> alternatives;
+  /// `alternatives` as passes record them; null: there are none
+  mlir::ArrayAttr alternativesAttr(mlir::MLIRContext* context) const;
 };
 
 /// What overrides the cost of kernels.
 struct SelectionConstraints {
   /// backend whose kernels are taken where they accept; empty: none
   llvm::StringRef preferred;
-  std::optional<Route> route;  ///< only kernels that it allows may be taken
+  std::optional<Route> route;  ///< only kernels that its targets name may be taken
   uint32_t avoided = 0;        ///< sl_kernel_properties: kernels with one of them are not taken
   llvm::StringRef allowed;     ///< backends that may be taken ("native+onednn"); empty: all
   /// Only external kernels are asked, and this comes before their `accepts`: why one does not fit,
   /// or "". Null: all kernels are asked.
   std::function<std::string(const sl_kernel_desc&)> whyNot = nullptr;
+  /// The one of the route's targets that is asked; empty: all, one after the other.
+  std::string target;
 };
 
 /// Extra cost of a library's kernel that reads or writes the caller's memory in a device's graph.
@@ -97,8 +112,8 @@ inline constexpr double kCapturedAgainUs = 2.0;
 /// kCapturedAgainUs for a library's kernel that is at the edge of a graph, else 0.
 double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem);
 
-/// The cheapest kernel that accepts, among those that the constraints leave. If a route leaves
-/// none, `why` says which reasons its kernels give.
+/// The cheapest kernel that accepts, among those that the constraints leave: of a route's targets
+/// the first with one that does. If a route leaves none, `why` says which reasons its kernels give.
 KernelChoice chooseKernel(const Problem& problem, const SelectionConstraints& constraints = {});
 /// Whether chooseKernel may take this kernel for this problem.
 bool mayTake(const sl_kernel_desc& kernel, const Problem& problem,

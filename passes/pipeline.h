@@ -28,7 +28,7 @@ struct PipelineOptions {
   std::string avoid;
   /// backend whose kernels are taken wherever they accept; empty: the cheapest kernel
   std::string prefer;
-  std::vector<Route> routes;  ///< at most one for each op
+  std::vector<Route> routes;  ///< those first that count first
   /// measured: key of a contraction, text of a candidate
   std::vector<std::pair<std::string, std::string>> choices;
   bool listCandidates = false;  ///< record what there is to measure

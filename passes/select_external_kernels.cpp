@@ -65,7 +65,8 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
     });
     llvm::SmallVector<Operation*> asked;
     getOperation().walk([&](Operation* operation) {
-      if (named.contains(operation->getName().stripDialect()) && mayBeExternal(operation)) {
+      if (mayBeExternal(operation) &&
+          (named.contains(operation->getName().stripDialect()) || routeOf(operation))) {
         asked.push_back(operation);
       }
     });
@@ -79,24 +80,11 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
   }
 
  private:
-  /// Where a route names the emitted kernels, no external one is asked.
-  mlir::FailureOr<bool> isRoutedToEmitted(Operation* operation, const Route& route) {
-    if (route.kernel == kFrameworkRoute) {
-      return true;  // capture has done it where the front end knows such ops
-    }
-    if (!emitsKernels(route.kernel)) {
-      return false;
-    }
+  /// Why a target that names emitted kernels does not get the op, or "".
+  std::string whyNotEmitted(llvm::StringRef target) {
     const llvm::StringRef own = emittingBackend(targetOf(getOperation()).getBackend());
-    if (own != route.kernel) {
-      emitUserError(operation) << operation->getName().stripDialect() << ": route " << route.op
-                               << " = " << route.kernel << " (" << route.origin
-                               << ") cannot be honoured: the kernels that are emitted for this "
-                                  "program are of "
-                               << own;
-      return mlir::failure();
-    }
-    return true;
+    return own == target ? ""
+                         : ("the kernels that are emitted for this program are of " + own).str();
   }
 
   Problem problemOf(Operation* operation, const ExternalCall& call) {
@@ -140,53 +128,82 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
     return elements * emittedUsPerElement(operation) / static_cast<double>(target.getThreads());
   }
 
+  /// By the op's rule, or by the estimates.
   mlir::LogicalResult consider(Operation* operation, uint32_t avoided) {
-    SelectionConstraints constraints{
-        prefer, routeOf(getOperation(), operation->getName().stripDialect()), avoided, allow};
-    if (constraints.route) {
-      const mlir::FailureOr<bool> isEmitted = isRoutedToEmitted(operation, *constraints.route);
-      if (failed(isEmitted) || *isEmitted) {
-        return isEmitted;
-      }
+    const std::optional<Route> route = routeOf(operation);
+    if (!route) {
+      ask(operation, {prefer, std::nullopt, avoided, allow});
+      return mlir::success();
     }
+    std::string refusals;
+    for (const std::string& target : route->targets) {
+      std::string why;
+      if (target == kFrameworkRoute) {
+        return mlir::success();  // capture has done it where the front end knows such ops
+      }
+      if (emitsKernels(target)) {
+        why = whyNotEmitted(target);
+        if (why.empty() && !refusals.empty()) {
+          op::addRefusals(operation, refusals);
+        }
+      } else {
+        SelectionConstraints constraints{prefer, route, avoided, allow};
+        constraints.target = target;
+        why = ask(operation, constraints);
+      }
+      if (why.empty()) {
+        return mlir::success();
+      }
+      refusals += (refusals.empty() ? "" : "; ") + why;
+    }
+    emitUserError(operation) << operation->getName().stripDialect() << ": route " << route->text()
+                             << " cannot be honoured: " << refusals;
+    return mlir::failure();
+  }
+
+  /// Gives the op to an external kernel where one is to have it. What kernels say that do not is
+  /// recorded on the op. Answers why the target of a rule did not get it, or "".
+  std::string ask(Operation* operation, SelectionConstraints constraints) {
     const ExternalCall call = describeCall(operation);
     constraints.whyNot = [&](const sl_kernel_desc& kernel) {
       return whyNotCalled(kernel, operation, call,
                           [&](Value value) { return isKnownBeforePrepare(value, freeze); });
     };
-    const Problem problem = problemOf(operation, call);
-    KernelChoice choice = chooseKernel(problem, constraints);
-    if (!choice.kernel && constraints.route) {
-      emitNoKernel(operation, choice, constraints);
-      return mlir::failure();
+    const KernelChoice choice = chooseKernel(problemOf(operation, call), constraints);
+    const bool isRouted = constraints.route && constraints.target != kAutoRoute;
+    if (!choice.kernel && isRouted) {
+      return choice.refusals;
     }
     if (!choice.kernel) {
       if (!choice.others.empty()) {
         op::addRefusals(operation, choice.others);
       }
-      return mlir::success();
+      return "";
     }
-    const bool isWanted = constraints.route || constraints.preferred == choice.kernel->backend;
+    const bool isWanted = isRouted || constraints.preferred == choice.kernel->backend;
+    std::string why = choice.why;
     if (const std::optional<double> emitted = emittedUs(operation)) {
       char text[64];
       std::snprintf(text, sizeof text, "; emitted kernels: estimated %.2f us", *emitted);
-      choice.why += text;
+      why += text;
       if (!isWanted && *emitted <= choice.costUs) {
-        op::addRefusals(operation, choice.why);
-        return mlir::success();
+        op::addRefusals(operation, why);
+        return "";
       }
     }
-    replace(operation, call, choice);
-    return mlir::success();
+    replace(operation, call, choice, why);
+    return "";
   }
 
-  static void replace(Operation* operation, const ExternalCall& call, const KernelChoice& choice) {
+  static void replace(Operation* operation, const ExternalCall& call, const KernelChoice& choice,
+                      llvm::StringRef why) {
     mlir::OpBuilder builder(operation);
     auto external =
         op::ExternalOp::create(builder, operation->getLoc(), operation->getResultTypes(), call.name,
                                operation->getOperands(), call.told, call.roles);
-    op::setKernelChoice(
-        external, op::KernelChoiceAttr::get(builder.getContext(), choice.kernel->name, choice.why));
+    op::setKernelChoice(external,
+                        op::KernelChoiceAttr::get(builder.getContext(), choice.kernel->name, why)
+                            .withAlternatives(choice.alternativesAttr(builder.getContext())));
     operation->replaceAllUsesWith(external);
     operation->erase();
   }

@@ -80,8 +80,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
 
  private:
   SelectionConstraints constraintsFor(mlir::Operation* root, uint32_t alsoAvoided = 0) {
-    return {prefer, routeOf(getOperation(), root->getName().stripDialect()), avoided_ | alsoAvoided,
-            allow};
+    return {prefer, routeOf(root), avoided_ | alsoAvoided, allow};
   }
   /// Records the kernel that the estimates choose, and why; with none, reports that and answers
   /// false.
@@ -97,7 +96,9 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       emitNoKernel(contractionRoot(fusion), choice, constraints);
       return false;
     }
-    auto chosen = op::KernelChoiceAttr::get(fusion.getContext(), choice.kernel->name, choice.why);
+    const auto chosen =
+        op::KernelChoiceAttr::get(fusion.getContext(), choice.kernel->name, choice.why)
+            .withAlternatives(choice.alternativesAttr(fusion.getContext()));
     op::setKernelChoice(fusion,
                         before && before.getKey() ? chosen.withKey(before.getKey()) : chosen);
     return true;

@@ -125,8 +125,10 @@ std::vector<Candidate> candidatesOf(op::FusionOp fusion, kernel::TargetAttr targ
     return candidates;
   }
   addVariants(*first.kernel, problem, target.getThreads(), candidates);
+  SelectionConstraints alike = constraints;
+  alike.target = first.target;  // those behind it are for ops that it does not take
   forEachKernel([&](const sl_kernel_desc& kernel) {
-    if (&kernel != first.kernel && mayTake(kernel, problem, constraints)) {
+    if (&kernel != first.kernel && mayTake(kernel, problem, alike)) {
       addVariants(kernel, problem, target.getThreads(), candidates);
     }
   });

@@ -300,7 +300,7 @@ Failure Compilation::plan(const TargetOptions& machine) {
   }
   context_->stages.setTarget(*kernelLevel_, target);
   mlir::PassManager manager(&context_->context);
-  if (Failure failure = context_->stages.buildPipeline(manager, *kernelLevel_, target);
+  if (Failure failure = context_->stages.buildPipeline(manager, *kernelLevel_, target, &routes_);
       failure.failed()) {
     return failure;
   }
@@ -362,7 +362,9 @@ std::string Compilation::explain() const {
                              {"link", seconds_.link},     {"load", seconds_.load}};
   std::string text =
       emitted_.explain.substr(0, emitted_.explain.size() - 1) + ",\"compile_seconds\":";
-  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(seconds)) << "}";
+  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(seconds))
+                                 << ",\"routes\":" << llvm::json::Value(llvm::json::Array(routes_))
+                                 << "}";
   return text;
 }
 

@@ -101,6 +101,7 @@ class Compilation {
   unsigned cached_ = 0;
   std::vector<std::string> notes_;
   CompileSeconds seconds_;
+  llvm::json::Array routes_;  ///< see Stages::buildPipeline
   bool links_ = false;
   LostNumbers lost_;
   std::string cpu_;  ///< as the options have it

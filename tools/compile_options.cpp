@@ -74,18 +74,6 @@ Failure readInternal(const sl_internal_options* given, InternalOptions* options)
   return Failure::none();
 }
 
-Failure validateRoutes(const CompileOptions& options) {
-  for (const auto& [op, kernel] : options.routes) {
-    for (llvm::StringRef word : {llvm::StringRef(op), llvm::StringRef(kernel)}) {
-      if (word.empty() || word.find_first_of(" \t\n=") != llvm::StringRef::npos) {
-        return Failure::user("routes has '" + op + "': '" + kernel +
-                             "'; an entry is an op's name and 'backend' or 'backend.kernel'");
-      }
-    }
-  }
-  return Failure::none();
-}
-
 }  // namespace
 
 Failure validate(const CompileOptions& options) {
@@ -101,7 +89,7 @@ Failure validate(const CompileOptions& options) {
       failure.failed()) {
     return failure;
   }
-  return validateRoutes(options);
+  return Failure::none();
 }
 
 Failure readCompileOptions(const sl_compile_options* given, CompileOptions* options) {

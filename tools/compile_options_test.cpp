@@ -125,13 +125,6 @@ TEST(CompileOptions, ARefusalNamesTheOptionTheValueAndWhatIsValid) {
   options.winograd = 3;
   EXPECT_EQ(refusal(options),
             "winograd is 3 but must be SL_SWITCH_DEFAULT, SL_SWITCH_ON or SL_SWITCH_OFF");
-  const sl_pair routes[] = {{"linear", "native gemm"}};
-  options = given();
-  options.routes = routes;
-  options.route_count = 1;
-  EXPECT_EQ(refusal(options),
-            "routes has 'linear': 'native gemm'; an entry is an op's name and 'backend' or "
-            "'backend.kernel'");
 }
 
 }  // namespace

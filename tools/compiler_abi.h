@@ -72,6 +72,9 @@ typedef struct sl_location {
   const char* module;  ///< module path ("layers.0.fc"); NULL or "" when unknown
   const char* file;    ///< base name of the source file; NULL or "" when unknown
   int32_t line;
+  /// the framework's op that the op is captured from ("add.Tensor"), for rules of `routes` that
+  /// name it; NULL or "": none
+  const char* overload;
 } sl_location;
 
 SL_API sl_builder* sl_builder_create(void);
@@ -198,7 +201,7 @@ typedef struct sl_compile_options {
   const char* const* allow;  ///< backends that kernels may come from; NULL: all
   int32_t allow_count;
   int32_t route_count;
-  /// op, and the backend ("native") or kernel ("native.gemm") that must run it; an op once
+  /// rules: "[where :] op", and "target[, target ...]"; or NULL, and the path of a file of rules
   const sl_pair* routes;
   sl_progress* progress;                ///< NULL: nobody looks
   const sl_internal_options* internal;  ///< NULL: nothing
@@ -318,9 +321,20 @@ SL_API sl_text* sl_cache_directory(void);  ///< empty when there is no cache
 SL_API void sl_cache_inspect(sl_cache_info* info);
 SL_API uint64_t sl_cache_clear(void);  ///< how many entries it deleted
 
-/// The routes of these options and of the environment, as JSON:
-/// {"linear": ["aten", "the argument routes"]}.
-SL_API int32_t sl_routes(const sl_compile_options* options, sl_text** out, sl_text** error);
+// Routes ------------------------------------------------------------------------------------------
+
+/// The rules of some options and of the environment, those first that count first. May be used by
+/// any number of threads.
+typedef struct sl_route_table sl_route_table;
+SL_API int32_t sl_route_table_create(const sl_compile_options* options, sl_route_table** out,
+                                     sl_text** error);
+SL_API void sl_route_table_destroy(sl_route_table* table);
+/// JSON: [{"op": "linear", "where": "", "targets": ["native"], "by": "routes.txt:3"}, ..].
+SL_API sl_text* sl_route_table_rules(const sl_route_table* table);
+/// Number of the rule that decides about an op ("linear") at this place; -1: none does, or the op
+/// is never routed.
+SL_API int32_t sl_route_table_find(const sl_route_table* table, const char* op,
+                                   const sl_location* location);
 
 // Tools -------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@
 #include "tools/module_context.h"
 #include "tools/module_parameters.h"
 #include "tools/pipeline_options.h"
+#include "tools/route_rules.h"
 #include "tools/target_facts.h"
 #include "tools/timing.h"
 
@@ -56,6 +57,10 @@ struct sl_library {
   std::vector<straightline::jit::CodeRequest> codes;
   std::vector<std::string> arguments;  ///< clang's, of the first code
 };
+struct sl_route_table {
+  straightline::ModuleContext context{straightline::productStages()};
+  std::vector<straightline::Route> routes;
+};
 struct sl_timing {
   std::unique_ptr<straightline::Timing> timing;
 };
@@ -77,7 +82,8 @@ SourceLocation locationOf(const sl_location* location) {
   if (location == nullptr) {
     return {};
   }
-  return {viewOf(location->module), viewOf(location->file), location->line};
+  return {viewOf(location->module), viewOf(location->file), location->line,
+          viewOf(location->overload)};
 }
 
 /// Whether clang may make code of C++ without intrinsics for a feature that the runtime has no test
@@ -299,7 +305,10 @@ int32_t sl_compile_options_check(const sl_compile_options* options, sl_text** er
     if (!straightline::jit::targetNamed(own.cpu)) {
       return Failure::user("unknown target cpu '" + own.cpu + "'");
     }
-    return straightline::checkTarget(own);
+    if (Failure failure = straightline::checkTarget(own); failure.failed()) {
+      return failure;
+    }
+    return straightline::checkRules(own);
   });
 }
 
@@ -549,24 +558,43 @@ void sl_cache_inspect(sl_cache_info* info) {
   std::copy_n(reinterpret_cast<const char*>(&full), full.size, reinterpret_cast<char*>(info));
 }
 
-int32_t sl_routes(const sl_compile_options* options, sl_text** out, sl_text** error) {
+int32_t sl_route_table_create(const sl_compile_options* options, sl_route_table** out,
+                              sl_text** error) {
   return guarded(error, [&] {
     straightline::CompileOptions own;
     if (Failure failure = readCompileOptions(options, &own); failure.failed()) {
       return failure;
     }
-    straightline::ModuleContext context(straightline::productStages());
-    straightline::PipelineOptions pipeline;
-    Failure failure = straightline::readPipelineOptions(own, &context.context, &pipeline);
-    llvm::json::Object routes;
-    for (const straightline::Route& route : pipeline.routes) {
-      routes[route.op] = llvm::json::Array{route.kernel, route.origin};
+    auto table = std::make_unique<sl_route_table>();
+    if (Failure failure = readRoutes(own, &table->context.context, &table->routes);
+        failure.failed()) {
+      return failure;
     }
-    if (!failure.failed()) {
-      *out = makeText(llvm::formatv("{0}", llvm::json::Value(std::move(routes))).str());
-    }
-    return failure;
+    *out = table.release();
+    return Failure::none();
   });
+}
+
+void sl_route_table_destroy(sl_route_table* table) { delete table; }
+
+sl_text* sl_route_table_rules(const sl_route_table* table) {
+  llvm::json::Array rules;
+  for (const straightline::Route& route : table->routes) {
+    rules.push_back(straightline::routeJson(route));
+  }
+  return makeText(llvm::formatv("{0}", llvm::json::Value(std::move(rules))).str());
+}
+
+int32_t sl_route_table_find(const sl_route_table* table, const char* op,
+                            const sl_location* location) {
+  auto* const context = const_cast<mlir::MLIRContext*>(&table->context.context);
+  if (!straightline::isRoutable(op, context)) {
+    return -1;
+  }
+  const SourceLocation place = locationOf(location);
+  const straightline::Route* route = straightline::findRoute(table->routes, op, place.overload,
+                                                             place.module, place.file, place.line);
+  return route == nullptr ? -1 : static_cast<int32_t>(route - table->routes.data());
 }
 
 uint64_t sl_cache_clear(void) { return straightline::jit::ObjectCache::process().clear(); }

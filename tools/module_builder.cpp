@@ -109,6 +109,10 @@ mlir::Location ModuleBuilder::location(const SourceLocation& source) {
   if (!source.module.empty()) {
     place = mlir::NameLoc::get(builder_.getStringAttr(source.module), place);
   }
+  if (!source.overload.empty()) {
+    place = mlir::FusedLoc::get(
+        context, {place}, op::OverloadAttr::get(context, builder_.getStringAttr(source.overload)));
+  }
   return place;
 }
 

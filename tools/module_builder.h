@@ -21,6 +21,7 @@ struct SourceLocation {
   llvm::StringRef module;
   llvm::StringRef file;
   int line = 0;
+  llvm::StringRef overload;  ///< the framework's op ("add.Tensor"); empty: none
 };
 
 struct FunctionResult {

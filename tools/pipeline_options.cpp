@@ -1,29 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/pipeline_options.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
-
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "passes/kernel_facts.h"
 #include "passes/targets/target.h"
 #include "straightline/abi/straightline.h"
+#include "tools/route_rules.h"
 
 namespace straightline {
 namespace {
 
 /// What `winograd` switches off, as a property of kernels (kernel_facts.h).
 constexpr char kWinograd[] = "transforms_inputs";
-constexpr llvm::StringRef kRouteVariable = "STRAIGHTLINE_ROUTE_";
 
 /// Finds the memory space of a backend's device in the registry.
 Failure chooseDevice(const std::string& backend, DeviceChoice* choice) {
@@ -49,77 +38,6 @@ std::string joinSyntaxes(llvm::function_ref<std::string(const MachineSyntax&)> t
     }
   }
   return all;
-}
-
-/// Routes by op; the first that is added counts.
-using Routes = std::map<std::string, Route>;
-
-void addRoute(Routes& routes, Route route) {
-  const std::string op = route.op;
-  routes.try_emplace(op, std::move(route));
-}
-
-std::string withDots(llvm::StringRef name) {
-  std::string text;
-  for (size_t i = 0; i < name.size(); ++i) {
-    const bool isDot = name.substr(i).starts_with("__");
-    text += isDot ? '.' : name[i];
-    i += isDot ? 1 : 0;
-  }
-  return text;
-}
-
-void readVariables(Routes& routes) {
-  std::vector<llvm::StringRef> entries;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (llvm::StringRef(*entry).starts_with(kRouteVariable)) {
-      entries.emplace_back(*entry);
-    }
-  }
-  // so that messages do not depend on the order of the environment
-  std::sort(entries.begin(), entries.end());
-  for (llvm::StringRef entry : entries) {
-    const auto [name, value] = entry.split('=');
-    if (!value.empty()) {
-      addRoute(routes, {withDots(name.drop_front(kRouteVariable.size())), value.str(), name.str()});
-    }
-  }
-}
-
-Failure readFile(Routes& routes) {
-  const char* path = std::getenv("STRAIGHTLINE_ROUTES");
-  if (path == nullptr || path[0] == '\0') {
-    return Failure::none();
-  }
-  std::ifstream file(path);
-  std::string line;
-  std::map<std::string, std::string> seen;
-  for (int number = 1; file && std::getline(file, line); ++number) {
-    const llvm::StringRef text = llvm::StringRef(line).split('#').first.trim();
-    if (text.empty()) {
-      continue;
-    }
-    const std::string origin =
-        std::filesystem::path(path).filename().string() + ":" + std::to_string(number);
-    const auto [left, right] = text.split('=');
-    const llvm::StringRef op = left.trim(), kernel = right.trim();
-    if (op.empty() || kernel.empty() || op.contains(' ') || kernel.contains(' ') ||
-        kernel.contains('=')) {
-      return Failure::user(origin + ": '" + text.str() +
-                           "' is no route; a line is 'op = backend' or 'op = backend.kernel'");
-    }
-    const auto [first, isNew] = seen.try_emplace(op.str(), origin);
-    if (!isNew) {
-      return Failure::user(origin + ": a second route for " + op.str() + "; the first is at " +
-                           first->second);
-    }
-    addRoute(routes, {op.str(), kernel.str(), origin});
-  }
-  if (!file.eof()) {  // a folder opens and fails at the first line
-    return Failure::user(std::string("STRAIGHTLINE_ROUTES is '") + path +
-                         "', which cannot be read: " + std::strerror(errno != 0 ? errno : EIO));
-  }
-  return Failure::none();
 }
 
 /// The name of the target and its machine.
@@ -209,23 +127,7 @@ Failure readPipelineOptions(const CompileOptions& given, mlir::MLIRContext* cont
       return failure;
     }
   }
-  Routes routes;
-  for (const auto& [op, kernel] : given.routes) {
-    addRoute(routes, {op, kernel, "the argument routes"});
-  }
-  readVariables(routes);
-  errno = 0;
-  if (Failure failure = readFile(routes); failure.failed()) {
-    return failure;
-  }
-  for (auto& [op, route] : routes) {
-    if (const std::string why = whyNoRoute(route, context); !why.empty()) {
-      return Failure::user("route " + op + " = " + route.kernel + " (" + route.origin +
-                           "): " + why);
-    }
-    options->routes.push_back(std::move(route));
-  }
-  return Failure::none();
+  return readRoutes(given, context, &options->routes);
 }
 
 }  // namespace straightline

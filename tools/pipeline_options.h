@@ -12,11 +12,8 @@
 
 namespace straightline {
 
-/// What the passes are told: the options, and the routes of the environment behind theirs:
-/// STRAIGHTLINE_ROUTE_<op> ('.' of the op written '__') and the file named by STRAIGHTLINE_ROUTES,
-/// whose lines are "op = backend" or "op = backend.kernel", with '#' before comments. For each op
-/// the first of option, variable and file counts; every route must name something that exists.
-/// `context` knows the op dialect.
+/// What the passes are told: the options, and the rules of the environment behind theirs
+/// (route_rules.h). `context` knows the op dialect.
 Failure readPipelineOptions(const CompileOptions& given, mlir::MLIRContext* context,
                             PipelineOptions* options);
 

@@ -16,29 +16,21 @@
 #include "tools/diagnostic_log.h"
 #include "tools/pipeline_options.h"
 #include "tools/register_all.h"
+#include "tools/route_rules.h"
 
 namespace straightline {
 namespace {
 
-/// A model that is captured has none of these ops left; a module that was written has them as they
-/// are.
-Failure checkFrameworkRoutes(mlir::ModuleOp module, llvm::ArrayRef<Route> routes) {
-  for (const Route& route : routes) {
-    mlir::Operation* found = nullptr;
-    module.walk([&](mlir::Operation* op) {
-      if (route.kernel == kFrameworkRoute && op->getName().getStringRef() == "op." + route.op) {
-        found = op;
-      }
-    });
-    if (found) {
-      return Failure::user(
-          "route " + route.op + " = " + route.kernel + " (" + route.origin +
-          "): " + found->getName().getStringRef().str() + " stands in the module (" +
-          describeLocation(found->getLoc()) +
-          "), expected a model that is captured, whose calls of torch can stay torch's");
-    }
+llvm::json::Array usesJson(llvm::ArrayRef<RouteUse> uses) {
+  llvm::json::Array rows;
+  for (const RouteUse& use : uses) {
+    llvm::json::Object row = routeJson(use.route);
+    row["ops"] = use.ops;
+    row["decides"] = use.decides;
+    row["nearest"] = llvm::json::fixUTF8(use.nearest);
+    rows.push_back(std::move(row));
   }
-  return Failure::none();
+  return rows;
 }
 
 class ProductStages final : public Stages {
@@ -55,7 +47,7 @@ class ProductStages final : public Stages {
   }
 
   Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module,
-                        const TargetOptions& target) const override {
+                        const TargetOptions& target, llvm::json::Array* routes) const override {
     PipelineOptions options;
     if (Failure failure = readPipelineOptions(*target.options, module.getContext(), &options);
         failure.failed()) {
@@ -64,12 +56,12 @@ class ProductStages final : public Stages {
     options.afterGroup = target.afterGroup;
     options.target = targetOf(module);
     if (module.getOps<kernel::ProgramOp>().empty()) {
-      if (Failure failure = checkFrameworkRoutes(module, options.routes); failure.failed()) {
-        return failure;
+      DiagnosticLog log(module.getContext());
+      mlir::FailureOr<std::vector<RouteUse>> uses = setRoutes(module, options.routes);
+      if (failed(uses)) {
+        return log.failure(ErrorKind::user, "a route cannot be honoured");
       }
-      llvm::erase_if(options.routes,
-                     [](const Route& route) { return route.kernel == kFrameworkRoute; });
-      setRoutes(module, options.routes);
+      *routes = usesJson(*uses);
       setChoices(module, options.choices);
       if (!options.tf32.empty() && factsOf(options.target).roundsToTf32) {
         op::setOptions(module, op::optionsOf(module).withTf32(options.tf32));

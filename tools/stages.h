@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/jit/compile_program.h"
+#include "llvm/Support/JSON.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/PassManager.h"
@@ -56,8 +57,10 @@ class Stages {
   /// `module` (op, or kernel already) to the emitted kernel level. A pass says that something is
   /// beyond us, or that the input is wrong, by an error of that kind (dialect/error_kind.h); when
   /// any other error is among them, it is a bug.
+  /// `routes` receives the rules that hold (routeJson), each with "ops", how many ops it names,
+  /// "decides", about how many it decides, and "nearest", what one that names none may have meant.
   virtual Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module,
-                                const TargetOptions& target) const = 0;
+                                const TargetOptions& target, llvm::json::Array* routes) const = 0;
   /// Whether a module that the user wrote keeps the contract of its level (op, or kernel). What it
   /// emits names the user's own lines.
   virtual mlir::LogicalResult verifyText(mlir::ModuleOp module) const = 0;

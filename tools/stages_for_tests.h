@@ -40,8 +40,8 @@ class TestStages final : public Stages {
     registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect>();
   }
   void setTarget(mlir::ModuleOp, const TargetOptions&) const override {}
-  Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp,
-                        const TargetOptions&) const override {
+  Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp, const TargetOptions&,
+                        llvm::json::Array*) const override {
     manager.addPass(std::make_unique<FunctionPass>(body));
     return Failure::none();
   }

@@ -12,6 +12,7 @@ using mlir::Operation;
 namespace {
 
 constexpr llvm::StringLiteral kCostUs = "kernel.cost_us", kChoice = "kernel.choice",
+                              kRule = "kernel.rule", kAlternatives = "kernel.alternatives",
                               kOutsideGraph = "kernel.outside_graph",
                               kEveryBranch = "kernel.every_branch",
                               kEarlyStart = "kernel.early_start", kParts = "kernel.parts",
@@ -35,6 +36,21 @@ llvm::StringRef choiceKeyOf(Operation* statement) {
 }
 void setChoiceKey(Operation* statement, llvm::StringRef key) {
   statement->setAttr(kChoice, mlir::StringAttr::get(statement->getContext(), key));
+}
+
+llvm::StringRef ruleOf(Operation* statement) {
+  auto rule = statement->getAttrOfType<mlir::StringAttr>(kRule);
+  return rule ? rule.getValue() : llvm::StringRef();
+}
+void setRule(Operation* statement, llvm::StringRef rule) {
+  statement->setAttr(kRule, mlir::StringAttr::get(statement->getContext(), rule));
+}
+
+mlir::ArrayAttr alternativesOf(Operation* statement) {
+  return statement->getAttrOfType<mlir::ArrayAttr>(kAlternatives);
+}
+void setAlternatives(Operation* statement, mlir::ArrayAttr alternatives) {
+  statement->setAttr(kAlternatives, alternatives);
 }
 
 bool isOutsideGraph(Operation* declaration) { return declaration->hasAttr(kOutsideGraph); }
@@ -141,6 +157,16 @@ bool isRows(Attribute value) {
   return rows && !rows.empty() && llvm::all_of(rows, llvm::IsaPred<RowAttr>);
 }
 
+bool isAlternative(Attribute value) {
+  auto row = llvm::dyn_cast<mlir::DictionaryAttr>(value);
+  return row && row.getAs<mlir::StringAttr>("kernel") && row.getAs<mlir::StringAttr>("said") &&
+         (!row.contains("us") || isTime(row.get("us")));
+}
+bool areAlternatives(Attribute value) {
+  auto rows = llvm::dyn_cast<mlir::ArrayAttr>(value);
+  return rows && llvm::all_of(rows, isAlternative);
+}
+
 template <typename Kind>
 bool isA(Attribute value) {
   return llvm::isa<Kind>(value);
@@ -157,6 +183,9 @@ struct Recorded {
 constexpr Recorded kRecorded[] = {
     {kCostUs, "a statement", isStatement, "an f64", isTime},
     {kChoice, "a launch or a call", isCall, "a string", isA<mlir::StringAttr>},
+    {kRule, "a launch or a call", isCall, "a string", isA<mlir::StringAttr>},
+    {kAlternatives, "a launch or a call", isCall, "an array of {kernel, said, us}",
+     areAlternatives},
     {kOutsideGraph, "a kernel.decl", isDeclaration, "a unit attribute", isA<mlir::UnitAttr>},
     {kEveryBranch, "the module", isModule, "a unit attribute", isA<mlir::UnitAttr>},
     {kEarlyStart, "a kernel.func", isKernel, "\"at_entry\" or \"in_template\"", isEarlyStart},

@@ -22,6 +22,16 @@ void setCostUs(mlir::Operation* statement, double us);
 llvm::StringRef choiceKeyOf(mlir::Operation* statement);
 void setChoiceKey(mlir::Operation* statement, llvm::StringRef key);
 
+/// kernel.rule: the rule of `routes` that decides about the ops of a statement, in words; empty:
+/// none does.
+llvm::StringRef ruleOf(mlir::Operation* statement);
+void setRule(mlir::Operation* statement, llvm::StringRef rule);
+
+/// kernel.alternatives: what kernels said that did not get the work of a statement, a dictionary
+/// each: `kernel`, `said`, and `us` of one that would have taken it; null: there were none.
+mlir::ArrayAttr alternativesOf(mlir::Operation* statement);
+void setAlternatives(mlir::Operation* statement, mlir::ArrayAttr alternatives);
+
 /// kernel.outside_graph, of a declaration with kernel.runs_on: the work of its calls is never part
 /// of a graph. A run launches what it has gathered before such a call, and gathers what comes
 /// behind the call as its next part.

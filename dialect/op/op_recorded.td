@@ -18,6 +18,7 @@ def Op_KernelChoiceAttr : AttrDef<Op_Dialect, "KernelChoice"> {
     - `kernel`, `variant`: the kernel's name in the registry, and which of its variants (0: the one that its estimates choose)
     - `alone`: whether thread 0 does it alone; absent: the estimates decide
     - `tunables`, `cost_us`: settings of the kernel of a product group, and its estimated microseconds
+    - `alternatives`: what the other kernels said, a dictionary each: `kernel`, `said`, and `us` where it would take the problem
   }];
   let parameters = (ins
     OptionalParameter<"::mlir::StringAttr">:$key,
@@ -27,10 +28,12 @@ def Op_KernelChoiceAttr : AttrDef<Op_Dialect, "KernelChoice"> {
     OptionalParameter<"::mlir::BoolAttr">:$alone,
     "::mlir::StringAttr":$why,
     OptionalParameter<"::mlir::DictionaryAttr">:$tunables,
-    OptionalParameter<"::mlir::FloatAttr">:$cost_us);
+    OptionalParameter<"::mlir::FloatAttr">:$cost_us,
+    OptionalParameter<"::mlir::ArrayAttr">:$alternatives);
   let builders = [AttrBuilder<(ins "::llvm::StringRef":$kernel, "::llvm::StringRef":$why), [{
     return $_get($_ctxt, ::mlir::StringAttr(), ::mlir::StringAttr(), ::mlir::StringAttr::get($_ctxt, kernel), 0,
-                 ::mlir::BoolAttr(), ::mlir::StringAttr::get($_ctxt, why), ::mlir::DictionaryAttr(), ::mlir::FloatAttr());
+                 ::mlir::BoolAttr(), ::mlir::StringAttr::get($_ctxt, why), ::mlir::DictionaryAttr(), ::mlir::FloatAttr(),
+                 ::mlir::ArrayAttr());
   }]>];
   let extraClassDeclaration = [{
     /// The kernel that the estimates choose.
@@ -40,6 +43,7 @@ def Op_KernelChoiceAttr : AttrDef<Op_Dialect, "KernelChoice"> {
     /// The choice of a measurement in place of this one, which becomes `estimated`.
     KernelChoiceAttr withMeasured(::llvm::StringRef kernel, int64_t variant, ::std::optional<bool> alone,
                                   ::llvm::StringRef why) const;
+    KernelChoiceAttr withAlternatives(::mlir::ArrayAttr alternatives) const;
     KernelChoiceAttr withTunables(::mlir::DictionaryAttr tunables, double costUs) const;
   }];
   let assemblyFormat = "`<` struct(params) `>`";
@@ -63,35 +67,50 @@ def Op_LayoutAttr : AttrDef<Op_Dialect, "Layout"> {
 
 def Op_RouteAttr : AttrDef<Op_Dialect, "Route"> {
   let mnemonic = "route";
-  let summary = "the kernel or backend that must run an op, and who said so";
-  let description = "`#op.route<\"native.gemm\" by \"routes.txt:3\">`, a value of `routes` in `#op.options`.";
-  let parameters = (ins "::mlir::StringAttr":$kernel, "::mlir::StringAttr":$origin);
-  let assemblyFormat = "`<` $kernel `by` $origin `>`";
+  let summary = "which kernels or backends must run some ops, and who said so";
+  let description = [{
+    `#op.route<op = "linear", targets = ["native.gemm"], where = "layers.*.attn", by = "routes.txt:3">`: the first target that takes an op runs it.
+    An element of `routes` in `#op.options`, or the metadata of a fused location, where the rule was written for the overload from which the op was
+    captured; then `op` is the op's name. passes/routes.h says what each part may be.
+
+    - (route_c1) `targets` is a list of names, not empty
+  }];
+  let parameters = (ins "::mlir::StringAttr":$op, "::mlir::ArrayAttr":$targets, OptionalParameter<"::mlir::StringAttr">:$where,
+                        "::mlir::StringAttr":$by);
+  let genVerifyDecl = 1;
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Op_OverloadAttr : AttrDef<Op_Dialect, "Overload"> {
+  let mnemonic = "overload";
+  let summary = "the framework's op from which an op was captured";
+  let description = "`loc(fused<#op.overload<\"add.Tensor\">>[...])`: metadata of a location. Routes may name it.";
+  let parameters = (ins "::mlir::StringAttr":$name);
+  let assemblyFormat = "`<` $name `>`";
 }
 
 def Op_OptionsAttr : AttrDef<Op_Dialect, "Options"> {
   let mnemonic = "options";
   let summary = "what the user asked of kernels";
   let description = [{
-    `op.options = #op.options<tf32 = "convolution", launch = "stream", routes = {linear = #op.route<"native.gemm" by "routes.txt:3">}>`
-    on the module, so that a printed module contains everything that decides about its kernels. Whoever compiles it records it;
+    `op.options = #op.options<tf32 = "convolution", launch = "stream", routes = [#op.route<op = "linear", targets = ["native"], by = "routes.txt:3">]>` on the module, so that a printed module contains everything that decides about its kernels. Whoever compiles it records it;
     select-kernels and the lowering read it, and lower-to-kernel removes it.
 
     - (options_c1) `tf32`, which products of float32 may be rounded to TF32, is convolution or matmul, joined by +
     - (options_c2) `launch` is "stream": kernels are launched one by one, never as a graph
-    - (options_c3) `routes` holds one #op.route by name of op
+    - (options_c3) `routes` is a list of #op.route: of those that name an op the first counts
     - (options_c4) `choices` holds measured choices: the text of a candidate by the key of a problem
   }];
   let parameters = (ins
     OptionalParameter<"::mlir::StringAttr">:$tf32,
     OptionalParameter<"::mlir::StringAttr">:$launch,
-    OptionalParameter<"::mlir::DictionaryAttr">:$routes,
+    OptionalParameter<"::mlir::ArrayAttr">:$routes,
     OptionalParameter<"::mlir::DictionaryAttr">:$choices);
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     OptionsAttr withTf32(::llvm::StringRef tf32) const;
     OptionsAttr withLaunch(::llvm::StringRef launch) const;
-    OptionsAttr withRoutes(::mlir::DictionaryAttr routes) const;
+    OptionsAttr withRoutes(::mlir::ArrayAttr routes) const;
     OptionsAttr withChoices(::mlir::DictionaryAttr choices) const;
   }];
   let assemblyFormat = "`<` struct(params) `>`";

@@ -162,12 +162,12 @@ void clearOpLevel(ModuleOp module) {
 
 KernelChoiceAttr KernelChoiceAttr::withKey(llvm::StringRef key) const {
   return get(getContext(), StringAttr::get(getContext(), key), getEstimated(), getKernel(),
-             getVariant(), getAlone(), getWhy(), getTunables(), getCostUs());
+             getVariant(), getAlone(), getWhy(), getTunables(), getCostUs(), getAlternatives());
 }
 
 KernelChoiceAttr KernelChoiceAttr::withWhy(llvm::StringRef why) const {
   return get(getContext(), getKey(), getEstimated(), getKernel(), getVariant(), getAlone(),
-             StringAttr::get(getContext(), why), getTunables(), getCostUs());
+             StringAttr::get(getContext(), why), getTunables(), getCostUs(), getAlternatives());
 }
 
 KernelChoiceAttr KernelChoiceAttr::withMeasured(llvm::StringRef kernel, int64_t variant,
@@ -176,13 +176,19 @@ KernelChoiceAttr KernelChoiceAttr::withMeasured(llvm::StringRef kernel, int64_t 
   mlir::Builder builder(getContext());
   return get(getContext(), getKey(), estimatedKernel(), builder.getStringAttr(kernel), variant,
              alone ? builder.getBoolAttr(*alone) : mlir::BoolAttr(), builder.getStringAttr(why),
-             getTunables(), getCostUs());
+             getTunables(), getCostUs(), getAlternatives());
+}
+
+KernelChoiceAttr KernelChoiceAttr::withAlternatives(mlir::ArrayAttr alternatives) const {
+  return get(getContext(), getKey(), getEstimated(), getKernel(), getVariant(), getAlone(),
+             getWhy(), getTunables(), getCostUs(), alternatives);
 }
 
 KernelChoiceAttr KernelChoiceAttr::withTunables(mlir::DictionaryAttr tunables,
                                                 double costUs) const {
   return get(getContext(), getKey(), getEstimated(), getKernel(), getVariant(), getAlone(),
-             getWhy(), tunables, mlir::Builder(getContext()).getF64FloatAttr(costUs));
+             getWhy(), tunables, mlir::Builder(getContext()).getF64FloatAttr(costUs),
+             getAlternatives());
 }
 
 OptionsAttr OptionsAttr::withTf32(llvm::StringRef tf32) const {
@@ -195,7 +201,7 @@ OptionsAttr OptionsAttr::withLaunch(llvm::StringRef launch) const {
              getChoices());
 }
 
-OptionsAttr OptionsAttr::withRoutes(mlir::DictionaryAttr routes) const {
+OptionsAttr OptionsAttr::withRoutes(mlir::ArrayAttr routes) const {
   return get(getContext(), getTf32(), getLaunch(), routes, getChoices());
 }
 
@@ -222,12 +228,8 @@ llvm::LogicalResult LayoutAttr::verify(llvm::function_ref<mlir::InFlightDiagnost
 }
 
 llvm::LogicalResult OptionsAttr::verify(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
-                                        StringAttr tf32, StringAttr launch,
-                                        mlir::DictionaryAttr routes, mlir::DictionaryAttr choices) {
-  const auto all = [](mlir::DictionaryAttr values, llvm::function_ref<bool(Attribute)> is) {
-    return !values ||
-           llvm::all_of(values, [&](NamedAttribute value) { return is(value.getValue()); });
-  };
+                                        StringAttr tf32, StringAttr launch, mlir::ArrayAttr routes,
+                                        mlir::DictionaryAttr choices) {
   if (tf32 && !llvm::StringSwitch<bool>(tf32)
                    .Cases({"convolution", "matmul", "convolution+matmul"}, true)
                    .Default(false)) {
@@ -237,13 +239,24 @@ llvm::LogicalResult OptionsAttr::verify(llvm::function_ref<mlir::InFlightDiagnos
   if (launch && launch.getValue() != "stream") {
     return emitError() << "options: launch is " << launch << ", expected \"stream\" (options_c2)";
   }
-  if (!all(routes, [](Attribute value) { return llvm::isa<RouteAttr>(value); })) {
+  if (routes && !llvm::all_of(routes, llvm::IsaPred<RouteAttr>)) {
     return emitError() << "options: routes are " << routes
-                       << ", expected #op.route<\"KERNEL\" by \"WHO\"> by op (options_c3)";
+                       << ", expected a list of #op.route (options_c3)";
   }
-  if (!all(choices, [](Attribute value) { return llvm::isa<StringAttr>(value); })) {
+  if (choices && !llvm::all_of(choices, [](NamedAttribute choice) {
+        return llvm::isa<StringAttr>(choice.getValue());
+      })) {
     return emitError() << "options: choices are " << choices
                        << ", expected strings by key (options_c4)";
+  }
+  return llvm::success();
+}
+
+llvm::LogicalResult RouteAttr::verify(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
+                                      StringAttr, mlir::ArrayAttr targets, StringAttr, StringAttr) {
+  if (targets.empty() || !llvm::all_of(targets, llvm::IsaPred<StringAttr>)) {
+    return emitError() << "route: targets are " << targets
+                       << ", expected one or more names (route_c1)";
   }
   return llvm::success();
 }

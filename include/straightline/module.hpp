@@ -285,7 +285,7 @@ class Builder {
   static sl_location locate(const Location& location) {
     const char* slash = std::strrchr(location.file_name(), '/');
     return {"", slash == nullptr ? location.file_name() : slash + 1,
-            static_cast<int32_t>(location.line())};
+            static_cast<int32_t>(location.line()), ""};
   }
   static std::vector<const char*> pointers(const std::vector<std::string>& texts) {
     std::vector<const char*> result;

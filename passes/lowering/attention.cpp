@@ -75,7 +75,7 @@ class AttentionLowering {
     shareKeys();
     describeProblem();
     SelectionConstraints constraints;
-    constraints.route = routeOf(context_.module(), attention_->getName().stripDialect());
+    constraints.route = routeOf(attention_);
     const KernelChoice choice = chooseKernel(problem_, constraints);
     if (!choice.kernel) {
       emitNoKernel(attention_, choice, constraints);
@@ -84,6 +84,7 @@ class AttentionLowering {
     spec_.family = choice.kernel->family;
     spec_.op = "scaled_dot_product_attention";
     spec_.why = choice.why;
+    spec_.alternatives = choice.alternativesAttr(context_.context());
     spec_.costUs = choice.costUs;
     spec_.ownCost = true;
     if (spec_.family.empty()) {

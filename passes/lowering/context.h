@@ -128,6 +128,8 @@ class LoweringContext : public Sizes {
   // --- statements (statements.cpp, library_call.cpp)
 
   kernel::LaunchOp launch(mlir::Location loc, KernelSpec& spec);
+  /// Records on a statement why it has its kernel: choice, alternatives, rule of routes.
+  void recordChoice(mlir::Operation* statement, const KernelSpec& spec);
   /// Launches an elementwise kernel over `extents` whose operands have the given strides per
   /// iteration dim.
   void launchPointwise(mlir::Location loc, KernelSpec& spec, const Exprs& extents,

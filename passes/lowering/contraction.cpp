@@ -31,6 +31,7 @@ LogicalResult ContractionLowering::lower() {
   }
   const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion_);
   spec_.why = choice.getWhy().str();
+  spec_.alternatives = choice.getAlternatives();
   spec_.op = opNames(fusion_);
   if (choice.getKey()) {
     spec_.choice = choice.getKey().str();

@@ -173,6 +173,7 @@ class ExternalLowering {
     KernelSpec spec;
     spec.op = external_.getName().str();
     spec.why = op::kernelChoiceOf(external_).getWhy().str();
+    spec.alternatives = op::kernelChoiceOf(external_).getAlternatives();
     spec.costUs = kernel_.cost(&asked);
     context_.callLibrary(loc_, {kernel_, problem, spec}, {inputs_, isPlanned_, outputs_}, told);
   }

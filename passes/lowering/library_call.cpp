@@ -75,9 +75,7 @@ void LoweringContext::callLibrary(mlir::Location loc, const LibraryKernel& chose
       kernel.whole_team ? mlir::IntegerAttr() : builder.getI64IntegerAttr(1),
       builder.getStringAttr(chosen.spec.op), builder.getStringAttr(chosen.spec.why));
   kernel::setCostUs(call, chosen.spec.costUs);
-  if (!chosen.spec.choice.empty()) {
-    kernel::setChoiceKey(call, chosen.spec.choice);
-  }
+  recordChoice(call, chosen.spec);
 }
 
 }  // namespace straightline::lowering

@@ -7,6 +7,7 @@
 #include "passes/lowering/context.h"
 #include "passes/lowering/loops.h"
 #include "passes/lowering/scalar_evaluator.h"
+#include "passes/routes.h"
 
 namespace straightline::lowering {
 
@@ -96,6 +97,23 @@ kernel::FuncOp LoweringContext::kernelOf(const KernelSpec& spec) {
   return function;
 }
 
+void LoweringContext::recordChoice(Operation* statement, const KernelSpec& spec) {
+  if (!spec.choice.empty()) {
+    kernel::setChoiceKey(statement, spec.choice);
+  }
+  if (spec.alternatives) {
+    kernel::setAlternatives(statement, spec.alternatives);
+  }
+  llvm::SmallVector<llvm::StringRef> ops;
+  llvm::StringRef(spec.op).split(ops, ", ");
+  for (llvm::StringRef op : ops) {
+    if (const std::optional<Route> route = routeAt(module(), statement->getLoc(), op)) {
+      kernel::setRule(statement, route->text());
+      return;
+    }
+  }
+}
+
 kernel::LaunchOp LoweringContext::launch(Location loc, KernelSpec& spec) {
   constexpr llvm::StringLiteral kEmitted = "emitted.";
   if (llvm::StringRef(spec.why).starts_with(kEmitted)) {  // the same names on every target
@@ -115,9 +133,7 @@ kernel::LaunchOp LoweringContext::launch(Location loc, KernelSpec& spec) {
       spec.outputs, spec.workspace, mlir::FlatSymbolRefAttr::get(context(), teamQueue()),
       shared ? mlir::IntegerAttr() : builder_.getI64IntegerAttr(1), builder_.getStringAttr(spec.op),
       builder_.getStringAttr(spec.why));
-  if (!spec.choice.empty()) {
-    kernel::setChoiceKey(launch, spec.choice);
-  }
+  recordChoice(launch, spec);
   if (spec.ownCost || !facts_.estimatesStatements) {
     kernel::setCostUs(launch, shared ? sharedUs : aloneUs);
   }

@@ -79,7 +79,22 @@ static PyObject* callOthers(Callable* self, PyObject* const* args, Py_ssize_t na
   return result;
 }
 
+/// A program that slot() chose, which has no slots of its own.
+static PyObject* callChosen(Callable* program, PyObject* const* args, Py_ssize_t nargs,
+                            PyObject* names) {
+  Py_INCREF((PyObject*)program);
+  PyObject* result = slCallAny(program, args, nargs, names);
+  Py_DECREF((PyObject*)program);
+  return result;
+}
+
 PyObject* slCallAny(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  if (self->slotted) {
+    Callable* program = slSlotted(self);
+    if (program != self) {
+      return program ? callChosen(program, args, nargs, names) : NULL;
+    }
+  }
   if (!self->others && !self->special) {
     return slCallOne(self, args, nargs, names, NULL, NULL);
   }

@@ -27,6 +27,7 @@
 //   hot_sizes.c         which named sizes come often
 //   python_path.c       a call by emitted Python
 //   call.c              a call of one program
+//   slots.c             programs with other kernels, of which slot() chooses one
 //   call_any.c          a call of a function with several programs
 //   callable.c          the type: a program with its weights and its signature
 //   programs.c          several callables as one, and new weights for all of them

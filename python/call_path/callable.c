@@ -171,6 +171,7 @@ static int traverse(PyObject* object, visitproc visit, void* arg) {
     slKeptTraverse(&self->outputs[o], visit, arg);
   }
   int stop = slHotSizesTraverse(self, visit, arg);
+  stop = stop ? stop : slSlotsTraverse(self, visit, arg);
   stop = stop ? stop : slSignatureTraverse(&self->signature, visit, arg);
   return stop ? stop : slNodeTraverse(&self->output, visit, arg);
 }
@@ -187,6 +188,7 @@ static int clear(PyObject* object) {
   Py_CLEAR(self->others);
   Py_CLEAR(self->special);
   slHotSizesEnd(self);
+  slSlotsClear(self);
   Py_CLEAR(self->attributes);
   Py_CLEAR(self->python);
   slProfileClear(&self->profile);

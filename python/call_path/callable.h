@@ -79,6 +79,11 @@ typedef struct Callable {
   PyObject* special;
   Py_ssize_t last_special;  // which of them took the last call
   HotSizes* hot;            // nullable: sizes of calls are counted
+  // nullable: tuple of Callables with other kernels, one of which slot() chooses
+  PyObject* slotted;
+  PyObject* slot_place;   // gives the number of the program that a choice means: 0 is this one
+  PyObject* slot_choice;  // nullable: the last choice, for which it is slot_index
+  Py_ssize_t slot_index;
   sl_queue* queue;
   int32_t device_type;  // where it runs; SL_DLPACK_CUDA: on the caller's current stream
   sl_signature signature;
@@ -184,6 +189,17 @@ PyObject* slExchangeWeights(Callable* self, PyObject* weights, sl_weights_record
 /// override_fast_path(value): True, False or None for calls of this thread; gives what held before.
 PyObject* slOverrideFastPath(PyObject* module, PyObject* value);
 
+// ---- slots.c
+
+/// choose_slots(value): what slot() chooses for calls of this thread, or None; gives what held
+/// before.
+PyObject* slChooseSlots(PyObject* module, PyObject* value);
+/// Of a callable with `slotted`: the program that this thread's choice means, borrowed; NULL with
+/// an exception.
+Callable* slSlotted(Callable* self);
+int slSlotsTraverse(Callable* self, visitproc visit, void* arg);
+void slSlotsClear(Callable* self);
+
 // ---- call_any.c
 
 /// The whole call: programs for its very sizes, the own program, then the others in the same way.
@@ -203,6 +219,7 @@ int slIsCallable(PyObject* object);
 PyObject* slPublish(PyObject* module, PyObject* args);
 PyObject* slGroup(PyObject* module, PyObject* args);
 PyObject* slSpecialize(PyObject* module, PyObject* args);
+PyObject* slSlots(PyObject* module, PyObject* args);
 PyObject* slCountSizes(PyObject* module, PyObject* args);
 
 #pragma GCC visibility pop

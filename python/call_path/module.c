@@ -127,6 +127,13 @@ static PyMethodDef functions[] = {
     {"group", slGroup, METH_VARARGS,
      "group(first, others)\n--\n\nCalls of `first` that do not fit its program go to the first of "
      "the others that they fit."},
+    {"choose_slots", slChooseSlots, METH_O,
+     "choose_slots(choice)\n--\n\nWhat slot() chooses for calls of this thread, or None; gives "
+     "what "
+     "held before."},
+    {"slots", slSlots, METH_VARARGS,
+     "slots(callable, programs, place)\n--\n\nWhere slot() has chosen something, `place(choice)` "
+     "is the number of the program, from 1, that takes a call; 0: the callable's own."},
     {"specialize", slSpecialize, METH_VARARGS,
      "specialize(callable, programs)\n--\n\nCalls of the very sizes of one of the programs go to "
      "that."},

@@ -20,8 +20,7 @@ static int parseCallables(PyObject* args, Callable** one, PyObject** several) {
 
 static void replace(PyObject** place, PyObject* value) {
   PyObject* before = *place;
-  Py_INCREF(value);
-  *place = value;
+  *place = Py_NewRef(value);
   Py_XDECREF(before);
 }
 
@@ -53,6 +52,28 @@ PyObject* slSpecialize(PyObject* module, PyObject* args) {
   }
   self->last_special = 0;
   replace(&self->special, programs);
+  Py_RETURN_NONE;
+}
+
+/// slots(callable, programs, place): where slot() has chosen something for the calling thread,
+/// `place(choice)` is the number of the program that takes the call, counted from 1; 0: the
+/// callable's own.
+PyObject* slSlots(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject *callable = NULL, *programs = NULL, *place = NULL;
+  if (!PyArg_ParseTuple(args, "OO!O", &callable, &PyTuple_Type, &programs, &place) ||
+      !slIsCallable(callable)) {
+    return NULL;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_Size(programs); ++i) {
+    if (!slIsCallable(PyTuple_GetItem(programs, i))) {
+      return NULL;
+    }
+  }
+  Callable* self = (Callable*)callable;
+  Py_CLEAR(self->slot_choice);
+  replace(&self->slot_place, place);
+  replace(&self->slotted, programs);
   Py_RETURN_NONE;
 }
 

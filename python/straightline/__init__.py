@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from straightline import kernels as kernels
     from straightline._paths import fast_path
     from straightline._programs import Program, programs
+    from straightline._slots import slot
     from straightline.artifact import load
     from straightline.cache import CacheInfo, cache_info, clear_cache
     from straightline.compiled_function import CompiledFunction
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         GuardError,
         InternalError,
         OpError,
+        RouteWarning,
         SpecializeWarning,
         StraightlineError,
         UnsupportedError,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from straightline.jit_function import jit
     from straightline.mlir_model import compile_mlir
     from straightline.options import CompileOptions
+    from straightline.routing import routes
     from straightline.torch_model import compile
 
 #: Where each name is. No module has the name of what it gives: importing it would put the module in its place.
@@ -45,6 +48,7 @@ _PLACES = {
     "InternalError": "errors",
     "OpError": "errors",
     "Program": "_programs",
+    "RouteWarning": "errors",
     "SpecializeWarning": "errors",
     "StraightlineError": "errors",
     "UnsupportedError": "errors",
@@ -57,11 +61,13 @@ _PLACES = {
     "jit": "jit_function",
     "load": "artifact",
     "programs": "_programs",
+    "routes": "routing",
+    "slot": "_slots",
 }
 #: Modules that users reach as attributes.
 _MODULES = frozenset({"errors", "kernels", "onnx_backend", "onnx_model", "options", "torch_backend"})
 #: Of the compiler, which the package of the runtime alone does not have.
-_COMPILING = frozenset({"cache", "jit_function", "mlir_model", "options", "torch_model"})
+_COMPILING = frozenset({"cache", "jit_function", "mlir_model", "options", "routing", "torch_model"})
 
 __all__ = [
     "CacheInfo",
@@ -73,6 +79,7 @@ __all__ = [
     "InternalError",
     "OpError",
     "Program",
+    "RouteWarning",
     "SpecializeWarning",
     "StraightlineError",
     "UnsupportedError",
@@ -85,6 +92,8 @@ __all__ = [
     "jit",
     "load",
     "programs",
+    "routes",
+    "slot",
 ]
 
 

@@ -181,8 +181,9 @@ class Builder {
   std::vector<int32_t> op(const std::string& name, const std::vector<int32_t>& operands,
                           const std::vector<std::string>& resultTypes,
                           const std::optional<std::vector<int32_t>>& segments, int32_t regions,
-                          const std::string& module, const std::string& file, int32_t line) {
-    const sl_location location{module.c_str(), file.c_str(), line};
+                          const std::string& module, const std::string& file, int32_t line,
+                          const std::string& overload) {
+    const sl_location location{module.c_str(), file.c_str(), line, overload.c_str()};
     std::vector<int32_t> results(resultTypes.size());
     // An empty list of segments is not the same as none.
     static const int32_t nothing = 0;
@@ -210,7 +211,7 @@ class Builder {
 
   void endRegion(const std::vector<int32_t>& yields, const std::string& module,
                  const std::string& file, int32_t line) {
-    const sl_location location{module.c_str(), file.c_str(), line};
+    const sl_location location{module.c_str(), file.c_str(), line, ""};
     sl_text* error = nullptr;
     check(sl_builder_end_region(builder_.get(), yields.data(), static_cast<int32_t>(yields.size()),
                                 &location, &error),
@@ -480,9 +481,11 @@ class Options {
     return texts_.emplace_back(py::cast<std::string>(value)).c_str();
   }
 
-  const sl_pair* pairs(py::handle value, int32_t* count, std::vector<sl_pair>* pairs) {
-    for (const auto& [key, text_of] : py::cast<py::dict>(value)) {
-      pairs->push_back({text(key), text(text_of)});
+  /// Of a dict, or of a sequence of pairs.
+  const sl_pair* pairs(const py::object& value, int32_t* count, std::vector<sl_pair>* pairs) {
+    const py::object items = py::isinstance<py::dict>(value) ? value.attr("items")() : value;
+    for (const py::handle pair : items) {
+      pairs->push_back({text(pair[py::int_(0)]), text(pair[py::int_(1)])});
     }
     *count = static_cast<int32_t>(pairs->size());
     return pairs->data();
@@ -546,9 +549,11 @@ class Options {
       options_.allow = allow_.data();
       options_.allow_count = static_cast<int32_t>(allow_.size());
     } else if (name == "routes") {
-      options_.routes = pairs(value, &options_.route_count, &routes_);
+      options_.routes =
+          pairs(py::reinterpret_borrow<py::object>(value), &options_.route_count, &routes_);
     } else if (name == "choices") {
-      internal_.choices = pairs(value, &internal_.choice_count, &choices_);
+      internal_.choices =
+          pairs(py::reinterpret_borrow<py::object>(value), &internal_.choice_count, &choices_);
     } else {
       throw py::type_error("unknown option '" + name + "'");
     }
@@ -598,11 +603,28 @@ void checkOptions(const py::kwargs& named) {
   check(sl_compile_options_check(Options(named, nullptr).get(), &error), error);
 }
 
-std::string routesOf(const py::kwargs& named) {
-  sl_text *error = nullptr, *out = nullptr;
-  check(sl_routes(Options(named, nullptr).get(), &out, &error), error);
-  return toStr(out);
-}
+/// The rules of some options and of the environment.
+class RouteTable {
+ public:
+  explicit RouteTable(const py::kwargs& named) {
+    sl_text* error = nullptr;
+    sl_route_table* table = nullptr;
+    check(sl_route_table_create(Options(named, nullptr).get(), &table, &error), error);
+    table_.reset(table);
+  }
+  std::string rules() const { return toStr(sl_route_table_rules(table_.get())); }
+  int32_t find(const std::string& op, const std::string& overload, const std::string& module,
+               const std::string& file, int32_t line) const {
+    const sl_location place{module.c_str(), file.c_str(), line, overload.c_str()};
+    return sl_route_table_find(table_.get(), op.c_str(), &place);
+  }
+
+ private:
+  struct Destroy {
+    void operator()(sl_route_table* table) const { sl_route_table_destroy(table); }
+  };
+  std::unique_ptr<sl_route_table, Destroy> table_;
+};
 
 py::dict cacheInfo() {
   sl_cache_info info{};
@@ -772,7 +794,7 @@ PYBIND11_MODULE(_compiler, m) {
            py::arg("data"))
       .def("op", &Builder::op, py::arg("name"), py::arg("operands"), py::arg("result_types"),
            py::arg("segments") = py::none(), py::arg("regions") = 0, py::arg("module") = "",
-           py::arg("file") = "", py::arg("line") = 0)
+           py::arg("file") = "", py::arg("line") = 0, py::arg("overload") = "")
       .def("begin_region", &Builder::beginRegion, py::arg("argument_types"))
       .def("end_region", &Builder::endRegion, py::arg("yields"), py::arg("module") = "",
            py::arg("file") = "", py::arg("line") = 0)
@@ -787,7 +809,12 @@ PYBIND11_MODULE(_compiler, m) {
   pthread_atfork(nullptr, nullptr, [] { live_ = new Running(); });
   py::module_::import("atexit").attr("register")(py::cpp_function(&endCompilations));
   m.def("check_options", &checkOptions, "Raises UserError for options that cannot be honoured.");
-  m.def("routes_json", &routesOf, "The routes of the options and of the environment, as JSON.");
+  py::class_<RouteTable>(m, "RouteTable", "The rules of some options and of the environment.")
+      .def(py::init<const py::kwargs&>())
+      .def("rules", &RouteTable::rules, "As JSON, those first that count first.")
+      .def("find", &RouteTable::find, py::arg("op"), py::arg("overload"), py::arg("module"),
+           py::arg("file"), py::arg("line"),
+           "Number of the rule that decides about an op; -1: none does.");
   m.def("target_facts_json", &targetFacts, py::arg("target"),
         "What a front end asks of a target, as JSON.");
   m.def("nearest_topk", &nearestTopk, py::arg("target"), py::arg("rows"), py::arg("count"),

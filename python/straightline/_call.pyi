@@ -2,7 +2,7 @@
 """The call path (C extension, stable ABI)."""
 
 from collections.abc import Callable as Callable_
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, TypedDict
 
@@ -159,6 +159,12 @@ def parameters(weights: WeightsCapsule) -> list[Any]:
 
 def group(first: Callable, others: tuple[Callable, ...]) -> None:
     """Calls of `first` whose arguments do not fit its program go to the first of `others` that they fit."""
+
+def choose_slots(choice: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """What `slot` chooses for calls of this thread; gives what held before. Nobody may change a choice."""
+
+def slots(callable: Callable, programs: tuple[Callable, ...], place: Callable_[[Mapping[str, str]], int]) -> None:
+    """Where `slot` has chosen something, `place(choice)` is the number, from 1, of the program that takes a call; 0: its own."""
 
 def specialize(callable: Callable, programs: tuple[Callable, ...]) -> None:
     """Calls whose sizes are exactly those of one of the programs go to that; there is at least one."""

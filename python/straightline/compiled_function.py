@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, SupportsIndex
 
 from straightline import (
@@ -28,7 +29,9 @@ from straightline import (
     _targets,
     explanation,
     kernels,
+    route_report,
 )
+from straightline._slots import joined
 from straightline._stored import Stored, tensor_of
 from straightline.errors import CopyError, UnsupportedError, UserError
 from straightline.parameters import ParameterTable, copied, read_safetensors
@@ -93,10 +96,15 @@ class FunctionMethods:
     _special: tuple[CompiledFunction, ...] = ()
     #: None: it is such a program itself, or cannot be called here.
     _specializer: Any = None
+    #: Functions with other kernels, in the order of `_slots.choices`.
+    _slotted: tuple[CompiledFunction, ...] = ()
+    _slots: Mapping[str, Sequence[str]] = MappingProxyType({})
+    _callable = True
 
     @property
     def _all(self) -> tuple[CompiledFunction, ...]:
-        return tuple(program for function in (self, *self._others) for program in (function, *function._special))
+        own = [program for function in (self, *self._others) for program in (function, *function._special)]
+        return (*own, *(program for head in self._slotted for program in head._all))
 
     @property
     def examples(self) -> tuple[str, ...]:
@@ -105,6 +113,11 @@ class FunctionMethods:
         Those of single sizes (`specialize`) stand behind the program for all sizes, though they are tried before it.
         """
         return tuple(function._binding.example for function in self._all)
+
+    @property
+    def slots(self) -> dict[str, tuple[str, ...]]:
+        """The targets of each op that has a slot (`sl.slot` chooses among them); the first is taken where nothing is chosen."""
+        return {op: tuple(targets) for op, targets in self._slots.items()}
 
     def _texts(self, texts: Sequence[str]) -> str:
         """One text a program, headed by its example when there are several."""
@@ -184,6 +197,13 @@ class FunctionMethods:
             _add_resources(explained["statements"], function._compilation.images)
             facts.append({**explained, **own})
         return explanation.Explanation(facts[0], facts[1:])
+
+    def routes(self) -> route_report.RouteReport:
+        """Which rule of `routes` and which kernel each statement has, and what the other kernels said.
+
+        Prints as a table; `rows`, `rules` and `json()` are the same as data.
+        """
+        return route_report.RouteReport([json.loads(one._compilation.explain_json) for one in self._all])
 
     def parameters(self) -> dict[str, Any]:
         """The tensors that calls read now, parameters and buffers, by name.
@@ -311,6 +331,8 @@ class FunctionMethods:
         Raises:
             UserError: The names are others, a size is beyond its bounds, or parameters were changed since they were prepared.
         """
+        if self._slotted:
+            raise UserError("specialize is for one program, but this function has slots")
         if self._others:
             raise UserError(f"specialize is for one program but there are {len(self._others) + 1} (several examples)")
         self._specializer.now(sizes)
@@ -353,11 +375,12 @@ class FunctionMethods:
             id(f): f._binding.function(f._compilation, new, f._kernels, f._emitted)
             for f, new in zip(everything, sets, strict=True)
         }
-        programs = (self, *self._others)
-        for function in programs:
+        heads = [self, *self._slotted]
+        for function in (program for head in heads for program in (head, *head._others)):
             if function._special:
                 set_special(made[id(function)], tuple(made[id(special)] for special in function._special))
-        return grouped([made[id(function)] for function in programs])
+        groups = [grouped([made[id(function)] for function in (head, *head._others)]) for head in heads]
+        return joined(groups, self._slots)
 
     def __copy__(self) -> NoReturn:
         raise CopyError(f"a compiled function cannot be copied or pickled: {_INSTEAD_OF_A_COPY}")
@@ -378,6 +401,8 @@ class FunctionMethods:
 
 class CompiledElsewhere(FunctionMethods):
     """A program for a device that is not here: it can be looked at, not called."""
+
+    _callable = False
 
     def __init__(self, compilation: Code, binding: Binding, why: str, python: bool) -> None:
         self._compilation = compilation

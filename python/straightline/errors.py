@@ -72,6 +72,10 @@ class CacheWarning(UserWarning):
     """The disk cache of compiled code had trouble; the program is right, but it took longer to compile."""
 
 
+class RouteWarning(UserWarning):
+    """A rule of `routes` names no op of the model."""
+
+
 class SpecializeWarning(UserWarning):
     """Frequent sizes got no program of their own: calls of these go on with the one for all sizes."""
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _aten_calls, _compiler, _launch, _paths, _signature, _targets
+from straightline import _aten_calls, _compiler, _launch, _paths, _signature, _slots, _targets, routing
 from straightline._compilation import compile_module
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
@@ -95,13 +95,37 @@ def compiled_module(
         number: The device's.
     """
     request = _request(chosen, place, number)
+    slots = chosen.slots or {}
+    return _slots.joined(
+        [
+            _compiled_with(
+                _slots.request_for(request, choice), module, table, given, chosen, structures, arguments, number
+            )
+            for choice in _slots.choices(slots)
+        ],
+        slots,
+    )
+
+
+def _compiled_with(
+    request: dict[str, Any],
+    module: _compiler.Module,
+    table: ParameterTable,
+    given: Mapping[str, Any],
+    chosen: CompileOptions,
+    structures: Sequence[Any] | None,
+    arguments: Sequence[tuple[str, Any]] | None,
+    number: int,
+) -> CompiledFunction | CompiledElsewhere:
+    """What `compiled_module` gives, for one request."""
     _aten_calls.install()
-    path = _paths.chosen(chosen.fast_path)
+    path, place = _paths.chosen(chosen.fast_path), request["target"]
     with kept_interrupts() as check_interrupts, CompileProgress() as progress:
         machine = processor() if place == "cpu" else ""
         tuning = Tuning(progress, check_interrupts, chosen.cache, machine) if chosen.tune else None
         compilation = compile_module(module, progress, tuning, **request)
     explained = json.loads(compilation.explain_json)
+    routing.warn_unmatched([explained])
     inputs = [(row["name"] or f"input{i}", row) for i, row in enumerate(explained["inputs"])]
     if arguments is None:
         arguments = [(argument, i) for i, (argument, _) in enumerate(inputs)]

@@ -55,6 +55,7 @@ class ModuleBuilder:
             location.module,
             location.file,
             location.line,
+            location.overload,
         )
 
     def begin_region(self, arguments: Sequence[TensorType]) -> list[int]:

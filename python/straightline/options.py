@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from inspect import Parameter, signature
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from straightline import _compiler
+from straightline import _compiler, _slots
 from straightline._threads import LARGEST_TEAM
 from straightline.errors import UserError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+#: Rules for ops: of a dict the keys are "[where :] op", the values targets; or a file of rules, or several of both.
+Rules = Mapping[str, "str | Sequence[str]"] | str | os.PathLike[str]
+Routes = Rules | Sequence[Rules]
 
 
 def _option(default: Any, help: str, **more: Any) -> Any:
@@ -52,8 +56,11 @@ class CompileOptions:
         cache: Use the disk cache of compiled code.
         allow: Backends that kernels may come from, such as ("native", "onednn"), on a CUDA device of "cuda", "cublaslt", "cudnn"
             and "aten"; by default all. Without "aten" an op that only the framework has is refused, with its source line.
-        routes: For an op by name, the backend ("native") or the kernel ("native.gemm") that must run it, whatever the
-            estimates say; "aten" for any op: torch's. Before routes of the environment (docs/reference/options.md).
+        routes: Rules by which ops get kernels, whatever the estimates say: a dict such as {"layers.*.attn : linear":
+            "onednn, native"}, the path of a file of rules, or a list of both. Before rules of the environment
+            (docs/reference/options.md#routes).
+        slots: Targets for an op, by its name ({"linear": ["native", "onednn"]}): a program for each combination is compiled, and
+            `sl.slot` chooses one for a call. At most 16 programs.
         winograd: False: convolutions are plain sums. Winograd's need 2.25 to 4 times fewer multiplications; `explain` says per
             layer what its error is.
         tune: Measure the kernels that can do each contraction of fixed sizes on this machine instead of estimating their time,
@@ -74,7 +81,10 @@ class CompileOptions:
     concurrent_branches: bool = _option(True, "let a device's graph run long branches at once")
     cache: bool = _option(True, "use the disk cache of compiled code")
     allow: Sequence[str] | None = _option(None, "backends that kernels may come from")
-    routes: Mapping[str, str] | None = _option(None, "op=backend or op=backend.kernel that must run it")
+    routes: Routes | None = _option(None, "[where:]op=target[,target...], or the path of a file of rules")
+    slots: Mapping[str, Sequence[str]] | None = _option(
+        None, "OP=TARGET,TARGET,...: programs among which sl.slot chooses"
+    )
     winograd: bool = _option(True, "convolutions may be Winograd's")
     tune: bool = _option(False, "measure the kernels for each contraction here")
     specialize: int = _option(0, "so many programs for frequent sizes, compiled in the background")
@@ -87,14 +97,24 @@ class CompileOptions:
                 raise UserError(f"{option.name} is {value!r} but must be {words}")
         if self.allow is not None:
             object.__setattr__(self, "allow", tuple(self.allow))
-        if self.routes is not None:
+        if self.slots is not None:
+            object.__setattr__(self, "slots", MappingProxyType(_slots.checked(self.slots)))
+            if self.slots and self.specialize:
+                raise UserError(f"specialize is {self.specialize}, but programs for frequent sizes have no slots")
+        if isinstance(self.routes, Mapping):
             object.__setattr__(self, "routes", MappingProxyType(dict(self.routes)))
 
     def for_compiler(self, place: str) -> dict[str, Any]:
         """Returns the options for `_compiler`, for a program on `place`, which is "cpu" or "cuda:sm_NN"."""
         always = {name: getattr(self, name) for name in ("freeze", "concurrent_branches", "winograd", "cache", "cpu")}
-        given = {"allow": self.allow, "routes": self.routes and dict(self.routes), "launch": self.launch}
+        given = {"allow": self.allow, "routes": self.rules(), "launch": self.launch}
         return {**always, "target": place} | {name: value for name, value in given.items() if value is not None}
+
+    def rules(self) -> tuple[tuple[str, str], ...] | None:
+        """`routes` as pairs ("[where :] op", "target, ..."), and ("", PATH) for a file; None without any."""
+        parts = self.routes if isinstance(self.routes, (list, tuple)) else [] if self.routes is None else [self.routes]
+        pairs = [pair for part in parts for pair in _pairs_of(part)]
+        return tuple(pairs) or None
 
     def check(self, place: str) -> None:
         """Raises UserError where the compiler says so of a program on `place`: it knows what each value may be."""
@@ -159,8 +179,35 @@ def _is_names(value: object) -> bool:
     return value is None or (isinstance(value, Sequence) and not isinstance(value, str) and all(map(_is_text, value)))
 
 
+def _are_rules(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_text, value)) and all(
+            _is_text(targets) or (targets is not None and _is_names(targets)) for targets in value.values()
+        )
+    return _is_path(value)
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, os.PathLike)) and bool(os.fspath(value))
+
+
 def _is_routes(value: object) -> bool:
-    return value is None or (isinstance(value, Mapping) and all(map(_is_text, (*value, *value.values()))))
+    return value is None or (all(map(_are_rules, value)) if isinstance(value, (list, tuple)) else _are_rules(value))
+
+
+def _is_slots(value: object) -> bool:
+    return value is None or (
+        isinstance(value, Mapping)
+        and all(map(_is_text, value))
+        and all(targets is not None and _is_names(targets) for targets in value.values())
+    )
+
+
+def _pairs_of(part: Any) -> list[tuple[str, str]]:
+    if not isinstance(part, Mapping):
+        return [("", os.fspath(part))]
+    targets = ((left, right if isinstance(right, str) else ", ".join(right)) for left, right in part.items())
+    return [(left or " ", right) for left, right in targets]  # without a left side it is no path
 
 
 _FLAG = (_is_flag, "True or False")
@@ -183,7 +230,8 @@ _TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "concurrent_branches": _FLAG,
     "cache": _FLAG,
     "allow": (_is_names, "a sequence of backends, such as ('native', 'onednn')"),
-    "routes": (_is_routes, "a dict of op names and 'backend' or 'backend.kernel', such as {'linear': 'native'}"),
+    "routes": (_is_routes, "rules such as {'linear': 'native'}, the path of a file of rules, or a list of both"),
+    "slots": (_is_slots, "a dict of ops and their targets, such as {'linear': ('native', 'onednn')}"),
     "winograd": _FLAG,
     "tune": _FLAG,
     "specialize": (

@@ -76,7 +76,7 @@ def straightline(
         return [Capture(found.captured, found.built, structure, examples, time.perf_counter() - begin)]
 
     leaves = [x for x in inputs if isinstance(x, torch.Tensor)] or _results_of(module)
-    (function,) = compiled(captured, leaves, chosen, "a graph of torch.compile")
+    (function,) = compiled(captured, leaves, chosen, "a graph of torch.compile", warns=False)
     call = _callable(function, captures[0], module, inputs, frozen, without_grad)
     return _programs.noted(call, function, module, captures[0].specialized)
 

@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from straightline import (
@@ -23,8 +22,10 @@ from straightline import (
     _launch,
     _paths,
     _signature,
+    _slots,
     _targets,
     _threads,
+    routing,
 )
 from straightline._compilation import compile_module, progress_of
 from straightline._interrupts import kept_interrupts
@@ -108,14 +109,16 @@ def compile(
             raise
         # Only its results say where it runs.
         functions = compiled(captures, [torch.empty(0, device=error.device)], chosen, name)
-    if isinstance(functions[0], CompiledElsewhere):
-        functions[0]._others = tuple(functions[1:])
-        return functions[0]
-    return grouped(functions)
+    return _one_of(functions)
 
 
 def compiled(
-    captures_in: Callable[[Where], list[Capture]], leaves: Sequence[Any], options: CompileOptions, name: str
+    captures_in: Callable[[Where], list[Capture]],
+    leaves: Sequence[Any],
+    options: CompileOptions,
+    name: str,
+    *,
+    warns: bool = True,
 ) -> list[CompiledFunction | CompiledElsewhere]:
     """A function for each of some captures, over one set of parameters.
 
@@ -124,6 +127,7 @@ def compiled(
         leaves: Tensors that say where that is.
         options: Checked here.
         name: What is compiled, for the display of progress.
+        warns: Whether this is all of a model, so that a rule which names none of its ops is worth a warning.
     """
     _aten_calls.install()
     path = _paths.chosen(options.fast_path)
@@ -136,21 +140,47 @@ def compiled(
             machine = processor() if place == "cpu" else _targets.machine(number)
             tuning = Tuning(progress, check_interrupts, options.cache, machine, options.launch == "stream")
         allows_aten = options.allow is None or "aten" in options.allow
-        captures = captures_in(Where(place, allows_aten, _to_aten(request)))
+        kept = routing.framework_routes(request)
+        captures = captures_in(Where(place, allows_aten, kept))
         check_interrupts()
         _check_distinct(captures)
         first = captures[0].captured
         read = {name for capture in captures for name in capture.captured.parameters}
         table = ParameterTable(first.tensors, first.persistent, read)
-        functions = []
+        slots = options.slots or {}
         copies: dict[int, Any] = {}
-        for capture in captures:
-            compilation = compile_module(capture.module, progress, tuning, **request)
-            function = capture.function(
-                compilation, table, options, request=request, path=path, copies=copies, place=place, tuning=tuning
-            )
-            functions.append(function)
+        heads = []
+        for choice in _slots.choices(slots):
+            own = _slots.request_for(request, choice)
+            made = [
+                capture.function(
+                    compile_module(capture.module, progress, tuning, **own),
+                    table,
+                    options,
+                    request=own,
+                    path=path,
+                    copies=copies,
+                    place=place,
+                    tuning=tuning,
+                )
+                for capture in captures
+            ]
+            heads.append(made)
+        functions = heads[0]
+        if slots:
+            _slots.joined([functions[0], *map(_one_of, heads[1:])], slots)
+    if warns:
+        explained = (json.loads(function._compilation.explain_json) for function in functions)
+        routing.warn_unmatched(explained, kept.used if kept else ())
     return functions
+
+
+def _one_of(functions: list[Any]) -> Any:
+    """The first of some examples' functions, which hands on what does not fit it."""
+    if isinstance(functions[0], CompiledElsewhere):
+        functions[0]._others = tuple(functions[1:])
+        return functions[0]
+    return grouped(functions)
 
 
 def _torch_for(model: object) -> Any:
@@ -202,17 +232,8 @@ class Where(NamedTuple):
 
     target: str = ""
     allows_aten: bool = True
-    #: Ops that stay torch's, each with who said so.
-    to_aten: Mapping[str, str] = MappingProxyType({})
-
-
-def _to_aten(request: Mapping[str, Any]) -> dict[str, str]:
-    """The routes to `aten` of the options and of the environment."""
-    variables = ("STRAIGHTLINE_ROUTE_", "STRAIGHTLINE_ROUTES")
-    if "aten" not in request.get("routes", {}).values() and not any(name.startswith(variables) for name in os.environ):
-        return {}
-    routes = json.loads(_compiler.routes_json(**request))
-    return {op: origin for op, (kernel, origin) in routes.items() if kernel == "aten"}
+    #: Which ops stay torch's.
+    to_aten: routing.FrameworkRoutes | None = None
 
 
 @dataclass(frozen=True)

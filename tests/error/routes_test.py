@@ -21,21 +21,21 @@ def works() -> None:
 
 
 NAMELESS: dict[str, tuple[str, str, str]] = {
-    "op": (
-        "liner",
-        "native",
-        "unknown op 'liner'; routes are for convolution, linear, matmul, scaled_dot_product_attention",
-    ),
-    "op of one family": ("relu", "native", "'relu' has one implementation only.*; routes are for convolution, linear"),
-    "reduction": ("softmax", "onednn", "'softmax' has one implementation only"),
-    "backend": ("linear", "mkl", "unknown backend 'mkl'; there are native"),
+    "op": ("liner", "native", "unknown op 'liner'; the nearest is 'linear'; ops have the names of fn.ir"),
+    "view": ("reshape", "native", "'reshape' is never routed: it computes nothing"),
+    "storage": ("parameter", "native", "'parameter' is never routed"),
+    "reduction": ("softmax", "onednn", "backend 'onednn' has no kernel for softmax; native, cuda can do it"),
+    "second": ("linear", "native, mkl", "unknown backend 'mkl'; there are native"),
+    "backend": ("linear", "mkl", "unknown backend 'mkl'; there are native.*, auto and aten"),
+    "backend for all": ("*", "mkl", "unknown backend 'mkl'; there are native"),
     "kernel": (
         "linear",
         "native.gem",
         r"there is no kernel 'native\.gem' for linear; there are native\.gemm, native\.gemm_bf16, native\.gemm_int8, native\.gemv",
     ),
+    "kernel for all": ("*", "native.gem", r"there is no kernel 'native\.gem'; there are "),
     "kernel of another op": ("linear", "native.winograd", r"there is no kernel 'native\.winograd' for linear"),
-    "dots": ("a.b.c", "native", r"unknown op 'a\.b\.c'"),
+    "torch behind another": ("linear", "native, aten", "aten stands behind 'native', but must be the first target"),
 }
 
 
@@ -47,7 +47,7 @@ def test_a_route_that_names_nothing(name: str, how: str, monkeypatch: pytest.Mon
     if how == "argument":
         options["routes"], origin = {op: kernel}, "the argument routes"
     elif how == "variable":
-        origin = "STRAIGHTLINE_ROUTE_" + op.replace(".", "__")
+        origin = "STRAIGHTLINE_ROUTE_" + op.replace("*", "ALL")
         monkeypatch.setenv(origin, kernel)
     else:
         (tmp_path / "mine.txt").write_text(f"# first\n{op} = {kernel}\n")
@@ -84,16 +84,32 @@ def test_a_route_that_cannot_be_honoured() -> None:
 @pytest.mark.parametrize(
     "routes, words",
     [
-        ("linear=native", "routes is 'linear=native' but must be a dict"),
-        ([("linear", "native")], "routes is .* but must be a dict"),
+        ("linear=native", "routes is 'linear=native', which cannot be read: No such file"),
+        ("", "routes is '' but must be rules"),
+        ([("linear", "native")], r"routes is \[\('linear', 'native'\)\] but must be rules such as"),
         (
-            {"linear": None},
-            "routes is {'linear': None} but must be a dict of op names and 'backend' or 'backend.kernel'",
+            3,
+            "routes is 3 but must be rules such as {'linear': 'native'}, the path of a file of rules, or a list of both",
         ),
-        ({"linear": ""}, "routes has 'linear': ''; an entry is an op's name and 'backend' or 'backend.kernel'"),
+        ({"linear": None}, "routes is {'linear': None} but must be rules such as"),
+        (
+            {"linear": ""},
+            r"routes has 'linear': ''; an entry is '\[where :\] op' and 'target\[, target \.\.\.\]', such as",
+        ),
+        ({"linear": []}, "routes has 'linear': ''; an entry is"),
+        ({"linear": "native, "}, "routes has 'linear': 'native, '; an entry is"),
+        ({"": "native"}, "routes has ' ': 'native'; an entry is"),
+        ({" : linear": "native"}, "routes has ' : linear': 'native'; an entry is"),
         ({"linear": "native freeze=false"}, "routes has 'linear': 'native freeze=false'"),
         ({"linear=native route.matmul": "x"}, "routes has 'linear=native route.matmul'"),
-        ({3: "native"}, "routes is {3: 'native'} but must be a dict of op names"),
+        ({"model.py:12": "native"}, "; all ops of source lines are 'model.py:12 : \\*'"),
+        ({"model.py:9-3 : linear": "native"}, "'model.py:9-3' has no lines; expected FILE:FIRST-LAST, counted from 1"),
+        (
+            {"a:b:c : linear": "native"},
+            r"'a:b:c' is no place; expected a module pattern \(layers\.\*\.attn\), FILE:LINE",
+        ),
+        ({"layers.[0 : linear": "native"}, r"'layers\.\[0' is no pattern: "),
+        ({3: "native"}, "routes is {3: 'native'} but must be rules"),
     ],
 )
 def test_an_argument_that_is_no_route(routes: Any, words: str) -> None:
@@ -106,22 +122,27 @@ def test_an_argument_that_is_no_route(routes: Any, words: str) -> None:
     [
         (
             "linear native",
-            r"mine\.txt:1: 'linear native' is no route; a line is 'op = backend' or 'op = backend\.kernel'",
+            r"mine\.txt:1: 'linear native' is no rule; a line is '\[where :\] op = target\[, target \.\.\.\]'",
         ),
-        ("\n\nlinear =", r"mine\.txt:3: 'linear =' is no route"),
-        ("= native", r"mine\.txt:1: '= native' is no route"),
-        ("linear = native = onednn", r"mine\.txt:1: .* is no route"),
+        ("\n\nlinear =", r"mine\.txt:3: 'linear =' is no rule"),
+        ("= native", r"mine\.txt:1: '= native' is no rule"),
+        ("linear = native = onednn", r"mine\.txt:1: .* is no rule"),
         (
             "linear = native\n# again\nlinear = native.gemm",
-            r"mine\.txt:3: a second route for linear; the first is at mine\.txt:1",
+            r"route linear = native\.gemm \(mine\.txt:3\) contradicts route linear = native \(mine\.txt:1\)",
         ),
+        ("# nothing\n\n", "STRAIGHTLINE_ROUTES is '.*mine.txt', which has no rule"),
+        ("", "STRAIGHTLINE_ROUTES is '.*mine.txt', which has no rule"),
+        ("\xff\x00 = native", r"mine\.txt:1: .* is no rule"),
     ],
 )
 def test_a_file_that_is_none(text: str, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text(text)
+    (tmp_path / "mine.txt").write_text(text, encoding="latin-1")
     monkeypatch.setenv("STRAIGHTLINE_ROUTES", str(tmp_path / "mine.txt"))
     with pytest.raises(sl.UserError, match=words):
         sl.compile(MODEL, (X,))
+    with pytest.raises(sl.UserError, match=words.replace("STRAIGHTLINE_ROUTES", "routes")):
+        sl.compile(MODEL, (X,), routes=tmp_path / "mine.txt")
 
 
 def test_a_file_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

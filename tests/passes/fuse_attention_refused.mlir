@@ -253,7 +253,7 @@ func.func @rank_5(%q: tensor<3x4x2x4x16xf32>, %k: tensor<3x4x2x6x16xf32>, %v: te
 // -----
 
 // The user wants another kernel for products than the target's own.
-module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = {matmul = #op.route<"cublaslt" by "the argument routes">}>} {
+module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = [#op.route<op = "matmul", targets = ["cublaslt"], by = "the argument routes">]>} {
   // CHECK-LABEL: func.func @routed
   // CHECK: op.softmax
   func.func @routed(%q: tensor<2x4x16xf32>, %k: tensor<2x6x16xf32>, %v: tensor<2x6x16xf32>) -> tensor<2x4x16xf32> {

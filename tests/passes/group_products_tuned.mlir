@@ -17,8 +17,7 @@
 // CHECK-NOT: key =
 // CHECK-SAME: kernel = "cuda.gemv_group"
 // CHECK-SAME: why = "cuda.gemv_group: 2 products of the same rows
-// CHECK: op.fusion(%arg1, %{{.*}}) {{.*}}kernel = "cublaslt.linear"
-// CHECK-SAME: variant = 3
+// CHECK: op.fusion(%arg1, %{{.*}}) {{.*}}kernel = "cublaslt.linear", variant = 3
 // CHECK-SAME: why = "measured: cublaslt.linear[variant:3]; by the estimates cuda.linear
 module attributes {op.target = #kernel.target<"cuda", "sm_90">,
                    op.options = #op.options<choices = {"linear(2x64:f32,48x64:f32c)->2x48:f32,edge@sm_90" = "cublaslt.linear[variant:3]",

@@ -2,7 +2,7 @@
 // RUN: straightline-opt %s --split-input-file --fuse-contractions --fuse-pointwise --select-kernels --assign-layouts --lower-to-kernel --verify-kernel-level -o /dev/null
 
 // Bias, residual and ReLU are the library's. Everything it sees is dense and channels last; the weight is turned in prepare.
-module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<tf32 = "convolution", routes = {convolution = #op.route<"cudnn" by "test">}>} {
+module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<tf32 = "convolution", routes = [#op.route<op = "convolution", targets = ["cudnn"], by = "test">]>} {
   // CHECK-LABEL: kernel.program @residual
   // CHECK: %[[W:.*]] = kernel.prepared "w.channels_last" : !kernel.buffer<16x16x3x3xf32, strides [144, 1, 48, 16]>
   // CHECK: kernel.handle "cudnn_convolution_0" destroy("sl_cudnn_convolution_plan_destroy")
@@ -29,7 +29,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op
 // -----
 
 // 16-bit floats are rounded at the end alone. Without a bias there is one of zeros, which prepare makes; groups share nothing.
-module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = {convolution = #op.route<"cudnn" by "test">}>} {
+module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = [#op.route<op = "convolution", targets = ["cudnn"], by = "test">]>} {
   // CHECK-LABEL: kernel.program @half
   // CHECK: %[[ZEROS:.*]] = kernel.prepared "no_bias.0" : !kernel.buffer<16xf16>
   // CHECK: kernel.call @cudnn_convolution_0(%{{.*}}, %{{.*}}, %[[ZEROS]], %{{.*}}) outs(
@@ -51,7 +51,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op
 // -----
 
 // What the library does not take is an elementwise kernel behind the bias: another activation, a sum with what is broadcast.
-module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = {convolution = #op.route<"cudnn" by "test">}>} {
+module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = [#op.route<op = "convolution", targets = ["cudnn"], by = "test">]>} {
   // CHECK-LABEL: kernel.program @tail
   // CHECK: kernel.call @cudnn_convolution_0(%{{[a-z0-9]+}}, %{{[a-z0-9]+}}) outs(%[[Y:[a-z0-9]+]])
   // CHECK: kernel.launch {{.*}}(%[[Y]]) {{.*}}what the epilogue of the kernel before it does not take
@@ -69,7 +69,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op
 // -----
 
 // A signal is an image of height 1; one of 3 channels gets zeros up to 16 bytes, and so has its weight.
-module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = {convolution = #op.route<"cudnn" by "test">}>} {
+module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = [#op.route<op = "convolution", targets = ["cudnn"], by = "test">]>} {
   // CHECK-LABEL: kernel.program @signal
   // CHECK: kernel.prepared "w.channels_last" : !kernel.buffer<8x4x5xf32, strides [20, 1, 4]>
   // CHECK: kernel.call @cudnn_convolution_0(

@@ -45,7 +45,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
 // -----
 
 // Two dims are seen as four; a mask comes along.
-module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = {scaled_dot_product_attention = #op.route<"cudnn" by "test">}>} {
+module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = [#op.route<op = "scaled_dot_product_attention", targets = ["cudnn"], by = "test">]>} {
   // CHECK-LABEL: kernel.program @plane
   // CHECK: kernel.call @cudnn_attention_0(
   // CHECK: kernel.decl @cudnn_attention_0(!kernel.buffer<1x1x16x64xf16, {{.*}}>, {{.*}}, {{.*}}, !kernel.buffer<1x1x16x16xf16
@@ -59,7 +59,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op
 // -----
 
 // A route that cannot be followed says why; without it another kernel takes such a mask.
-module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = {scaled_dot_product_attention = #op.route<"cudnn" by "the test">}>} {
+module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = [#op.route<op = "scaled_dot_product_attention", targets = ["cudnn"], by = "the test">]>} {
   func.func @refused(%q: tensor<1x4x16x64xf16>, %m: tensor<16x16xi1>) -> tensor<1x4x16x64xf16> {
     // expected-error @+1 {{scaled_dot_product_attention: route scaled_dot_product_attention = cudnn (the test) cannot be honoured: cudnn.attention: mask is bool8, needs float32 or the type of q}}
     %y = op.scaled_dot_product_attention %q, %q, %q mask %m {is_causal = false} : (tensor<1x4x16x64xf16>, tensor<1x4x16x64xf16>, tensor<1x4x16x64xf16>, tensor<16x16xi1>) -> tensor<1x4x16x64xf16>
@@ -99,7 +99,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
 // -----
 
 // Our kernel has one head size; the library may have two.
-module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = {scaled_dot_product_attention = #op.route<"cuda" by "the test">}>} {
+module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = [#op.route<op = "scaled_dot_product_attention", targets = ["cuda"], by = "the test">]>} {
   func.func @two_sizes(%q: tensor<1x1x2x16xbf16>, %v: tensor<1x1x2x32xbf16>) -> tensor<1x1x2x32xbf16> {
     // expected-error @+1 {{cuda.attention: head size of operand 2 is 32, needs that of q, 16}}
     %y = op.scaled_dot_product_attention %q, %q, %v {is_causal = false} : (tensor<1x1x2x16xbf16>, tensor<1x1x2x16xbf16>, tensor<1x1x2x32xbf16>) -> tensor<1x1x2x32xbf16>

@@ -5,7 +5,7 @@
 // BACKEND: --backend: {{.*}}none.so cannot be loaded:
 // Routes that cannot be honoured.
 
-module attributes {op.options = #op.options<routes = {softmax = #op.route<"vendor.softmax" by "me">}>} {
+module attributes {op.options = #op.options<routes = [#op.route<op = "softmax", targets = ["vendor.softmax"], by = "me">]>} {
   func.func @dim(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
     // expected-error @+1 {{softmax: route softmax = vendor.softmax (me) cannot be honoured: vendor.softmax: dim is 0, it takes 1}}
     %0 = op.softmax %x {dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -15,7 +15,7 @@ module attributes {op.options = #op.options<routes = {softmax = #op.route<"vendo
 
 // -----
 
-module attributes {op.options = #op.options<routes = {ceil = #op.route<"vendor" by "me">}>} {
+module attributes {op.options = #op.options<routes = [#op.route<op = "ceil", targets = ["vendor"], by = "me">]>} {
   func.func @rule(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
     // expected-error @+1 {{ceil: route ceil = vendor (me) cannot be honoured: vendor.ceil: its calling rule lists the attribute 'epsilon', ceil has none}}
     %0 = op.ceil %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -25,7 +25,7 @@ module attributes {op.options = #op.options<routes = {ceil = #op.route<"vendor" 
 
 // -----
 
-module attributes {op.options = #op.options<routes = {softmax = #op.route<"cuda" by "me">}>} {
+module attributes {op.options = #op.options<routes = [#op.route<op = "softmax", targets = ["cuda"], by = "me">]>} {
   func.func @elsewhere(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
     // expected-error @+1 {{softmax: route softmax = cuda (me) cannot be honoured: the kernels that are emitted for this program are of native}}
     %0 = op.softmax %x {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>

@@ -11,7 +11,7 @@ func.func @left_out(%x: tensor<1x64xf32>) -> tensor<1x10xf32> {
 // -----
 
 // A route to one of them: the user's error, with the reasons of the routed kernel only.
-module attributes {op.options = #op.options<routes = {linear = #op.route<"native.gemv" by "the argument routes">}>} {
+module attributes {op.options = #op.options<routes = [#op.route<op = "linear", targets = ["native.gemv"], by = "the argument routes">]>} {
   func.func @routed(%x: tensor<1x64xf32>) -> tensor<1x10xf32> {
     %w = op.parameter "w" : tensor<10x64xf32>
     // expected-error-re @+1 {{linear: route linear = native.gemv (the argument routes) cannot be honoured: native.gemv: not allowed{{$}}}}

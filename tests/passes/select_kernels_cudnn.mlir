@@ -93,7 +93,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op
 // -----
 
 // A route leaves no other choice.
-module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = {convolution = #op.route<"cudnn" by "the test">}>} {
+module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<routes = [#op.route<op = "convolution", targets = ["cudnn"], by = "the test">]>} {
   func.func @routed(%x: tensor<1x8x9x9xf64>) -> tensor<1x8x9x9xf64> {
     %w = op.parameter "w" : tensor<8x8x3x3xf64>
     // expected-error @+1 {{convolution: route convolution = cudnn (the test) cannot be honoured: cudnn.convolution: operand 0 is float64, needs 16 or 32 bits}}

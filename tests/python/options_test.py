@@ -67,7 +67,7 @@ def test_names_count_before_the_object() -> None:
 
 _TYPES: dict[str, Any] = {
     "threads": 0, "freeze": 1, "emit": "rust", "fast_path": "no", "reuse_outputs": None, "cpu": None, "target": 3, "launch": "slow",
-    "concurrent_branches": "every", "cache": "no", "allow": "native", "routes": ["linear"], "winograd": None, "tune": 2, "specialize": "yes",
+    "concurrent_branches": "every", "cache": "no", "allow": "native", "routes": [3], "slots": {"linear": None}, "winograd": None, "tune": 2, "specialize": "yes",
 }  # fmt: skip
 
 
@@ -139,6 +139,8 @@ def test_the_command_line_takes_each(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["compile", str(file), "--allow", "aten"]) == 1
     assert "UserError: allow is aten but must have 'native'" in capsys.readouterr().err
     assert main(["compile", str(file), "--routes", "relu"]) == 1
+    assert "UserError: routes is 'relu', which cannot be read: No such file" in capsys.readouterr().err
+    assert main(["compile", str(file), "--routes", "relu="]) == 1
     assert "UserError: routes has 'relu': ''" in capsys.readouterr().err
 
 

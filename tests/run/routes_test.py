@@ -55,8 +55,6 @@ def test_a_file(model: nn.Module, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     path.write_text("# kernels of this machine\n\n  linear=native.gemv   # slower\nconvolution = native\n")
     monkeypatch.setenv("STRAIGHTLINE_ROUTES", str(path))
     assert all("native.gemv: route linear = native.gemv (routes.txt:3)" in why for why in whys(model))
-    path.write_text("")
-    assert all(why.startswith("native.gemm: estimated") for why in whys(model))
 
 
 def test_the_order_of_precedence(model: nn.Module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -92,10 +90,11 @@ def test_attention() -> None:
 
 
 def test_a_route_of_an_op_that_is_not_there(model: nn.Module) -> None:
-    """One file serves several models."""
-    assert all(
-        why.startswith("native.gemm: estimated") for why in whys(model, routes={"convolution": "native.winograd"})
-    )
+    """One file may serve several models: a warning."""
+    with pytest.warns(sl.RouteWarning, match="route convolution = native.winograd .* names no op of the model"):
+        assert all(
+            why.startswith("native.gemm: estimated") for why in whys(model, routes={"convolution": "native.winograd"})
+        )
 
 
 def test_weights_are_packed_for_the_routed_kernel(model: nn.Module) -> None:

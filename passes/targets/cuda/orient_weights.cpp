@@ -65,19 +65,31 @@ Value cloneInPrepare(mlir::PatternRewriter& rewriter, mlir::Operation* reader, V
   return copy;
 }
 
+/// Whether routes let the matmul become a linear: none for it, or the same backends for both.
+bool mayBecomeLinear(op::MatmulOp product) {
+  const std::optional<Route> matmul = routeOf(product);
+  const std::optional<Route> linear = routeOf(product, "linear");
+  return !matmul || (linear && linear->targets == matmul->targets &&
+                     llvm::none_of(matmul->targets,
+                                   [](llvm::StringRef target) { return target.contains('.'); }));
+}
+
 /// matmul(x [m, k], permute(w [n, k]))  ->  linear(x, w)
 /// matmul(x [m, k], w [k, n])           ->  linear(x, clone(permute(w))), the clone in prepare
 /// linear(x, permute(w [k, n]))         ->  linear(x, clone(permute(w))), the clone in prepare
 struct OrientWeight : mlir::RewritePattern {
-  OrientWeight(mlir::MLIRContext* context, bool takesMatmuls)
-      : RewritePattern(MatchAnyOpTypeTag(), 1, context), takesMatmuls_(takesMatmuls) {}
+  explicit OrientWeight(mlir::MLIRContext* context)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
 
   LogicalResult matchAndRewrite(mlir::Operation* product,
                                 mlir::PatternRewriter& rewriter) const override {
     auto matmul = llvm::dyn_cast<op::MatmulOp>(product);
     auto linear = llvm::dyn_cast<op::LinearOp>(product);
-    if ((!linear && !(matmul && takesMatmuls_)) || op::isPrepared(product)) {
+    if ((!linear && !matmul) || op::isPrepared(product)) {
       return failure();
+    }
+    if (matmul && !mayBecomeLinear(matmul)) {
+      return rewriter.notifyMatchFailure(product, "a route decides about it as a matmul");
     }
     const Value x = product->getOperand(0), weight = product->getOperand(1);
     auto type = llvm::cast<mlir::RankedTensorType>(product->getResult(0).getType());
@@ -111,9 +123,6 @@ struct OrientWeight : mlir::RewritePattern {
     rewriter.replaceOp(product, build.linear(x, copy, linear ? linear.getBias() : Value()));
     return success();
   }
-
- private:
-  bool takesMatmuls_;  ///< no route decides about matmul
 };
 
 /// Whether the value is a view whose last dim is another one in memory.
@@ -146,22 +155,12 @@ struct OrientMask : mlir::OpRewritePattern<op::ScaledDotProductAttentionOp> {
   }
 };
 
-/// Whether routes let matmuls become linears: none for matmul, or the same backend for both.
-bool mayBecomeLinears(mlir::ModuleOp module) {
-  const std::optional<Route> matmul = module ? routeOf(module, "matmul") : std::nullopt;
-  const std::optional<Route> linear = module ? routeOf(module, "linear") : std::nullopt;
-  return !matmul || (linear && linear->kernel == matmul->kernel &&
-                     !llvm::StringRef(matmul->kernel).contains('.'));
-}
-
 struct OrientWeightsPass : impl::OrientWeightsBase<OrientWeightsPass> {
   using OrientWeightsBase::OrientWeightsBase;
 
   void runOnOperation() override {
     mlir::RewritePatternSet patterns(&getContext());
-    patterns.add<OrientWeight>(&getContext(),
-                               mayBecomeLinears(getOperation()->getParentOfType<mlir::ModuleOp>()));
-    patterns.add<OrientMask>(&getContext());
+    patterns.add<OrientWeight, OrientMask>(&getContext());
     // Folding is disabled: a folded view of a value of prepare could have readers in run.
     const mlir::GreedyRewriteConfig config =
         mlir::GreedyRewriteConfig().enableFolding(false).setRegionSimplificationLevel(

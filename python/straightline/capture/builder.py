@@ -7,7 +7,7 @@ its C ABI, `text_builder.py` prints the generic form of the same module, and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -56,16 +56,22 @@ class TensorType:
 class Location:
     """Where an op comes from: module path (`layers.0.fc`, empty for the root) and source line.
 
-    `file` is a base name, never a path of the machine that captured; empty when unknown.
+    `file` is a base name, never a path of the machine that captured; empty when unknown. `overload` is the framework's op
+    ("add.Tensor"), which rules of `routes` may name; it is no part of what is compared or printed.
     """
 
     module: str = ""
     file: str = ""
     line: int = 0
+    overload: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.file else "unknown source"
         return f"{self.module or '<root>'} ({place})"
+
+
+#: The rule by which an op (by name) at a place is to stay the framework's, in words; None: it has none.
+FrameworkRule = Callable[[str, Location], "str | None"]
 
 
 @dataclass(frozen=True)

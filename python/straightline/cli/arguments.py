@@ -138,13 +138,19 @@ def read_arrays(given: Sequence[str], inputs: Sequence[Input]) -> dict[int, Any]
 
 def call(function: Any, arrays: Sequence[Any]) -> Any:
     """Calls the function's first program with arrays in the order of the program's inputs."""
+    positional, named = bound(function, arrays)
+    return function(*positional, **named)
+
+
+def bound(function: Any, arrays: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and named arguments of the function's first program, from arrays in the order of the program's inputs."""
     positional, named = [], {}
     for name, kind, node, *_ in function._binding.inputs:
         if kind == 2:
             named[name] = _built(node, arrays)
         else:
             positional.append(_built(node, arrays))
-    return function(*positional, **named)
+    return positional, named
 
 
 def _built(node: Sequence[Any], arrays: Sequence[Any]) -> Any:

@@ -18,16 +18,10 @@ HELP = "compile a model, show what became of it, and write it as a file or a lib
 _EMITS = ("sl", "shared-lib", "static-lib", "c-source")
 
 
-def _route(text: str) -> tuple[str, str]:
-    op, _, kernel = text.partition("=")
-    return op, kernel
-
-
-class _Routes(argparse.Action):
-    """`--routes OP=KERNEL ...` as a dict."""
-
-    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
-        setattr(namespace, self.dest, dict(values))
+def _rule(text: str) -> dict[str, str] | str:
+    """A rule "[WHERE:]OP=TARGET[,TARGET...]"; a text without `=` is the path of a file of rules."""
+    left, is_rule, targets = text.partition("=")
+    return {left: targets} if is_rule else text
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -44,7 +38,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
         elif option.name == "allow":
             about.update(nargs="+", metavar="BACKEND")
         elif option.name == "routes":
-            about.update(nargs="+", type=_route, action=_Routes, metavar="OP=KERNEL")
+            about.update(nargs="+", type=_rule, metavar="RULE_OR_FILE")
         command.add_argument(flag, **about)
 
 

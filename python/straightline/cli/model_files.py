@@ -9,12 +9,15 @@ from typing import Any
 
 from straightline.errors import UserError
 
-SUFFIXES = (".sl", ".onnx", ".pt2", ".mlir")
+SUFFIXES = (".sl", ".onnx", ".pt2", ".mlir", ".py")
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """Declares the model and what opening one may need."""
-    parser.add_argument("model", type=Path, help=f"a file: {', '.join(SUFFIXES)}, or the folder of a saved model")
+    about = "a .py file is executed and sets model and args"
+    parser.add_argument(
+        "model", type=Path, help=f"a file: {', '.join(SUFFIXES)}, or the folder of a saved model; {about}"
+    )
     parser.add_argument("--parameters", type=Path, help="a safetensors file with what a .mlir module declares")
     parser.add_argument(
         "--size", nargs="+", default=[], metavar="NAME=N", help="named sizes: of an .onnx model, and of random inputs"
@@ -62,7 +65,33 @@ def open_model(parsed: argparse.Namespace, options: dict[str, Any] | None = None
         from straightline.mlir_model import compile_mlir
 
         return compile_mlir(path, parsed.parameters, **given)
+    if path.suffix == ".py":
+        return _compile_script(path, given)
     return _compile_exported(path, given)
+
+
+def script_of(path: Path) -> dict[str, Any]:
+    """What a Python file, which is executed, says of a model: `model`, `args`, and `kwargs` and `dynamic_shapes` if it has them.
+
+    Raises:
+        UserError: It sets no `model` or no `args`, or fails.
+    """
+    import runpy
+
+    try:
+        names = runpy.run_path(str(path))
+    except Exception as error:  # whatever a user's file raises
+        raise UserError(f"{path} fails: {type(error).__name__}: {error}") from error
+    missing = [name for name in ("model", "args") if name not in names]
+    if missing:
+        raise UserError(f"{path} sets no {' and no '.join(missing)}: a .py file is executed and sets model and args")
+    return {name: names[name] for name in ("model", "args", "kwargs", "dynamic_shapes") if name in names}
+
+
+def _compile_script(path: Path, options: dict[str, Any]) -> Any:
+    from straightline import torch_model
+
+    return torch_model.compile(**script_of(path), **options)
 
 
 def load_exported(path: Path) -> Any:

@@ -3,12 +3,12 @@
 
 // CHECK: module attributes {
 // CHECK-SAME: op.candidates = [#op.measurement<key = "k", module = "module {}", candidates = ["a", "b"], at_edge_us = [0.000000e+00, 2.000000e+00]>]
-// CHECK-SAME: op.options = #op.options<tf32 = "convolution+matmul", launch = "stream", routes = {linear = #op.route<"native" by "routes.txt:3">}, choices = {k = "native.gemm[mr:6]"}>
+// CHECK-SAME: op.options = #op.options<tf32 = "convolution+matmul", launch = "stream", routes = [#op.route<op = "linear", targets = ["native"], by = "routes.txt:3">], choices = {k = "native.gemm[mr:6]"}>
 // CHECK-SAME: op.resident_bytes = 12 : i64
 // CHECK-SAME: op.target = #kernel.target<"cpu", "x86-64-v3">
 module attributes {
     op.target = #kernel.target<"cpu", "x86-64-v3">, op.resident_bytes = 12 : i64,
-    op.options = #op.options<choices = {k = "native.gemm[mr:6]"}, routes = {linear = #op.route<"native" by "routes.txt:3">},
+    op.options = #op.options<choices = {k = "native.gemm[mr:6]"}, routes = [#op.route<op = "linear", targets = ["native"], by = "routes.txt:3">],
                              launch = "stream", tf32 = "convolution+matmul">,
     op.candidates = [#op.measurement<at_edge_us = [0.0, 2.0], candidates = ["a", "b"], module = "module {}", key = "k">]} {
   // CHECK: func.func @recorded({{.*}}) -> (tensor<4xf32> {op.name = "y", op.strides = #op.dims<[2]>, op.tie = "state:s"}, tensor<4xf32> {op.alias}) attributes {op.live_parameters}

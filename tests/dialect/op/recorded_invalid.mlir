@@ -116,8 +116,22 @@ module attributes {op.options = #op.options<launch = "graph">} {
 
 // -----
 
-// expected-error @+1 {{options: routes are {linear = ["native", "me"]}, expected #op.route<"KERNEL" by "WHO"> by op (options_c3)}}
-module attributes {op.options = #op.options<routes = {linear = ["native", "me"]}>} {
+// expected-error @+1 {{options: routes are [["native", "me"]], expected a list of #op.route (options_c3)}}
+module attributes {op.options = #op.options<routes = [["native", "me"]]>} {
+}
+
+// -----
+
+// expected-error @+2 {{route: targets are [], expected one or more names (route_c1)}}
+// expected-error @+1 {{failed to parse Op_OptionsAttr parameter 'routes'}}
+module attributes {op.options = #op.options<routes = [#op.route<op = "linear", targets = [], by = "me">]>} {
+}
+
+// -----
+
+// expected-error @+2 {{route: targets are [3], expected one or more names (route_c1)}}
+// expected-error @+1 {{failed to parse Op_OptionsAttr parameter 'routes'}}
+module attributes {op.options = #op.options<routes = [#op.route<op = "linear", targets = [3], by = "me">]>} {
 }
 
 // -----

@@ -27,7 +27,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from straightline.capture.builder import Builder
+from straightline.capture.builder import Builder, FrameworkRule
 from straightline.capture.captured import Captured
 from straightline.capture.torch.decompose import below_autograd, is_composite, says_views, shares_memory
 from straightline.capture.torch.dropouts import DROPOUTS, draws
@@ -626,7 +626,7 @@ def capture_graph(
     frozen: Mapping[int, FrozenInput] = {},
     allows_aten: bool = True,
     target: str = "",
-    to_aten: Mapping[str, str] | None = None,
+    to_aten: FrameworkRule | None = None,
 ) -> GraphCapture:
     """Captures a graph of torch's functions that Dynamo gave.
 
@@ -645,7 +645,7 @@ def capture_graph(
         UnsupportedError: Lists every op that cannot be converted.
     """
     mode, fakes = fake_inputs(module, inputs)
-    options = (frozen, allows_aten, target, to_aten or {})
+    options = (frozen, allows_aten, target, to_aten)
     try:
         with without_logs_of_failures(), warnings.catch_warnings():  # torch warns of sizes in the arguments of nodes
             warnings.simplefilter("ignore", UserWarning)
@@ -670,7 +670,7 @@ def _captured(
     frozen: Mapping[int, FrozenInput],
     allows_aten: bool,
     target: str,
-    to_aten: Mapping[str, str],
+    to_aten: FrameworkRule | None,
 ) -> GraphCapture:
     names = [node.name for node in module.graph.find_nodes(op="placeholder")]
     _fix_strides(fakes)

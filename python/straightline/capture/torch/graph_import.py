@@ -31,7 +31,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils import _pytree as pytree
 
-from straightline.capture.builder import Builder, Dense, Extent, Location, Result, TensorType
+from straightline.capture.builder import Builder, Dense, Extent, FrameworkRule, Location, Result, TensorType
 from straightline.capture.captured import Captured, InputSpec, OutputSpec, SymbolSpec, TiedResult
 from straightline.capture.extents import DEFAULT_MAX
 from straightline.capture.graph_builder import Reject, Tensor
@@ -222,13 +222,13 @@ def import_graph(
     builder: Builder | None = None,
     allows_aten: bool = True,
     target: str = "",
-    to_aten: Mapping[str, str] | None = None,
+    to_aten: FrameworkRule | None = None,
 ) -> Captured:
     """Imports a graph of ATen ops as `source_of_graph` takes it; other arguments and errors are those of `capture`."""
     source = source_of_graph(module, inputs)
     examples = tuple(inputs or [node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"])
     imported = GraphImport(source, builder or TextBuilder(), examples, {}, None, inspect.Signature())
-    return imported.run(allows_aten, target, to_aten or {})
+    return imported.run(allows_aten, target, to_aten)
 
 
 def _updates(values: ValueGraph, inputs: Sequence[ExportInput]) -> list[ExportOutput]:
@@ -275,7 +275,7 @@ class GraphImport:
         self._by_storage: dict[tuple[Any, ...], Tensor] = {}
         self._name_by_storage: dict[tuple[Any, ...], str] = {}
 
-    def run(self, allows_aten: bool, target: str, to_aten: Mapping[str, str]) -> Captured:
+    def run(self, allows_aten: bool, target: str, to_aten: FrameworkRule | None) -> Captured:
         """Makes all builder calls and returns the description of the result."""
         source, self._target = self._source, target
         symbols = self._symbols()

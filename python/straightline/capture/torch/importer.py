@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
-from straightline.capture.builder import FLOAT8, Attr, Dense, Dim, Extent, Location, TensorType
+from straightline.capture.builder import FLOAT8, Attr, Dense, Dim, Extent, FrameworkRule, Location, TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor, not_of_floats
 from straightline.capture.target_facts import TargetFacts
@@ -168,8 +168,8 @@ class Importer(GraphBuilder):
     kept_by_mask: dict[torch.fx.Node, str | None] = field(default_factory=dict)
     #: What is known of where the program runs.
     target: TargetFacts = field(kw_only=True)
-    #: Ops that the user wants torch to do, with who said so.
-    to_aten: Mapping[str, str] = field(default_factory=dict)
+    #: The rule by which the user wants torch to do an op (by name) at a place, in words; None: no op has one.
+    to_aten: FrameworkRule | None = None
     #: The node that is being converted.
     node: torch.fx.Node | None = None
     #: Whether a converter is at work, whose ops routes hold for.
@@ -192,8 +192,8 @@ class Importer(GraphBuilder):
             self._refuse_as_eager()
             if any(is_beyond_all(type.dtype, value) for type in types):
                 raise Reject(f"{value} is no {types[0].dtype}")
-        if self.converts and name in self.to_aten:
-            raise Reject(f"route {name} = aten ({self.to_aten[name]})")
+        if self.converts and self.to_aten and (rule := self.to_aten(name, self.location)):
+            raise Reject(f"route {rule}")
         return super().emit(name, operands, types, attributes, regions)
 
     def scalar(self, value: Any, dtype: str) -> Tensor:
@@ -458,7 +458,7 @@ def location_of(node: torch.fx.Node, outer: Location = Location()) -> Location:
     Where all of the code is torch's, its own line; where there is none (branches that export traced again, whose code is
     generated), what `outer`, the enclosing op, has.
     """
-    module = outer.module
+    module, overload = outer.module, str(node.target).removeprefix("aten.") if node.op == "call_function" else ""
     stack = node.meta.get("nn_module_stack") or {}
     for path, _ in stack.values():
         module = path
@@ -468,8 +468,8 @@ def location_of(node: torch.fx.Node, outer: Location = Location()) -> Location:
     if chosen is None and frames:
         chosen = frames[-1]
     if chosen is None:
-        return Location(module, outer.file, outer.line)
-    return Location(module, os.path.basename(chosen[0]), int(chosen[1]))
+        return Location(module, outer.file, outer.line, overload)
+    return Location(module, os.path.basename(chosen[0]), int(chosen[1]), overload)
 
 
 def _line(alike: Sequence[UnsupportedNode]) -> str:

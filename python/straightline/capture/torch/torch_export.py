@@ -21,7 +21,7 @@ from torch.fx.proxy import TracerBase
 from torch.nn.modules import transformer
 from torch.utils import _pytree as pytree
 
-from straightline.capture.builder import Builder
+from straightline.capture.builder import Builder, FrameworkRule
 from straightline.capture.captured import Captured
 from straightline.capture.text_builder import TextBuilder
 from straightline.capture.torch.dropouts import refuse_in_training
@@ -52,7 +52,7 @@ def capture(
     builder: Builder | None = None,
     allows_aten: bool = True,
     target: str = "",
-    to_aten: Mapping[str, str] | None = None,
+    to_aten: FrameworkRule | None = None,
 ) -> Captured:
     """Captures a model into `builder` calls.
 
@@ -65,7 +65,7 @@ def capture(
         allows_aten: whether an op without a native form becomes a call through the framework.
         target: where the program runs, as the compiler names it ("cuda:sm_90"; "" for the default target). What its kernels do
             not take goes through the framework.
-        to_aten: ops that are to go through the framework, each with who said so.
+        to_aten: The rule by which an op (by name) at a place is to go through the framework, in words.
 
     Raises:
         UserError: the model is in training mode, or fails on the example inputs.
@@ -88,7 +88,7 @@ def capture(
         guards = _open_guards(exported, dynamic_shapes)
         exported = _without_vmap(exported)
         source = replace(source_of(exported, _values(exported)), guards=guards)
-    return GraphImport(source, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten, target, to_aten or {})
+    return GraphImport(source, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten, target, to_aten)
 
 
 # Export ---------------------------------------------------------------------------------------------------------------

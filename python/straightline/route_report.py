@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `fn.routes()` returns: which rule and which kernel each statement has, and what the other kernels said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class RouteReport:
+    """The kernels of a compiled function, and why. Prints as a table.
+
+    Attributes:
+        rows: A row a statement, in order: `phase`, `op`, `source`, `kernel`, `backend`, `rule` (in words; "": no rule decides),
+            `why`, and `alternatives`, the kernels of the registry that did not get the work, each with `kernel`, `us` (what it is
+            estimated to take; None: it does not take the work) and `said`.
+        rules: A row a rule of the compilation: `rule` in words, its `op`, `where`, `targets` and `by`, how many `ops` of the
+            captured graph it names, about how many it `decides` (an earlier rule decides about the others), the `statements`
+            that have it, and `nearest`: what a rule that names no op may have meant.
+    """
+
+    def __init__(self, programs: Sequence[Mapping[str, Any]]) -> None:
+        self.rows = [_row(statement) for facts in programs for statement in facts["statements"]]
+        self.rules: list[dict[str, Any]] = []
+        for facts in programs:
+            for row in facts.get("routes", ()):
+                self._add(row)
+
+    def _add(self, row: Mapping[str, Any]) -> None:
+        place = f"{row['where']} : " if row["where"] else ""
+        text = f"{place}{row['op']} = {', '.join(row['targets'])} ({row['by']})"
+        known = next((each for each in self.rules if each["rule"] == text), None)
+        if known is not None:
+            known["ops"] += row["ops"]
+            known["decides"] += row["decides"]
+            return
+        # Calls of torch say the rule in their reason: capture has honoured it.
+        calls = [each for each in self.rows if each["backend"] == "aten" and text in each["why"]]
+        for call in calls:
+            call["rule"] = text
+        statements = [each for each in self.rows if each["rule"] == text]
+        counts = {name: row[name] + len(calls) for name in ("ops", "decides")}
+        self.rules.append({"rule": text, **row, **counts, "statements": statements})
+
+    def json(self) -> str:
+        """`rows` and `rules` as a JSON object."""
+        rules = [{**row, "statements": len(row["statements"])} for row in self.rules]
+        return json.dumps({"rows": self.rows, "rules": rules}, indent=1)
+
+    def __rich__(self) -> Any:
+        from rich.table import Table
+
+        table = Table(title="\n".join(self._rule_lines()) or "no rules: the estimates decide about every op")
+        for column in ("phase", "op", "source", "kernel", "backend", "rule", "alternatives"):
+            table.add_column(column, overflow="fold")
+        for row in self.rows:
+            others = "\n".join(f"{other['kernel']}: {other['said']}" for other in row["alternatives"])
+            cells = [row[name] for name in ("phase", "op", "source", "kernel", "backend", "rule")]
+            table.add_row(*cells, others)
+        return table
+
+    def _rule_lines(self) -> list[str]:
+        return [f"{row['rule']}: names {row['ops']} ops, decides about {row['decides']}" for row in self.rules]
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=200, color_system=None, force_terminal=False)
+        with console.capture() as captured:
+            console.print(self)
+        return captured.get()
+
+    __repr__ = __str__
+
+
+def _row(statement: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("phase", "op", "source", "kernel", "backend", "why")
+    # Programs that were saved before there were these fields have neither.
+    more = {"rule": statement.get("rule", ""), "alternatives": list(statement.get("alternatives", ()))}
+    return {**{name: statement[name] for name in names}, **more}

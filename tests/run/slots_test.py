@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`slots=` and `sl.slot`: which kernels a call takes, without compiling."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import straightline as sl
+from straightline import _compiler
+from straightline._slots import place_of
+
+SLOTS = {"linear": ["native.gemm", "native.gemv"], "convolution": ("native.convolution", "native.convolution_direct")}
+
+
+class Model(nn.Module):
+    """A convolution and a linear of one row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.fc = nn.Conv2d(8, 8, 3), nn.Linear(8 * 4 * 4, 8)
+
+    def forward(self, x: Tensor, scale: float = 1.0) -> Tensor:
+        return self.fc(torch.relu(self.conv(x)).flatten(1)) * scale
+
+
+X = torch.randn(1, 8, 6, 6)
+
+
+def same(function: Any, model: nn.Module, *args: Any) -> None:
+    with torch.no_grad():
+        torch.testing.assert_close(function(*args), model(*args), rtol=1e-4, atol=1e-5)
+
+
+def test_every_slot_of_every_op(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model().eval()
+    function = sl.compile(model, (X,), slots=SLOTS)
+    assert function.slots == {op: tuple(targets) for op, targets in SLOTS.items()}
+    assert len(function.examples) == 4 and function.examples[1].endswith(
+        "with linear = native.gemm, convolution = native.convolution_direct"
+    )
+    monkeypatch.setattr(_compiler, "compile", None)  # nothing is compiled from here on
+    seen = set()
+    for linear in SLOTS["linear"]:
+        for convolution in SLOTS["convolution"]:
+            with sl.slot(linear=linear, convolution=convolution):
+                same(function, model, X)
+                number = place_of(function._slots)({"linear": linear, "convolution": convolution})
+                seen.add(number)
+            whys = [row["why"] for row in [function, *function._slotted][number].routes().rows if row["phase"] == "run"]
+            assert any(why.startswith(f"{linear}: route linear = {linear} (the argument routes)") for why in whys)
+            assert any(why.startswith(f"{convolution}: route convolution = ") for why in whys)
+    assert seen == {0, 1, 2, 3}
+
+
+class Counted(nn.Module):
+    """A state tells which programs ran: they share it."""
+
+    count: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count += 1
+        return self.fc(x) + self.count
+
+
+def test_states_and_parameters_are_shared() -> None:
+    model, x = Counted().eval(), torch.randn(1, 8)
+    function = sl.compile(model, (x,), slots={"linear": ["native.gemm", "native.gemv"]})
+    with torch.no_grad():
+        product = model.fc(x)
+    torch.testing.assert_close(function(x), product + 1)
+    with sl.slot(linear="native.gemv"):
+        torch.testing.assert_close(function(x), product + 2)
+        with sl.slot(linear="native.gemm"):
+            torch.testing.assert_close(function(x), product + 3)
+        torch.testing.assert_close(function(x), product + 4)
+    zero = {"fc.weight": torch.zeros(8, 8), "fc.bias": torch.zeros(8), "count": model.count}
+    function.load_parameters(zero)
+    for target in ("native.gemm", "native.gemv"):
+        with sl.slot(linear=target):
+            assert float(function(x).sum()) > 0 and len(set(function(x).flatten().tolist())) == 1
+    other = function.with_parameters({**zero, "fc.bias": torch.ones(8)})
+    with sl.slot(linear="native.gemv"):
+        difference = other(x) - function(x)
+    assert set(difference.flatten().tolist()) <= {0.0, 1.0, 2.0}, "states are shared, the bias is not"
+    assert other.slots == function.slots and len(other._slotted) == 1
+
+
+def test_several_examples_and_named_sizes() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).eval()
+    few, many = torch.randn(2, 8), torch.randn(3, 8, dtype=torch.float32)
+    function = sl.compile(model, [(few,), (many,)], slots={"linear": ["native.gemm", "native.gemv"]})
+    for target in ("native.gemm", "native.gemv"):
+        with sl.slot(linear=target):
+            same(function, model, few)
+            same(function, model, many)
+            with pytest.raises(sl.GuardError):
+                function(torch.randn(4, 8))
+    rows = torch.export.Dim("rows", min=1, max=4)
+    named = sl.compile(model, (few,), dynamic_shapes=({0: rows},), slots={"linear": ["native", "native.gemm"]})
+    for target in ("native", "native.gemm"):
+        with sl.slot(linear=target):
+            same(named, model, torch.randn(4, 8))
+
+
+def test_each_thread_chooses() -> None:
+    model = Model().eval()
+    function = sl.compile(model, (X,), slots=SLOTS)
+    errors = []
+
+    def work(linear: str) -> None:
+        try:
+            with sl.slot(linear=linear):
+                for _ in range(200):
+                    same(function, model, X)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(target,)) for target in SLOTS["linear"] * 4]
+    for thread in threads:
+        thread.start()
+    same(function, model, X)
+    for thread in threads:
+        thread.join()
+    assert not errors, errors[0]
+
+
+def test_a_choice_that_the_function_does_not_have() -> None:
+    model = Model().eval()
+    function, plain = sl.compile(model, (X,), slots=SLOTS), sl.compile(model, (X,))
+    with sl.slot(linear="onednn"):
+        with pytest.raises(
+            sl.UserError,
+            match="slot linear is chosen as 'onednn', but the function was compiled with native.gemm, native.gemv",
+        ):
+            function(X)
+        same(plain, model, X)  # has no slots
+    with sl.slot(softmax="native"):
+        same(function, model, X)
+    with pytest.raises(sl.UserError, match="slot linear is 3 but must be a target such as 'native'"):
+        sl.slot(linear=3)  # type: ignore[arg-type]
+    same(function, model, X)
+
+
+@pytest.mark.parametrize(
+    ("slots", "words"),
+    [
+        ({"linear": ["native"]}, r"slot 'linear' is \['native'\] but must have two targets or more, each once"),
+        ({"linear": ["native", "native"]}, "must have two targets or more, each once"),
+        ({"linear": "native"}, "slots is {'linear': 'native'} but must be a dict of ops and their targets"),
+        (
+            {"linear": ["native", "aten"]},
+            "slot 'linear' has 'aten': what stays torch's is decided when the model is captured",
+        ),
+        (["linear"], r"slots is \['linear'\] but must be a dict"),
+        ({"linear": ["native", "mkl"]}, "route linear = mkl .*: unknown backend 'mkl'"),
+        (
+            {name: ["native", "onednn", "auto"] for name in ("linear", "matmul", "convolution")},
+            "slots make 27 programs but at most 16 are compiled",
+        ),
+    ],
+)
+def test_slots_that_are_none(slots: Any, words: str) -> None:
+    with pytest.raises(sl.UserError, match=words):
+        sl.compile(Model().eval(), (X,), slots=slots)
+
+
+def test_what_has_no_slots(tmp_path: Path) -> None:
+    model = Model().eval()
+    function = sl.compile(model, (X,), slots={"linear": ["native.gemm", "native.gemv"]})
+    with pytest.raises(sl.UnsupportedError, match=r"a function with slots \(linear\) has no form in a file"):
+        function.save(tmp_path / "m.sl")
+    with pytest.raises(sl.UserError, match="specialize is for one program, but this function has slots"):
+        function.specialize({})
+    with pytest.raises(sl.UserError, match="specialize is 2, but programs for frequent sizes have no slots"):
+        sl.compile(model, (X,), slots={"linear": ["native.gemm", "native.gemv"]}, specialize=2)
+
+
+def test_programs_from_mlir_and_python_text() -> None:
+    model = Model().eval()
+    text = sl.compile(model, (X,)).ir("op")
+    state = {name: tensor.detach() for name, tensor in model.named_parameters()}
+    function = sl.compile_mlir(text, state, slots={"linear": ["native.gemm", "native.gemv"]})
+    python = sl.compile(model, (X,), slots={"linear": ["native.gemm", "native.gemv"]}, emit="python")
+    for target in ("native.gemm", "native.gemv"):
+        with sl.slot(linear=target):
+            same(function, model, X)
+            same(python, model, X)

@@ -63,7 +63,7 @@ def suggest(compiled: Compiled, arguments: Arguments, *, rounds: int = 5, runs: 
         runs: Calls in each turn.
 
     Returns:
-        Rules, each with the times of the kernels as a comment; comments alone where nothing wins.
+        Rules, each with the times of the kernels as a comment; the rule "* = auto" where nothing wins.
     """
     plain = compiled([])
     groups = _groups(plain.routes().rows)
@@ -156,6 +156,6 @@ def _text(groups: Sequence[_Group], winners: Sequence[_Group], whole: tuple[floa
         lines += [f"{left} = {right}" for left, right in group.rules(kernel).items()]
     for group in groups:
         lines += [f"# {group.op}: {kernel} is not there: {why}" for kernel, why in group.refused.items()]
-    if not winners:
-        lines.append("# No kernel wins: the estimates' choices stay.")
+    if not winners:  # a file without a rule is an error where it is used
+        lines += ["", "# No kernel wins: the estimates decide.", "* = auto"]
     return "\n".join(lines) + "\n"

@@ -199,6 +199,7 @@ Failure Compilation::compile(const Module& module, const CompileOptions& options
   compilation->usesCache_ = options.useCache;
   compilation->kernelsPerUnit_ = options.internal.kernelsPerUnit;
   compilation->links_ = options.internal.links;
+  compilation->recordsPasses_ = options.internal.passes;
   report(options.progress, SL_STAGE_PASSES);
   {
     const std::lock_guard<std::mutex> lock(module.context->mutex);
@@ -294,7 +295,7 @@ Failure Compilation::plan(const TargetOptions& machine) {
       dump_.write(group.str() + ".mlir", printModule(module, SL_PRINT_LOCATIONS));
     };
   }
-  if (links_) {
+  if (links_ || recordsPasses_) {
     numberOps(*kernelLevel_);
     lost_.clear();
   }
@@ -309,6 +310,10 @@ Failure Compilation::plan(const TargetOptions& machine) {
   }
   if (links_) {
     manager.addInstrumentation(watchNumbers(&lost_));
+  }
+  if (recordsPasses_) {
+    passTexts_ = textBeforePasses(*kernelLevel_);
+    manager.addInstrumentation(recordTexts(&passTexts_));
   }
   return guarded([&](DiagnosticLog& log) {
     return failed(manager.run(*kernelLevel_)) ? log.failure(ErrorKind::internal, "a pass failed")
@@ -351,6 +356,10 @@ std::string Compilation::links() const {
   }
   const std::lock_guard<std::mutex> lock(context_->mutex);
   return linksJson(*opLevel_, *kernelLevel_, lost_);
+}
+
+std::string Compilation::passes() const {
+  return recordsPasses_ ? passesJson(passTexts_) : std::string();
 }
 
 std::string Compilation::explain() const {

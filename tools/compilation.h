@@ -21,6 +21,7 @@
 #include "tools/dump.h"
 #include "tools/links.h"
 #include "tools/module_context.h"
+#include "tools/pass_texts.h"
 #include "tools/settings.h"
 
 namespace straightline {
@@ -55,6 +56,8 @@ class Compilation {
   sl_program* program() const { return program_; }  ///< NULL after emitOnly; owned
   /// linksJson, or "" where the options did not ask for it.
   std::string links() const;
+  /// passesJson, or "" where the options did not ask for it.
+  std::string passes() const;
   /// Machine code for a device.
   const std::vector<llvm::StringRef>& images() const { return images_; }
   unsigned compiled() const { return compiled_; }
@@ -103,6 +106,8 @@ class Compilation {
   CompileSeconds seconds_;
   bool links_ = false;
   LostNumbers lost_;
+  bool recordsPasses_ = false;
+  PassTexts passTexts_;
   std::string cpu_;  ///< as the options have it
   bool usesCache_ = true;
   int kernelsPerUnit_ = 0;

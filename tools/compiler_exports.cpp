@@ -471,6 +471,10 @@ sl_text* sl_compilation_links(const sl_compilation* compilation) {
   return makeText(compilation->compilation->links());
 }
 
+sl_text* sl_compilation_passes(const sl_compilation* compilation) {
+  return makeText(compilation->compilation->passes());
+}
+
 sl_text* sl_compilation_explain(const sl_compilation* compilation) {
   return makeText(compilation->compilation->explain());
 }

@@ -276,6 +276,7 @@ class Compilation {
   py::str code() const { return toStr(sl_compilation_code(get())); }
   py::str python() const { return toStr(sl_compilation_python(get())); }
   py::str links() const { return toStr(sl_compilation_links(get())); }
+  py::str passes() const { return toStr(sl_compilation_passes(get())); }
   py::str explain() const { return toStr(sl_compilation_explain(get())); }
   py::str notes() const { return toStr(sl_compilation_notes(get())); }
 
@@ -511,7 +512,8 @@ class Options {
         {"profile", &internal_.profile},
         {"poison", &internal_.poison},
         {"every_branch", &internal_.every_branch},
-        {"links", &internal_.links}};
+        {"links", &internal_.links},
+        {"passes", &internal_.passes}};
     const auto field = fields.find(name);
     if (field != fields.end()) {
       *field->second = py::cast<int32_t>(py::int_(py::reinterpret_borrow<py::object>(value)));
@@ -718,6 +720,8 @@ static void bindResults(py::module_& m) {
       .def_property_readonly("explain_json", &Compilation::explain)
       .def_property_readonly("links_json", &Compilation::links,
                              "With the option `links`: what became of each op.")
+      .def_property_readonly("passes_json", &Compilation::passes,
+                             "With the option `passes`: the module after each pass.")
       .def_property_readonly("notes", &Compilation::notes)
       .def_property_readonly("units", &Compilation::units, "Pairs of name and text.")
       .def_property_readonly("images", &Compilation::images,

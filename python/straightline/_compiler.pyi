@@ -64,6 +64,14 @@ class Compilation:
     @property
     def explain_json(self) -> str: ...
     @property
+    def links_json(self) -> str:
+        """With the option `links`: what became of each op (tools/links.h)."""
+
+    @property
+    def passes_json(self) -> str:
+        """With the option `passes`: the module after each pass (tools/pass_texts.h)."""
+
+    @property
     def notes(self) -> str: ...
     @property
     def units(self) -> list[tuple[str, str]]: ...

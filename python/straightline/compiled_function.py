@@ -238,7 +238,9 @@ class FunctionMethods:
             names = [entry.name for backend in self.kernels for entry in backend]
             raise UserError(f"{error}; the program calls {', '.join(names)}") from error
 
-    def explorer(self, path: str | os.PathLike[str], other: CompiledFunction | None = None) -> None:
+    def explorer(
+        self, path: str | os.PathLike[str], other: CompiledFunction | None = None, *, passes: bool = False
+    ) -> None:
         """Writes one page with every level of the first program side by side, linked line by line.
 
         Source, op level, kernel level and emitted code; the plan of the arena; why each kernel was chosen. It fetches nothing.
@@ -246,12 +248,13 @@ class FunctionMethods:
         Args:
             path: The .html file.
             other: Another function, whose kernel level is compared with this one's.
+            passes: The page has the IR after each pass too, with what the pass changed.
 
         Raises:
             UserError: Jinja2 or Pygments is missing (`straightline[explorer]`), or the file cannot be written.
             UnsupportedError: There is no compiler.
         """
-        of_the_compiler("explorer").write(self, path, other)
+        of_the_compiler("explorer").write(self, path, other, passes=passes)
 
     def profile(self, *args: Any, runs: int = 100, nvtx: bool = False, **kwargs: Any) -> Profile:
         """Calls a twin of the function, compiled with hooks, and says what each statement takes.

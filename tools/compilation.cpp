@@ -15,6 +15,7 @@
 #include "codegen/jit/compile_program.h"
 #include "codegen/jit/fatal_guard.h"
 #include "codegen/jit/nvrtc.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 #include "mlir/Pass/PassManager.h"
 #include "tools/compiler_abi.h"
@@ -538,6 +539,28 @@ Failure Compilation::linkCode(std::string* library, std::map<std::string, std::s
   if (!survived || !linked) {
     return Failure::internal("the program's code does not link: " + message);
   }
+  return Failure::none();
+}
+
+Failure Compilation::deviceText(std::map<std::string, std::string>* images,
+                                int32_t* compiler) const {
+  llvm::StringRef number(emitted_.deviceArch);
+  if (!number.consume_front("sm_") || number.empty() || !llvm::isDigit(number.back())) {
+    return Failure::user("the program is for " +
+                         (emitted_.deviceArch.empty() ? "no device" : emitted_.deviceArch) +
+                         ": PTX is made of one for an architecture without a suffix");
+  }
+  jit::ObjectCache none("", 0);
+  jit::CompileOptions options;
+  options.cache = usesCache_ ? &jit::ObjectCache::process() : &none;
+  jit::CompileError error;
+  const std::unique_ptr<jit::DeviceProgram> device =
+      jit::compileForDevice(emitted_.deviceUnits, "compute_" + number.str(), options, &error);
+  if (!device) {
+    return {kindOf(error.kind), error.message};
+  }
+  images->insert(device->images.begin(), device->images.end());
+  *compiler = device->compiler;
   return Failure::none();
 }
 

@@ -68,6 +68,9 @@ class Compilation {
   /// compiler's version (sl_device_image).
   Failure linkCode(std::string* library, std::map<std::string, std::string>* images,
                    int32_t* compiler) const;
+  /// PTX of the device's units by name, with its final zero, and that compiler's version: code that
+  /// every later device runs. User error: the program is for no device, or has a suffix ("sm_90a").
+  Failure deviceText(std::map<std::string, std::string>* images, int32_t* compiler) const;
   /// The objects and the table of that code, for a library of several (jit::linkModel), and clang's
   /// arguments for its CPU.
   Failure codeObjects(jit::CodeRequest* request, std::map<std::string, std::string>* images,

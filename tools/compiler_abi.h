@@ -256,6 +256,10 @@ SL_API void sl_compilation_image(const sl_compilation* compilation, int32_t i, c
 /// is in the disk cache. May block for seconds.
 SL_API int32_t sl_compilation_link(const sl_compilation* compilation, sl_linked** out,
                                    sl_text** error);
+/// PTX of the units of a program for a device, in place of machine code and by the same names, for
+/// devices that are later than its own; no code for the host.
+SL_API int32_t sl_compilation_device_text(const sl_compilation* compilation, sl_linked** out,
+                                          sl_text** error);
 SL_API void sl_linked_release(sl_linked* linked);  ///< NULL is fine
 /// The shared object; borrowed.
 SL_API void sl_linked_code(const sl_linked* linked, const void** data, size_t* bytes);

@@ -248,13 +248,21 @@ class Compilation {
   const sl_compilation* get() const { return compilation_.get(); }
 
   /// The code as a shared object, images of a device by name, and the version of their compiler.
-  py::tuple link() const {
+  py::tuple link() const { return linkedBy(sl_compilation_link); }
+
+  /// PTX of a device's units by name, and the version of their compiler.
+  py::tuple deviceText() const {
+    const py::tuple made = linkedBy(sl_compilation_device_text);
+    return py::make_tuple(made[1], made[2]);
+  }
+
+  py::tuple linkedBy(int32_t (*make)(const sl_compilation*, sl_linked**, sl_text**)) const {
     sl_linked* linked = nullptr;
     sl_text* error = nullptr;
     int32_t kind = SL_ERROR_NONE;
     {
       const Released released;
-      kind = sl_compilation_link(get(), &linked, &error);
+      kind = make(get(), &linked, &error);
     }
     check(kind, error);
     const std::unique_ptr<sl_linked, void (*)(sl_linked*)> owned(linked, sl_linked_release);
@@ -732,6 +740,8 @@ static void bindResults(py::module_& m) {
       .def("link", &Compilation::link,
            "The code as a shared object that stands alone, the images of a device by name, and the "
            "version of their compiler.")
+      .def("device_text", &Compilation::deviceText,
+           "PTX of the units of a device by name, for later ones, and its compiler's version.")
       .def("ir", &Compilation::ir, py::arg("level"), py::kw_only(), py::arg("locations") = false,
            py::arg("generic") = false, py::arg("elide") = false);
 

@@ -71,6 +71,16 @@ class Compilation:
     def passes_json(self) -> str:
         """With the option `passes`: the module after each pass (tools/pass_texts.h)."""
 
+    def link(self) -> tuple[bytes, dict[str, bytes], int]:
+        """The code as a shared object that stands alone, images of a device by name, and the version of their compiler."""
+
+    def device_text(self) -> tuple[dict[str, bytes], int]:
+        """PTX of the units of a device by name, for devices that are later than its own, and its compiler's version.
+
+        Raises:
+            UserError: The program is for no device, or for one architecture alone ("sm_90a").
+        """
+
     @property
     def notes(self) -> str: ...
     @property

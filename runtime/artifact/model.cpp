@@ -292,8 +292,8 @@ int32_t load(sl_artifact* artifact, const sl_model_options* options, sl_model** 
   const int32_t count = sl_artifact_program_count(artifact);
   for (int32_t i = 0; i < count; ++i) {
     int32_t variant = 0;
-    if (const int32_t status =
-            sl_artifact_choose(artifact, i, model->options.device_type, &variant, message)) {
+    if (const int32_t status = sl_artifact_choose_on(artifact, i, model->options.device_type,
+                                                     model->options.device, &variant, message)) {
       return status;
     }
     model->programs.emplace_back();

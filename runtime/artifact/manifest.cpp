@@ -55,6 +55,9 @@ Wrong readVariant(const Json& json, const Manifest& manifest, Variant* out) {
   out->cpu = *cpu;
   out->code = *code;
   out->prepared = textOf(json, "prepared").value_or("");
+  if (const Json* replaced = member(json, "python_replaced")) {
+    out->isReplaced = replaced->is_boolean() && replaced->get<bool>();
+  }
   out->imageCompiler = static_cast<int32_t>(countOf(json, "image_compiler").value_or(0));
   if (const Json* images = member(json, "images")) {
     if (!images->is_object()) {

@@ -33,6 +33,7 @@ struct Variant {
   int32_t imageCompiler = 0;
   std::vector<std::string> parameters;  ///< names in the program's order
   std::string prepared;                 ///< file; "": prepare runs at load
+  bool isReplaced = false;  ///< its Python text was replaced: the code is not what it does
 };
 
 struct Manifest {

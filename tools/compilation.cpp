@@ -15,6 +15,7 @@
 #include "codegen/jit/compile_program.h"
 #include "codegen/jit/fatal_guard.h"
 #include "codegen/jit/nvrtc.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 #include "mlir/Pass/PassManager.h"
 #include "tools/compiler_abi.h"
@@ -199,6 +200,7 @@ Failure Compilation::compile(const Module& module, const CompileOptions& options
   compilation->usesCache_ = options.useCache;
   compilation->kernelsPerUnit_ = options.internal.kernelsPerUnit;
   compilation->links_ = options.internal.links;
+  compilation->recordsPasses_ = options.internal.passes;
   report(options.progress, SL_STAGE_PASSES);
   {
     const std::lock_guard<std::mutex> lock(module.context->mutex);
@@ -294,7 +296,7 @@ Failure Compilation::plan(const TargetOptions& machine) {
       dump_.write(group.str() + ".mlir", printModule(module, SL_PRINT_LOCATIONS));
     };
   }
-  if (links_) {
+  if (links_ || recordsPasses_) {
     numberOps(*kernelLevel_);
     lost_.clear();
   }
@@ -309,6 +311,10 @@ Failure Compilation::plan(const TargetOptions& machine) {
   }
   if (links_) {
     manager.addInstrumentation(watchNumbers(&lost_));
+  }
+  if (recordsPasses_) {
+    passTexts_ = textBeforePasses(*kernelLevel_);
+    manager.addInstrumentation(recordTexts(&passTexts_));
   }
   return guarded([&](DiagnosticLog& log) {
     return failed(manager.run(*kernelLevel_)) ? log.failure(ErrorKind::internal, "a pass failed")
@@ -351,6 +357,10 @@ std::string Compilation::links() const {
   }
   const std::lock_guard<std::mutex> lock(context_->mutex);
   return linksJson(*opLevel_, *kernelLevel_, lost_);
+}
+
+std::string Compilation::passes() const {
+  return recordsPasses_ ? passesJson(passTexts_) : std::string();
 }
 
 std::string Compilation::explain() const {
@@ -531,6 +541,28 @@ Failure Compilation::linkCode(std::string* library, std::map<std::string, std::s
   if (!survived || !linked) {
     return Failure::internal("the program's code does not link: " + message);
   }
+  return Failure::none();
+}
+
+Failure Compilation::deviceText(std::map<std::string, std::string>* images,
+                                int32_t* compiler) const {
+  llvm::StringRef number(emitted_.deviceArch);
+  if (!number.consume_front("sm_") || number.empty() || !llvm::isDigit(number.back())) {
+    return Failure::user("the program is for " +
+                         (emitted_.deviceArch.empty() ? "no device" : emitted_.deviceArch) +
+                         ": PTX is made of one for an architecture without a suffix");
+  }
+  jit::ObjectCache none("", 0);
+  jit::CompileOptions options;
+  options.cache = usesCache_ ? &jit::ObjectCache::process() : &none;
+  jit::CompileError error;
+  const std::unique_ptr<jit::DeviceProgram> device =
+      jit::compileForDevice(emitted_.deviceUnits, "compute_" + number.str(), options, &error);
+  if (!device) {
+    return {kindOf(error.kind), error.message};
+  }
+  images->insert(device->images.begin(), device->images.end());
+  *compiler = device->compiler;
   return Failure::none();
 }
 

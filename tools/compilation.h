@@ -21,6 +21,7 @@
 #include "tools/dump.h"
 #include "tools/links.h"
 #include "tools/module_context.h"
+#include "tools/pass_texts.h"
 #include "tools/settings.h"
 
 namespace straightline {
@@ -55,6 +56,8 @@ class Compilation {
   sl_program* program() const { return program_; }  ///< NULL after emitOnly; owned
   /// linksJson, or "" where the options did not ask for it.
   std::string links() const;
+  /// passesJson, or "" where the options did not ask for it.
+  std::string passes() const;
   /// Machine code for a device.
   const std::vector<llvm::StringRef>& images() const { return images_; }
   unsigned compiled() const { return compiled_; }
@@ -65,6 +68,9 @@ class Compilation {
   /// compiler's version (sl_device_image).
   Failure linkCode(std::string* library, std::map<std::string, std::string>* images,
                    int32_t* compiler) const;
+  /// PTX of the device's units by name, with its final zero, and that compiler's version: code that
+  /// every later device runs. User error: the program is for no device, or has a suffix ("sm_90a").
+  Failure deviceText(std::map<std::string, std::string>* images, int32_t* compiler) const;
   /// The objects and the table of that code, for a library of several (jit::linkModel), and clang's
   /// arguments for its CPU.
   Failure codeObjects(jit::CodeRequest* request, std::map<std::string, std::string>* images,
@@ -104,6 +110,8 @@ class Compilation {
   llvm::json::Array routes_;  ///< see Stages::buildPipeline
   bool links_ = false;
   LostNumbers lost_;
+  bool recordsPasses_ = false;
+  PassTexts passTexts_;
   std::string cpu_;  ///< as the options have it
   bool usesCache_ = true;
   int kernelsPerUnit_ = 0;

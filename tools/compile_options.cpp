@@ -65,6 +65,7 @@ Failure readInternal(const sl_internal_options* given, InternalOptions* options)
   options->profile = own.profile != 0;
   options->poison = own.poison != 0;
   options->links = own.links != 0;
+  options->passes = own.passes != 0;
   options->everyBranch = own.every_branch != 0;
   for (int32_t i = 0; i < own.choice_count; ++i) {
     options->choices.emplace_back(text(own.choices[i].key), text(own.choices[i].value));

@@ -20,6 +20,7 @@ struct InternalOptions {
   bool profile = false;
   bool poison = false;
   bool links = false;
+  bool passes = false;
   bool everyBranch = false;
   std::vector<std::pair<std::string, std::string>> choices;
   std::string prefer;

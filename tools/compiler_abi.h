@@ -170,6 +170,7 @@ typedef struct sl_internal_options {
   const char* prefer;          ///< backend whose kernels are taken wherever they accept
   const char* device_backend;  ///< backend on whose device all statements run
   int32_t links;               ///< 1: sl_compilation_links says what became of each op
+  int32_t passes;              ///< 1: sl_compilation_passes has the module after each pass
 } sl_internal_options;
 
 /// All zero but `size`: every option has its default. A caller's struct may be shorter (what it
@@ -240,6 +241,9 @@ SL_API int32_t sl_compilation_ir(const sl_compilation* compilation, const char* 
 /// Both levels as text, and which op became which statement, as JSON (tools/links.h); "" unless the
 /// internal option `links` asked for it.
 SL_API sl_text* sl_compilation_links(const sl_compilation* compilation);
+/// The passes that ran and the module after each, as JSON (tools/pass_texts.h); "" unless the
+/// internal option `passes` asked for it.
+SL_API sl_text* sl_compilation_passes(const sl_compilation* compilation);
 /// Choices and sizes as JSON (docs/reference/explain.md names the fields).
 SL_API sl_text* sl_compilation_explain(const sl_compilation* compilation);
 /// Units of emitted text; name and text are borrowed from the compilation. `i` counts from 0.
@@ -255,6 +259,10 @@ SL_API void sl_compilation_image(const sl_compilation* compilation, int32_t i, c
 /// is in the disk cache. May block for seconds.
 SL_API int32_t sl_compilation_link(const sl_compilation* compilation, sl_linked** out,
                                    sl_text** error);
+/// PTX of the units of a program for a device, in place of machine code and by the same names, for
+/// devices that are later than its own; no code for the host.
+SL_API int32_t sl_compilation_device_text(const sl_compilation* compilation, sl_linked** out,
+                                          sl_text** error);
 SL_API void sl_linked_release(sl_linked* linked);  ///< NULL is fine
 /// The shared object; borrowed.
 SL_API void sl_linked_code(const sl_linked* linked, const void** data, size_t* bytes);

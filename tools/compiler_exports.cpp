@@ -370,6 +370,18 @@ int32_t sl_compilation_link(const sl_compilation* compilation, sl_linked** out, 
   });
 }
 
+int32_t sl_compilation_device_text(const sl_compilation* compilation, sl_linked** out,
+                                   sl_text** error) {
+  return guarded(error, [&] {
+    auto linked = std::make_unique<sl_linked>();
+    Failure failure = compilation->compilation->deviceText(&linked->images, &linked->compiler);
+    if (!failure.failed()) {
+      *out = linked.release();
+    }
+    return failure;
+  });
+}
+
 void sl_linked_release(sl_linked* linked) { delete linked; }
 
 void sl_linked_code(const sl_linked* linked, const void** data, size_t* bytes) {
@@ -478,6 +490,10 @@ int32_t sl_cpu_features(const char* cpu, sl_text** out, sl_text** error) {
 
 sl_text* sl_compilation_links(const sl_compilation* compilation) {
   return makeText(compilation->compilation->links());
+}
+
+sl_text* sl_compilation_passes(const sl_compilation* compilation) {
+  return makeText(compilation->compilation->passes());
 }
 
 sl_text* sl_compilation_explain(const sl_compilation* compilation) {

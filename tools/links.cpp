@@ -39,7 +39,7 @@ void collect(mlir::Location location, std::set<int64_t>* numbers) {
   }
 }
 
-std::set<int64_t> numbersIn(mlir::Operation* op) {
+std::set<int64_t> numbersWithin(mlir::Operation* op) {
   std::set<int64_t> numbers;
   op->walk([&](mlir::Operation* inner) { collect(inner->getLoc(), &numbers); });
   return numbers;
@@ -51,12 +51,12 @@ class NumberLog final : public mlir::PassInstrumentation {
 
   void runBeforePass(mlir::Pass*, mlir::Operation* op) override {
     if (first_) {
-      present_ = numbersIn(rootOf(op));
+      present_ = numbersWithin(rootOf(op));
       first_ = false;
     }
   }
   void runAfterPass(mlir::Pass* pass, mlir::Operation* op) override {
-    std::set<int64_t> now = numbersIn(rootOf(op));
+    std::set<int64_t> now = numbersWithin(rootOf(op));
     for (const int64_t number : present_) {
       if (now.count(number) == 0) {
         lost_->emplace(number, pass->getArgument().str());
@@ -78,18 +78,6 @@ class NumberLog final : public mlir::PassInstrumentation {
   std::set<int64_t> present_;
 };
 
-/// A module's text, and the line of each of its ops.
-std::string printed(mlir::ModuleOp module, mlir::AsmState::LocationMap* lines) {
-  mlir::OpPrintingFlags flags;
-  flags.elideLargeElementsAttrs(32);
-  flags.elideLargeResourceString(32);
-  mlir::AsmState state(module, flags, lines);
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  module->print(stream, state);
-  return text + "\n";
-}
-
 llvm::json::Array listOf(const std::set<int64_t>& numbers) {
   llvm::json::Array list;
   for (const int64_t number : numbers) {
@@ -99,6 +87,25 @@ llvm::json::Array listOf(const std::set<int64_t>& numbers) {
 }
 
 }  // namespace
+
+std::set<int64_t> numbersIn(mlir::Location location) {
+  std::set<int64_t> numbers;
+  collect(location, &numbers);
+  return numbers;
+}
+
+std::string printedWithLines(mlir::ModuleOp module, mlir::AsmState::LocationMap* lines,
+                             bool uniqueNames) {
+  mlir::OpPrintingFlags flags;
+  flags.elideLargeElementsAttrs(32);
+  flags.elideLargeResourceString(32);
+  flags.printUniqueSSAIDs(uniqueNames);
+  mlir::AsmState state(module, flags, lines);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream, state);
+  return text + "\n";
+}
 
 void numberOps(mlir::ModuleOp module) {
   int64_t next = 0;
@@ -113,7 +120,7 @@ std::unique_ptr<mlir::PassInstrumentation> watchNumbers(LostNumbers* lost) {
 std::string linksJson(mlir::ModuleOp opLevel, mlir::ModuleOp kernelLevel, const LostNumbers& lost) {
   mlir::AsmState::LocationMap lines;
   llvm::json::Object json;
-  json["op_text"] = printed(opLevel, &lines);
+  json["op_text"] = printedWithLines(opLevel, &lines, /*uniqueNames=*/false);
   llvm::json::Array ops;
   int64_t next = 0;
   opLevel->walk<mlir::WalkOrder::PreOrder>([&](mlir::Operation* op) {
@@ -127,14 +134,13 @@ std::string linksJson(mlir::ModuleOp opLevel, mlir::ModuleOp kernelLevel, const 
   });
   json["ops"] = std::move(ops);
   lines.clear();
-  json["kernel_text"] = printed(kernelLevel, &lines);
+  json["kernel_text"] = printedWithLines(kernelLevel, &lines, /*uniqueNames=*/false);
   llvm::json::Array statements, kernels;
   for (kernel::ProgramOp program : kernelLevel.getOps<kernel::ProgramOp>()) {
     const codegen::ProgramIndex index(program);
     const std::vector<codegen::StatementLine>& all = index.statements();
     for (size_t i = 0; i < all.size(); ++i) {
-      std::set<int64_t> numbers;
-      collect(all[i].op->getLoc(), &numbers);
+      const std::set<int64_t> numbers = numbersIn(all[i].op->getLoc());
       statements.push_back(
           llvm::json::Object{{"number", static_cast<int64_t>(i)},
                              {"line", static_cast<int64_t>(lines.lookup(all[i].op).first)},
@@ -143,8 +149,7 @@ std::string linksJson(mlir::ModuleOp opLevel, mlir::ModuleOp kernelLevel, const 
   }
   llvm::json::Array others;
   kernelLevel->walk([&](mlir::Operation* op) {
-    std::set<int64_t> numbers;
-    collect(op->getLoc(), &numbers);
+    const std::set<int64_t> numbers = numbersIn(op->getLoc());
     if (!numbers.empty()) {
       others.push_back(llvm::json::Object{{"line", static_cast<int64_t>(lines.lookup(op).first)},
                                           {"ops", listOf(numbers)}});
@@ -154,7 +159,7 @@ std::string linksJson(mlir::ModuleOp opLevel, mlir::ModuleOp kernelLevel, const 
   for (kernel::FuncOp func : kernelLevel.getOps<kernel::FuncOp>()) {
     kernels.push_back(llvm::json::Object{{"name", func.getSymName()},
                                          {"line", static_cast<int64_t>(lines.lookup(func).first)},
-                                         {"ops", listOf(numbersIn(func))}});
+                                         {"ops", listOf(numbersWithin(func))}});
   }
   json["statements"] = std::move(statements);
   json["kernels"] = std::move(kernels);

@@ -6,9 +6,12 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
+#include "mlir/IR/AsmState.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Location.h"
 #include "mlir/Pass/PassInstrumentation.h"
 
 namespace straightline {
@@ -22,6 +25,14 @@ void numberOps(mlir::ModuleOp module);
 
 /// Watches which numbers a module still has after each pass.
 std::unique_ptr<mlir::PassInstrumentation> watchNumbers(LostNumbers* lost);
+
+/// The numbers in a location, whatever it was fused with.
+std::set<int64_t> numbersIn(mlir::Location location);
+
+/// A module's text without large constants, and the line of each of its ops. `uniqueNames`: no two
+/// values have one name, whatever their regions.
+std::string printedWithLines(mlir::ModuleOp module, mlir::AsmState::LocationMap* lines,
+                             bool uniqueNames);
 
 /// JSON of both levels as text and of what stands in which line: {"op_text", "kernel_text", "ops":
 /// [{"id", "name", "line", "source", "lost"}], "statements": [{"number", "line", "ops"}],

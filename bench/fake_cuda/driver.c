@@ -3,6 +3,8 @@
 // bench/cuda_call_path.py adds a function that answers 0 for every other symbol that the runtime
 // asks for.
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 static size_t made = 64;  // handles are numbers that nothing reads
 static void* last;        // stream of the last launch
@@ -12,6 +14,9 @@ static int capturing;
 void* fake_last_stream(void) { return last; }
 void fake_capture(int on) { capturing = on; }
 int fake_early(void) { return early; }
+
+static char image[16];  // the first bytes of the machine code that was loaded last
+const char* fake_last_image(void) { return image; }
 
 int cuLaunchKernel(void* kernel, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,
                    unsigned blockY, unsigned blockZ, unsigned sharedBytes, void* stream) {
@@ -40,14 +45,20 @@ int cuGetExportTable(const void** table, const void* id) { return *table = NULL,
 int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
 int cuDeviceGetCount(int* count) { return *count = 1, 0; }
 int cuDeviceGet(int* device, int number) { return *device = number, 0; }
+// STRAIGHTLINE_FAKE_CAPABILITY=86: the device is an sm_86.
 int cuDeviceGetAttribute(int* value, int attribute, int device) {
-  return *value = attribute == 75 ? 9 : 0, 0;
+  const char* chosen = getenv("STRAIGHTLINE_FAKE_CAPABILITY");
+  const int capability = chosen ? atoi(chosen) : 90;
+  return *value = attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : 0, 0;
 }
 int cuDevicePrimaryCtxRetain(void** context, int device) { return *context = (void*)64, 0; }
 int cuCtxGetCurrent(void** context) { return *context = (void*)64, 0; }
 int cuGetErrorName(int error, const char** name) { return *name = "CUDA_ERROR_OTHER", 0; }
 int cuGetErrorString(int error, const char** text) { return *text = "as it is", 0; }
-int cuLibraryLoadData(void** library) { return *library = (void*)++made, 0; }
+int cuLibraryLoadData(void** library, const void* code) {
+  memcpy(image, code, sizeof image);
+  return *library = (void*)++made, 0;
+}
 int cuLibraryGetKernel(void** kernel) { return *kernel = (void*)++made, 0; }
 int cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
   static unsigned long long next = 1ull << 40;

@@ -33,6 +33,8 @@ struct Nvrtc {
   Result (*log)(Program, char*);
   Result (*cubinSize)(Program, size_t*);
   Result (*cubin)(Program, char*);
+  Result (*ptxSize)(Program, size_t*);
+  Result (*ptx)(Program, char*);
   int major = 0;
   int minor = 0;
   std::string error;  ///< why there is none; empty when there is one
@@ -68,7 +70,8 @@ std::string bind(Nvrtc* nvrtc, void* library, const std::string& path) {
         find(nvrtc->create, "nvrtcCreateProgram"), find(nvrtc->destroy, "nvrtcDestroyProgram"),
         find(nvrtc->compile, "nvrtcCompileProgram"), find(nvrtc->logSize, "nvrtcGetProgramLogSize"),
         find(nvrtc->log, "nvrtcGetProgramLog"), find(nvrtc->cubinSize, "nvrtcGetCUBINSize"),
-        find(nvrtc->cubin, "nvrtcGetCUBIN")}) {
+        find(nvrtc->cubin, "nvrtcGetCUBIN"), find(nvrtc->ptxSize, "nvrtcGetPTXSize"),
+        find(nvrtc->ptx, "nvrtcGetPTX")}) {
     if (!missing.empty()) {
       return missing;
     }
@@ -112,13 +115,15 @@ const Nvrtc& library() {
 /// Kernels have no form for older devices (codegen/kernels/cuda_tensor_core.h).
 constexpr int kOldest = 75;
 
+bool isVirtual(const std::string& arch) { return arch.rfind("compute_", 0) == 0; }
+
 /// "" when the library compiles for `arch`.
 std::string whyNotFor(const Nvrtc& nvrtc, const std::string& arch) {
   int count = 0;
   nvrtc.archCount(&count);
   std::vector<int> numbers(static_cast<size_t>(std::max(count, 0)));
   nvrtc.archs(numbers.data());
-  const int wanted = std::atoi(arch.c_str() + 3);
+  const int wanted = std::atoi(arch.c_str() + arch.find('_') + 1);
   if (wanted < kOldest) {
     return "target cuda:" + arch + " is too old, needs sm_" + std::to_string(kOldest) +
            " (Turing) or later; target='cpu' takes any model";
@@ -151,7 +156,8 @@ struct Output {
   std::string log;
 };
 
-Output compileUnit(const Nvrtc& nvrtc, const Unit& unit, const std::vector<std::string>& options) {
+Output compileUnit(const Nvrtc& nvrtc, const Unit& unit, const std::vector<std::string>& options,
+                   bool wantsText) {
   std::vector<const char*> texts, paths, values;
   for (std::size_t i = 0; i < embeddedHeaderCount; ++i) {
     texts.push_back(embeddedHeaders[i].text);
@@ -173,9 +179,11 @@ Output compileUnit(const Nvrtc& nvrtc, const Unit& unit, const std::vector<std::
     nvrtc.log(program, output.log.data());
     output.log.resize(std::min(output.log.find('\0'), output.log.size()));
   }
-  if (result == 0 && (result = nvrtc.cubinSize(program, &bytes)) == 0) {
-    output.image.resize(bytes);
-    result = nvrtc.cubin(program, output.image.data());
+  const auto size = wantsText ? nvrtc.ptxSize : nvrtc.cubinSize;
+  const auto image = wantsText ? nvrtc.ptx : nvrtc.cubin;
+  if (result == 0 && (result = size(program, &bytes)) == 0) {
+    output.image.resize(bytes);  // of PTX with its final zero
+    result = image(program, output.image.data());
   }
   if (program != nullptr) {
     nvrtc.destroy(&program);
@@ -222,8 +230,8 @@ std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units,
       const std::string key = ObjectCache::key(unit.text, keyed);
       std::optional<std::string> image = cache.load(key);
       const bool isCached = image.has_value();
-      Output output =
-          isCached ? Output{true, std::move(*image), ""} : compileUnit(nvrtc, unit, flags);
+      Output output = isCached ? Output{true, std::move(*image), ""}
+                               : compileUnit(nvrtc, unit, flags, isVirtual(arch));
       if (output.ok && !isCached) {
         cache.store(key, output.image);
       }

@@ -14,13 +14,15 @@
 namespace straightline::jit {
 
 struct DeviceProgram {
-  std::map<std::string, std::string> images;  ///< cubins, by the name of their unit
+  /// cubins, or PTX with its final zero, by the name of their unit
+  std::map<std::string, std::string> images;
   int compiler = 0;  ///< the library's version, as CUDA's driver counts: 13050 is 13.5
   unsigned compiled = 0;
   unsigned cached = 0;
 };
 
-/// Compiles each unit for `arch` ("sm_90"); of the options cache and onUnit count. Null with
+/// Compiles each unit for `arch`: "sm_90", or "compute_90" for PTX, which the driver of that and of
+/// each later device compiles; of the options cache and onUnit count. Null with
 /// `error` set otherwise: without the library or when it knows no such device that is unsupported;
 /// text that it refuses is an internal error, and the message names the file that keeps it.
 /// Thread-safe.

@@ -77,12 +77,14 @@ PyObject* slArtifactChoose(PyObject* module, PyObject* args) {
   sl_artifact* artifact = NULL;
   int program = 0;
   int device_type = 0;
-  if (!PyArg_ParseTuple(args, "O&ii", artifactOf, &artifact, &program, &device_type)) {
+  int device = 0;
+  if (!PyArg_ParseTuple(args, "O&iii", artifactOf, &artifact, &program, &device_type, &device)) {
     return NULL;
   }
   sl_message message;
   int32_t variant = 0;
-  const int32_t status = sl_artifact_choose(artifact, program, device_type, &variant, &message);
+  const int32_t status =
+      sl_artifact_choose_on(artifact, program, device_type, device, &variant, &message);
   return status == SL_OK ? PyLong_FromLong(variant) : raiseStatus(status, &message);
 }
 

@@ -69,7 +69,8 @@ static PyMethodDef functions[] = {
     {"artifact_entry", slArtifactEntry, METH_VARARGS,
      "artifact_entry(artifact, name)\n--\n\nAddress and bytes of a file of it."},
     {"artifact_choose", slArtifactChoose, METH_VARARGS,
-     "artifact_choose(artifact, program, device_type)\n--\n\nNumber of the variant that runs best "
+     "artifact_choose(artifact, program, device_type, device)\n--\n\nNumber of the variant that "
+     "runs best "
      "here."},
     {"artifact_program", slArtifactProgram, METH_VARARGS,
      "artifact_program(artifact, program, variant, device)\n--\n\nMaps its code; gives a program "

@@ -249,13 +249,21 @@ class Compilation {
   const sl_compilation* get() const { return compilation_.get(); }
 
   /// The code as a shared object, images of a device by name, and the version of their compiler.
-  py::tuple link() const {
+  py::tuple link() const { return linkedBy(sl_compilation_link); }
+
+  /// PTX of a device's units by name, and the version of their compiler.
+  py::tuple deviceText() const {
+    const py::tuple made = linkedBy(sl_compilation_device_text);
+    return py::make_tuple(made[1], made[2]);
+  }
+
+  py::tuple linkedBy(int32_t (*make)(const sl_compilation*, sl_linked**, sl_text**)) const {
     sl_linked* linked = nullptr;
     sl_text* error = nullptr;
     int32_t kind = SL_ERROR_NONE;
     {
       const Released released;
-      kind = sl_compilation_link(get(), &linked, &error);
+      kind = make(get(), &linked, &error);
     }
     check(kind, error);
     const std::unique_ptr<sl_linked, void (*)(sl_linked*)> owned(linked, sl_linked_release);
@@ -277,6 +285,7 @@ class Compilation {
   py::str code() const { return toStr(sl_compilation_code(get())); }
   py::str python() const { return toStr(sl_compilation_python(get())); }
   py::str links() const { return toStr(sl_compilation_links(get())); }
+  py::str passes() const { return toStr(sl_compilation_passes(get())); }
   py::str explain() const { return toStr(sl_compilation_explain(get())); }
   py::str notes() const { return toStr(sl_compilation_notes(get())); }
 
@@ -514,7 +523,8 @@ class Options {
         {"profile", &internal_.profile},
         {"poison", &internal_.poison},
         {"every_branch", &internal_.every_branch},
-        {"links", &internal_.links}};
+        {"links", &internal_.links},
+        {"passes", &internal_.passes}};
     const auto field = fields.find(name);
     if (field != fields.end()) {
       *field->second = py::cast<int32_t>(py::int_(py::reinterpret_borrow<py::object>(value)));
@@ -740,6 +750,8 @@ static void bindResults(py::module_& m) {
       .def_property_readonly("explain_json", &Compilation::explain)
       .def_property_readonly("links_json", &Compilation::links,
                              "With the option `links`: what became of each op.")
+      .def_property_readonly("passes_json", &Compilation::passes,
+                             "With the option `passes`: the module after each pass.")
       .def_property_readonly("notes", &Compilation::notes)
       .def_property_readonly("units", &Compilation::units, "Pairs of name and text.")
       .def_property_readonly("images", &Compilation::images,
@@ -750,6 +762,8 @@ static void bindResults(py::module_& m) {
       .def("link", &Compilation::link,
            "The code as a shared object that stands alone, the images of a device by name, and the "
            "version of their compiler.")
+      .def("device_text", &Compilation::deviceText,
+           "PTX of the units of a device by name, for later ones, and its compiler's version.")
       .def("ir", &Compilation::ir, py::arg("level"), py::kw_only(), py::arg("locations") = false,
            py::arg("generic") = false, py::arg("elide") = false);
 

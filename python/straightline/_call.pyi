@@ -133,8 +133,8 @@ def artifact_open(path: str | PathLike[str], verify: bool) -> ArtifactCapsule:
 def artifact_entry(artifact: ArtifactCapsule, name: str) -> tuple[int, int]:
     """Address and bytes of a file of it; they stay valid as long as the capsule does."""
 
-def artifact_choose(artifact: ArtifactCapsule, program: int, device_type: int) -> int:
-    """Number of the variant that runs best here, of a DLPack device type; 0: any."""
+def artifact_choose(artifact: ArtifactCapsule, program: int, device_type: int, device: int) -> int:
+    """Number of the variant that runs best here, of a DLPack device type (0: any) and on the device of this number."""
 
 def artifact_program(artifact: ArtifactCapsule, program: int, variant: int, device: int) -> ProgramCapsule:
     """Maps the code of a variant."""

@@ -65,6 +65,24 @@ class Compilation:
     @property
     def explain_json(self) -> str: ...
     @property
+    def links_json(self) -> str:
+        """With the option `links`: what became of each op (tools/links.h)."""
+
+    @property
+    def passes_json(self) -> str:
+        """With the option `passes`: the module after each pass (tools/pass_texts.h)."""
+
+    def link(self) -> tuple[bytes, dict[str, bytes], int]:
+        """The code as a shared object that stands alone, images of a device by name, and the version of their compiler."""
+
+    def device_text(self) -> tuple[dict[str, bytes], int]:
+        """PTX of the units of a device by name, for devices that are later than its own, and its compiler's version.
+
+        Raises:
+            UserError: The program is for no device, or for one architecture alone ("sm_90a").
+        """
+
+    @property
     def notes(self) -> str: ...
     @property
     def units(self) -> list[tuple[str, str]]: ...

@@ -64,7 +64,7 @@ def load(
         functions: list[CompiledFunction] = []
         states: dict[str, Any] = {}
         for i, facts in enumerate(artifact.manifest["programs"]):
-            chosen = _call.artifact_choose(artifact.capsule, i, kind)
+            chosen = _call.artifact_choose(artifact.capsule, i, kind, number)
             functions.append(_function(artifact, i, chosen, facts, table, reader, number, threads or 0, states))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         if isinstance(error, UserError):
@@ -172,7 +172,9 @@ class _SavedCode:
 
     @property
     def images(self) -> Sequence[bytes]:
-        return [self._artifact.bytes(name) for name in self._variant.get("images", {}).values()]
+        return [
+            self._artifact.bytes(name) for name in self._variant.get("images", {}).values() if name.endswith(".cubin")
+        ]
 
     def ir(self, level: str, *, locations: bool = False) -> str:
         name = self._facts["op"] if level == "op" else self._variant["kernel"]
@@ -201,13 +203,14 @@ def _function(
     program = _call.artifact_program(artifact.capsule, number, chosen, device)
     code = _SavedCode(artifact, facts, variant, program)
     path = _paths.chosen(None)
-    launch = (facts["launch"][0], str(facts["launch"][1]))
+    chosen_launch = variant.get("launch", facts["launch"])
+    launch = (chosen_launch[0], str(chosen_launch[1]))
     binding = Binding(
         example=str(facts["example"]),
         names=list(variant["parameters"]),
         named_sizes=list(variant["named_sizes"]),
         module=_SavedModule(artifact, facts["op"]),
-        request={**facts["request"], "cpu": variant["cpu"]},
+        request={**facts["request"], "cpu": variant["cpu"], "target": _target(str(variant["target"]), device)},
         most=0,
         table=table,
         live=False,
@@ -237,6 +240,15 @@ def _function(
     prepared = (artifact.capsule, number, chosen) if "prepared" in variant and emitted is None else None
     weights = binding.set_of(program, tensors, emitted, {}, prepared)
     return binding.function(code, weights, own, emitted)
+
+
+def _target(target: str, device: int) -> str:
+    """What the program is compiled for where something compiles it again: with PTX, the device that it runs on."""
+    if not target.startswith("cuda:compute_"):
+        return target
+    torch = imported_torch()
+    major, minor = torch.cuda.get_device_capability(device) if torch is not None else (0, 0)
+    return f"cuda:sm_{major}{minor}"
 
 
 def _check_device(path: str, target: str, number: int) -> None:

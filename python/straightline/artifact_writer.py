@@ -16,13 +16,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from straightline import _artifact_tree, _call, _compiler, _complex
+from straightline import _artifact_tree, _call, _compiler, _complex, _launch, _targets
 from straightline._stored import SAFETENSORS, Stored
-from straightline.errors import UnsupportedError, UserError
+from straightline.errors import InternalError, UnsupportedError, UserError
 from straightline.parameters import raw_bytes
 
-#: Version of the format; the runtime has it too (runtime/artifact/manifest.h).
-FORMAT = 1
+#: Versions of the format; the runtime has them too (runtime/artifact/manifest.h). A file says the least that its readers need:
+#: 2 where a program has code for several architectures of a device.
+FORMAT, SEVERAL_DEVICES = 1, 2
 _PAGE = 4096
 #: What every file entry says of its time, so that two saves give the same bytes.
 _TIME = (1980, 1, 1, 0, 0, 0)
@@ -79,15 +80,22 @@ def write(
     cpus: Sequence[str],
     prepared: bool,
     libraries: Sequence[str],
+    devices: Sequence[str],
 ) -> None:
     """What `CompiledFunction.save` does."""
-    programs = programs_of(function, cpus, prepared, libraries, linked=False)
+    programs = programs_of(function, cpus, prepared, libraries, devices, linked=False)
     with replaced(os.fspath(path)) as file:
         write_archive(file, function, programs)
 
 
 def programs_of(
-    function: Any, cpus: Sequence[str], prepared: bool, libraries: Sequence[str], *, linked: bool
+    function: Any,
+    cpus: Sequence[str],
+    prepared: bool,
+    libraries: Sequence[str],
+    devices: Sequence[str] = (),
+    *,
+    linked: bool,
 ) -> list[_Program]:
     """The programs of a function as a file has them; `linked`: without code and texts, for a library that has the code.
 
@@ -104,14 +112,38 @@ def programs_of(
         )
     if isinstance(libraries, str):
         raise UserError(f"libraries is {libraries!r} but must be a sequence of names")
-    if hasattr(function, "_why"):
-        raise UnsupportedError("a program without weights cannot be saved yet: compile it where its device is")
+    targets = _targets_of(function, devices, prepared)
     named = list(dict.fromkeys(_compiler.cpu_features(cpu)[0] for cpu in cpus))
     programs = []
     for i, one in enumerate((function, *function._others)):
         _check_libraries(one, libraries)
-        programs.append(_program(one, f"programs/{i}", named, prepared, linked))
+        programs.append(_program(one, f"programs/{i}", named, targets, prepared, linked))
     return programs
+
+
+def _targets_of(function: Any, devices: Sequence[str], prepared: bool) -> list[str]:
+    """What there is to be code for: "cpu", or architectures of a device ("cuda:sm_90")."""
+    own = function._binding.request.get("target", "cpu")
+    if isinstance(devices, str) or not all(isinstance(device, str) for device in devices):
+        raise UserError(f"devices is {devices!r} but must be a sequence of architectures, such as ('sm_80', 'sm_90')")
+    if not devices:
+        return [own]
+    if own == "cpu":
+        raise UserError(
+            f"devices is {tuple(devices)!r} but the program is for the cpu: compile it for inputs on a device, or with "
+            f"target='cuda:{devices[0].removeprefix('cuda:')}'"
+        )
+    if prepared:
+        raise UnsupportedError(
+            "prepared=True with devices=: the weights of a device are prepared there; nearest supported form: prepared=False"
+        )
+    targets = []
+    for device in devices:
+        try:
+            targets.append(_targets.chosen(f"cuda:{device.removeprefix('cuda:')}", (), 0))
+        except UserError as error:
+            raise UserError(f"devices has {device!r}: {error}") from error
+    return list(dict.fromkeys(targets))
 
 
 def _check_libraries(function: Any, libraries: Sequence[str]) -> None:
@@ -126,51 +158,20 @@ def _check_libraries(function: Any, libraries: Sequence[str]) -> None:
         )
 
 
-def _program(function: Any, folder: str, cpus: Sequence[str], prepared: bool, linked: bool) -> _Program:
+def _program(
+    function: Any, folder: str, cpus: Sequence[str], targets: Sequence[str], prepared: bool, linked: bool
+) -> _Program:
     binding = function._binding
     request = dict(binding.request)
     onDevice = request.get("target", "cpu") != "cpu"
-    host = _compiler.cpu_features(request.get("cpu") or "host")[0]
     result = _Program(function, {})
-    variants = []
-    for cpu in cpus[:1] if onDevice else cpus:
-        compilation = function._compilation
-        if cpu != host or not hasattr(compilation, "link"):
-            compilation = binding.compiled_with(cpu=cpu, emit_only=not prepared)
-        explained = json.loads(compilation.explain_json)
-        base = f"{folder}/{request['target'].replace(':', '-')}-{cpu}" if onDevice else f"{folder}/{cpu}"
-        result.compilations.append(compilation)
-        code, images, compiler = (b"", {}, 0) if linked and not onDevice else compilation.link()
-        variant = {
-            "target": request["target"] if onDevice else "cpu",
-            "cpu": cpu,
-            "features": _compiler.cpu_features(cpu)[1],
-            "code": "",
-            "parameters": explained["parameters"],
-            "kept": sorted(explained["kept_parameters"]),
-            "named_sizes": explained["named_sizes"],
-            "estimated_us": explained.get("estimated_us", 0.0),
-        }
-        if not linked:
-            texts = {
-                "source": ("source.cpp.gz", compilation.code),
-                "kernel": ("kernel.mlir.gz", compilation.ir("kernel", locations=True)),
-                "explain": ("explain.json.gz", _compact({**explained, "compile_seconds": {}})),
-            }
-            result.files[f"{base}/code.so"] = code
-            result.files.update({f"{base}/{name}": _text(text) for name, text in texts.values()})
-            variant.update(code=f"{base}/code.so", **{key: f"{base}/{name}" for key, (name, _) in texts.items()})
-        if function._emitted is not None and not linked:
-            result.files[f"{base}/source.py.gz"] = _text(function._emitted.text)
-            variant["python"] = f"{base}/source.py.gz"
-        if images:
-            variant["images"] = {name: f"{base}/{name}.cubin" for name in images}
-            variant["image_compiler"] = compiler
-            result.files.update({f"{base}/{name}.cubin": image for name, image in images.items()})
-        if prepared and (data := _prepared(function, compilation, explained)):
-            result.files[f"{base}/prepared.bin"] = data
-            variant["prepared"] = f"{base}/prepared.bin"
-        variants.append(variant)
+    variants = [
+        _variant(result, folder, target, cpu, prepared, linked)
+        for target in targets
+        for cpu in (cpus[:1] if onDevice else cpus)
+    ]
+    if len(targets) > 1 and (later := _for_later_devices(result, variants)) is not None:
+        variants.append(later)
     if not linked:
         result.files[f"{folder}/op.mlir.gz"] = _text(function._compilation.ir("op", locations=True))
     result.facts = {
@@ -196,6 +197,90 @@ def _program(function: Any, folder: str, cpus: Sequence[str], prepared: bool, li
         "variants": variants,
     }
     return result
+
+
+def _variant(result: _Program, folder: str, target: str, cpu: str, prepared: bool, linked: bool) -> dict[str, Any]:
+    """What the manifest says of the code for one CPU, or for one device and the host beside it; `result` receives its files."""
+    function = result.function
+    binding, compilation = function._binding, function._compilation
+    own, onDevice = binding.request.get("target", "cpu"), target != "cpu"
+    isOwn = target == own and cpu == _compiler.cpu_features(binding.request.get("cpu") or "host")[0]
+    if not isOwn or not hasattr(compilation, "link"):
+        compilation = binding.compiled_with(target=target, cpu=cpu, emit_only=not prepared and not onDevice)
+    explained = json.loads(compilation.explain_json)
+    if unknown := [name for name in explained["parameters"] if name not in binding.names]:
+        raise InternalError(f"for {target} the program reads {', '.join(unknown)}, for {own} it does not")
+    base = f"{folder}/{target.replace(':', '-')}-{cpu}" if onDevice else f"{folder}/{cpu}"
+    result.compilations.append(compilation)
+    code, images, compiler = (b"", {}, 0) if linked and not onDevice else compilation.link()
+    variant = {
+        "target": target,
+        "cpu": cpu,
+        "features": _compiler.cpu_features(cpu)[1],
+        "code": "",
+        "parameters": explained["parameters"],
+        "kept": sorted(explained["kept_parameters"]),
+        "named_sizes": explained["named_sizes"],
+        "estimated_us": explained.get("estimated_us", 0.0),
+    }
+    if target != own:
+        variant["launch"] = list(_launch.chosen(binding.request.get("launch"), target, compilation.program))
+    if not linked:
+        texts = {
+            "source": ("source.cpp.gz", compilation.code),
+            "kernel": ("kernel.mlir.gz", compilation.ir("kernel", locations=True)),
+            "explain": ("explain.json.gz", _compact({**explained, "compile_seconds": {}})),
+        }
+        result.files[f"{base}/code.so"] = code
+        result.files.update({f"{base}/{name}": _text(text) for name, text in texts.values()})
+        variant.update(code=f"{base}/code.so", **{key: f"{base}/{name}" for key, (name, _) in texts.items()})
+    if function._emitted is not None:
+        text = _python(function, compilation, isOwn)
+        replaced = text != compilation.python
+        if linked and replaced:
+            raise UnsupportedError(
+                "code was replaced, and a library has the C++ alone; nearest supported form: save(.., cpus=('host',))"
+            )
+        if not linked:
+            result.files[f"{base}/source.py.gz"] = _text(text)
+            variant["python"] = f"{base}/source.py.gz"
+            variant.update({"python_replaced": True} if replaced else {})
+    if images:
+        variant["images"] = {name: f"{base}/{name}.cubin" for name in images}
+        variant["image_compiler"] = compiler
+        result.files.update({f"{base}/{name}.cubin": image for name, image in images.items()})
+    if prepared and (data := _prepared(function, compilation, explained)):
+        result.files[f"{base}/prepared.bin"] = data
+        variant["prepared"] = f"{base}/prepared.bin"
+    return variant
+
+
+def _python(function: Any, compilation: Any, isOwn: bool) -> str:
+    """The Python text of a variant: kernels and the order of weights are others for another CPU."""
+    if isOwn:
+        return function._emitted.text
+    if function._emitted.text != function._compilation.python:
+        raise UnsupportedError(
+            "code was replaced, and that text calls the kernels of the CPU that it was compiled for; nearest supported form: "
+            "cpus=('host',)"
+        )
+    return compilation.python
+
+
+def _for_later_devices(result: _Program, variants: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The program for the lowest architecture with PTX in place of machine code, which every later device's driver compiles.
+
+    None: each architecture has a suffix, and is itself alone, or the program has no kernel.
+    """
+    plain = {int(v["target"][8:]): i for i, v in enumerate(variants) if v["target"][8:].isdigit() and v.get("images")}
+    if not plain:
+        return None
+    lowest = min(plain)
+    variant, compilation = variants[plain[lowest]], result.compilations[plain[lowest]]
+    texts, compiler = compilation.device_text()
+    files = {name: f"{file.removesuffix('.cubin')}.ptx" for name, file in variant["images"].items()}
+    result.files.update({file: texts[name] for name, file in files.items()})
+    return {**variant, "target": f"cuda:compute_{lowest}", "images": files, "image_compiler": compiler}
 
 
 def _prepared(function: Any, compilation: Any, explained: Mapping[str, Any]) -> bytes:
@@ -304,7 +389,7 @@ def _umask() -> int:
 def write_archive(file: Any, function: Any, programs: Sequence[_Program]) -> None:
     """Writes the zip into an open file."""
     manifest: dict[str, Any] = {
-        "format": FORMAT,
+        "format": SEVERAL_DEVICES if any(_has_several_devices(program) for program in programs) else FORMAT,
         "abi": _call.ABI_VERSION,
         "straightline": _compiler.version,
         "name": function._binding.name,
@@ -325,6 +410,10 @@ def write_archive(file: Any, function: Any, programs: Sequence[_Program]) -> Non
     archive.add("manifest.json", [text])
     archive.add("checksum", [_digest(text).encode()])
     archive.close()
+
+
+def _has_several_devices(program: _Program) -> bool:
+    return sum(variant["target"] != "cpu" for variant in program.facts["variants"]) > 1
 
 
 def _digest(data: bytes) -> str:

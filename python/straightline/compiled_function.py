@@ -223,6 +223,7 @@ class FunctionMethods:
         *,
         prepared: bool = False,
         libraries: Sequence[str] = (),
+        devices: Sequence[str] = (),
     ) -> None:
         """Writes the function into one file, which `straightline.load` and the C API open without a compiler.
 
@@ -230,17 +231,20 @@ class FunctionMethods:
             path: The file. It is replaced at once when all is written, never half.
             cpus: There is code for each of these CPUs; a machine takes the one with most features that it has. An LLVM CPU or
                 level, or "host": this one. The host's part of a program for a device is for the first of them.
+            devices: Of a program for a CUDA device: it is compiled for each of these architectures ("sm_80", "sm_90"), which
+                need not be here, and as PTX of the lowest for later ones. A device takes the nearest that it runs. By default
+                there is machine code for the architecture that the program was compiled for, alone.
             prepared: The prepared weights are written too, beside the parameters: loading then prepares nothing, and
                 processes share their memory. Needs that this machine can run code for each of `cpus`.
             libraries: Back-ends that the program calls and that the file cannot hold ("aten": PyTorch's ops): they must be
                 where it is loaded.
 
         Raises:
-            UserError: The file cannot be written, or a CPU is unknown.
+            UserError: The file cannot be written, or a CPU or an architecture is unknown.
             UnsupportedError: The program calls a library that `libraries` does not name, or its arguments, results or weights
                 have no form in a file.
         """
-        of_the_compiler("artifact_writer").write(self, path, cpus, prepared, libraries)
+        of_the_compiler("artifact_writer").write(self, path, cpus, prepared, libraries, devices)
 
     def machine_code(self, kernel: str) -> str:
         """The instructions of a kernel (`explain()` names them), or of `sl_program_run`, a line each, of the first program.
@@ -258,7 +262,9 @@ class FunctionMethods:
             names = [entry.name for backend in self.kernels for entry in backend]
             raise UserError(f"{error}; the program calls {', '.join(names)}") from error
 
-    def explorer(self, path: str | os.PathLike[str], other: CompiledFunction | None = None) -> None:
+    def explorer(
+        self, path: str | os.PathLike[str], other: CompiledFunction | None = None, *, passes: bool = False
+    ) -> None:
         """Writes one page with every level of the first program side by side, linked line by line.
 
         Source, op level, kernel level and emitted code; the plan of the arena; why each kernel was chosen. It fetches nothing.
@@ -266,12 +272,13 @@ class FunctionMethods:
         Args:
             path: The .html file.
             other: Another function, whose kernel level is compared with this one's.
+            passes: The page has the IR after each pass too, with what the pass changed.
 
         Raises:
             UserError: Jinja2 or Pygments is missing (`straightline[explorer]`), or the file cannot be written.
             UnsupportedError: There is no compiler.
         """
-        of_the_compiler("explorer").write(self, path, other)
+        of_the_compiler("explorer").write(self, path, other, passes=passes)
 
     def profile(self, *args: Any, runs: int = 100, nvtx: bool = False, **kwargs: Any) -> Profile:
         """Calls a twin of the function, compiled with hooks, and says what each statement takes.
@@ -400,11 +407,14 @@ class FunctionMethods:
 
 
 class CompiledElsewhere(FunctionMethods):
-    """A program for a device that is not here: it can be looked at, not called."""
+    """A program for a device that is not here: it can be looked at and saved, not called.
+
+    It keeps the tensors that it was compiled with alive, for `save`.
+    """
 
     _callable = False
 
-    def __init__(self, compilation: Code, binding: Binding, why: str, python: bool) -> None:
+    def __init__(self, compilation: Code, binding: Binding, why: str, python: bool, tensors: Sequence[Any]) -> None:
         self._compilation = compilation
         self._binding = binding
         self._kernels = kernels.Kernels(compilation.program) if python else None
@@ -412,6 +422,7 @@ class CompiledElsewhere(FunctionMethods):
             _emitted.load(compilation.python, binding.name, self._kernels) if self._kernels is not None else None
         )
         self._why = why
+        self._tensors = tuple(tensors)
 
     def _refuse(self) -> UnsupportedError:
         target = json.loads(self._compilation.explain_json)["target"]
@@ -569,6 +580,8 @@ class Binding:
 
     def present(self, function: CompiledFunction) -> list[Any]:
         """The tensors of a function's set, in order: those that were given, but for copies."""
+        if isinstance(function, CompiledElsewhere):
+            return list(function._tensors)
         held = _call.parameters(function._weights)
         if self.live:
             return held

@@ -2,7 +2,8 @@
 """`fn.explorer("out.html")`: one page that shows a program at every level, and what of each level became what of the next.
 
 The links are the compiler's: ops get numbers before the passes, which travel in their locations (tools/links.h), and emitted text
-is compiled with the hooks of the profiler, which say where a statement begins and ends. No text is compared.
+is compiled with the hooks of the profiler, which say where a statement begins and ends. No text is compared; what a pass
+changed is a difference of texts, whose lines have the same numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from straightline import _call
+from straightline import _call, _pass_steps
 from straightline.errors import UserError
 
 _ARENA = 6  # sl_role
@@ -23,8 +24,8 @@ _HOOK = re.compile(r"^\s*sl::profile\(ctx, team, (\d+), ([01])\);$")
 _SUBJECT = re.compile(r'^(?:extern "C"|static) [\w\s*]*?\b(\w+)\(')
 
 
-def page(function: Any, other: Any = None) -> str:
-    """The page of a function; `other`: another one to compare with.
+def page(function: Any, other: Any = None, *, passes: bool = False) -> str:
+    """The page of a function; `other`: another one to compare with; `passes`: with the IR after each pass.
 
     Raises:
         UserError: Jinja2 or Pygments is not installed.
@@ -39,7 +40,7 @@ def page(function: Any, other: Any = None) -> str:
             f"the explorer needs Jinja2 and Pygments ({error}): pip install 'straightline[explorer]'"
         ) from error
     programs = (function, *function._others)
-    facts = _facts(programs[0])
+    facts = _facts(programs[0], passes)
     light, dark = HtmlFormatter(style="default"), HtmlFormatter(style="github-dark")
     style = (
         light.get_style_defs(".row") + "\n@media (prefers-color-scheme: dark) {\n" + dark.get_style_defs(".row") + "\n}"
@@ -54,17 +55,19 @@ def page(function: Any, other: Any = None) -> str:
         title=f"straightline: {function._binding.name}",
         style=markupsafe.Markup(style),
         data=markupsafe.Markup(text),
+        has_passes=int(passes),
+        has_diff=int(other is not None),
         diff=markupsafe.Markup(_diff(function, other) if other is not None else ""),
     )
 
 
-def write(function: Any, path: str | os.PathLike[str], other: Any = None) -> None:
+def write(function: Any, path: str | os.PathLike[str], other: Any = None, *, passes: bool = False) -> None:
     """Writes the page.
 
     Raises:
         UserError: The file cannot be written, or as `page`.
     """
-    text = page(function, other)
+    text = page(function, other, passes=passes)
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
@@ -80,9 +83,9 @@ def _diff(function: Any, other: Any) -> str:
     return difflib.HtmlDiff(wrapcolumn=90).make_table(*shorten, "this", "other", context=True, numlines=3)
 
 
-def _facts(one: Any) -> dict[str, Any]:
+def _facts(one: Any, passes: bool) -> dict[str, Any]:
     binding = one._binding
-    compilation = binding.compiled_with(profile=True, links=True)
+    compilation = binding.compiled_with(profile=True, links=True, passes=passes)
     links = json.loads(compilation.links_json)
     explained = json.loads(compilation.explain_json)
     buffers, statements = _call.describe(compilation.program, {})
@@ -125,6 +128,7 @@ def _facts(one: Any) -> dict[str, Any]:
         "about": _about(links["ops"], ops_of, statements, explained["statements"], known, reached, source_keys),
         "memory": _memory(buffers, statements),
         "time": _time(statements, explained["statements"]),
+        "passes": _passes(compilation.passes_json, known) if passes else None,
         "facts": (
             f"{explained['target']}, {explained['threads']} thread(s), about {explained.get('estimated_us', 0):.3g} us a call, "
             f"arena {explained['arena_bytes']:,} bytes"
@@ -141,6 +145,34 @@ def _source(ops: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dic
     return [{"html": html.escape(place), "keys": keys} for place, keys in places.items()], {
         int(key[1:]): place for place, keys in places.items() for key in keys
     }
+
+
+def _passes(recorded: str, known: set[int]) -> dict[str, Any]:
+    """Each pass as edits of lines, whose texts and keys are numbered: most lines stay as they are from pass to pass."""
+    first, steps = _pass_steps.steps_of(json.loads(recorded))
+    texts: dict[str, int] = {}
+    keys: dict[tuple[int, ...], int] = {(): 0}
+
+    def key(ops: Sequence[int]) -> int:
+        return keys.setdefault(tuple(op for op in ops if op in known), len(keys))
+
+    def row(line: _pass_steps.Line) -> list[int]:
+        return [texts.setdefault(line.text, len(texts)), key(line.ops)]
+
+    def edit(one: Any) -> Any:
+        if isinstance(one, int):
+            return one
+        return row(one) if isinstance(one, _pass_steps.Line) else [key(one)]
+
+    rows = [row(line) for line in first]
+    made = [
+        {
+            "name": step.name, "summary": step.summary, "added": step.added, "removed": step.removed,
+            "edits": [edit(one) for one in step.edits],
+        }
+        for step in steps
+    ]  # fmt: skip
+    return {"texts": list(texts), "keys": [[f"o{op}" for op in ops] for ops in keys], "first": rows, "steps": made}
 
 
 def _lines(text: str, language: str, keys: Mapping[int, Sequence[str]]) -> list[dict[str, Any]]:

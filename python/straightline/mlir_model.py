@@ -163,7 +163,7 @@ def _compiled_with(
         tuning=tuning,
     )
     if place != "cpu" and (why := _targets.why_no_device(place, number)):
-        return CompiledElsewhere(compilation, binding, why, chosen.emit == "python")
+        return CompiledElsewhere(compilation, binding, why, chosen.emit == "python", tensors)
     return binding.first(compilation, given, chosen.emit == "python", {})
 
 

@@ -272,7 +272,8 @@ class Capture:
         python = options.emit == "python"
         why = _targets.why_not_here(self._tensors(), place) if place != "cpu" else ""
         if why:
-            return CompiledElsewhere(compilation, binding, why, python)
+            tensors = [self.captured.parameters[name] for name in binding.names]
+            return CompiledElsewhere(compilation, binding, why, python, tensors)
         return binding.first(compilation, self.captured.parameters, python, copies)
 
     def _tensors(self) -> dict[str, Any]:

@@ -44,6 +44,10 @@ SL_API int32_t sl_artifact_program_count(const sl_artifact* artifact);
 /// the message names what each lacks.
 SL_API int32_t sl_artifact_choose(sl_artifact* artifact, int32_t program, int32_t device_type,
                                   int32_t* variant, sl_message* message);
+/// The same for device number `device` of its kind, of which there may be code for several
+/// architectures. (sl_artifact_choose is for number 0.)
+SL_API int32_t sl_artifact_choose_on(sl_artifact* artifact, int32_t program, int32_t device_type,
+                                     int32_t device, int32_t* variant, sl_message* message);
 
 /// Maps the code of a variant and makes its program on device number `device`. Its digest is
 /// compared before.

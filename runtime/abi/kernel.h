@@ -344,6 +344,10 @@ typedef struct sl_device_desc {
   /// Begins step `number` of the run that a graph collects: the work enqueued from here on runs
   /// after the steps `after` (queue.h: sl_queue_step).
   void (*graph_step)(void* graph, int32_t number, const int32_t* after, int32_t count);
+  /// How well machine code for `target` ("cuda:sm_90"; "cuda:compute_80" is text that the driver
+  /// compiles) runs on the device of this number: the more, the better; 0: not at all, and `reason`
+  /// receives what the device is. The device can be used (`missing`).
+  int32_t (*fits)(int32_t device, const char* target, char* reason, size_t reason_bytes);
 } sl_device_desc;
 
 /// What `straightline_backend_v1` of a shared library returns, and what built-in backends pass to

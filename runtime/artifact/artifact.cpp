@@ -5,8 +5,10 @@
 #include <sys/mman.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "artifact/code.h"
 #include "boundary.h"
@@ -81,6 +83,34 @@ std::string lacks(const Variant& variant, int32_t device_type) {
     }
   }
   return missing;
+}
+
+size_t deviceVariants(const std::vector<Variant>& variants) {
+  return static_cast<size_t>(std::count_if(variants.begin(), variants.end(),
+                                           [](const Variant& v) { return v.target != "cpu"; }));
+}
+
+/// How well a device runs the machine code of a variant (sl_device_desc.fits); where it does not,
+/// `lacking` receives why.
+int32_t fitOf(const Variant& variant, int32_t number, std::string* lacking) {
+  const std::string kind = variant.target.substr(0, variant.target.find(':'));
+  const sl_backend_desc* backend = findBackend(kind.c_str());
+  const sl_device_desc* device = backend ? backend->device : nullptr;
+  if (!device) {
+    *lacking = "needs the backend " + kind + ", which is not in this process";
+    return 0;
+  }
+  if (const char* why = device->missing ? device->missing(number) : nullptr) {
+    *lacking = std::string("cannot run: ") + why;
+    return 0;
+  }
+  char reason[160] = "";
+  const int32_t fit =
+      device->fits ? device->fits(number, variant.target.c_str(), reason, sizeof reason) : 1;
+  if (fit <= 0) {
+    *lacking = std::string("does not run on ") + reason;
+  }
+  return fit;
 }
 
 /// The program's number and the variant's, checked.
@@ -277,6 +307,11 @@ int32_t sl_artifact_program_count(const sl_artifact* artifact) {
 
 int32_t sl_artifact_choose(sl_artifact* artifact, int32_t program, int32_t device_type,
                            int32_t* variant, sl_message* message) {
+  return sl_artifact_choose_on(artifact, program, device_type, 0, variant, message);
+}
+
+int32_t sl_artifact_choose_on(sl_artifact* artifact, int32_t program, int32_t device_type,
+                              int32_t device, int32_t* variant, sl_message* message) {
   return atBoundary(message, [&]() -> int32_t {
     if (!variantOf(*artifact, program, 0, message)) {
       return SL_INVALID_ARGUMENT;
@@ -284,15 +319,22 @@ int32_t sl_artifact_choose(sl_artifact* artifact, int32_t program, int32_t devic
     const std::vector<Variant>& variants =
         artifact->manifest.programs[static_cast<size_t>(program)];
     *variant = -1;
+    std::pair<int32_t, size_t> best;
     std::string why;
+    const bool hasSeveral = deviceVariants(variants) > 1;
     for (size_t i = 0; i < variants.size(); ++i) {
-      const std::string lacking = lacks(variants[i], device_type);
+      std::string lacking = lacks(variants[i], device_type);
+      // Of one architecture alone the device itself says what is wrong, when the program is made.
+      const int32_t fit = lacking.empty() && hasSeveral && variants[i].target != "cpu"
+                              ? fitOf(variants[i], device, &lacking)
+                              : 1;
+      const std::pair<int32_t, size_t> rank(fit, variants[i].features.size());
       if (!lacking.empty()) {
         why +=
             (why.empty() ? "" : "; ") + variants[i].target + " " + variants[i].cpu + " " + lacking;
-      } else if (*variant < 0 || variants[i].features.size() >
-                                     variants[static_cast<size_t>(*variant)].features.size()) {
+      } else if (*variant < 0 || rank > best) {
         *variant = static_cast<int32_t>(i);
+        best = rank;
       }
     }
     if (*variant >= 0) {
@@ -302,7 +344,9 @@ int32_t sl_artifact_choose(sl_artifact* artifact, int32_t program, int32_t devic
         .text(artifact->archive.path().c_str())
         .text(" has no code for this machine: ")
         .text(why.c_str())
-        .text("; save it for a CPU that this one is (cpus=)");
+        .text(hasSeveral && device_type != 1
+                  ? "; save it for the architecture of this device (devices=)"
+                  : "; save it for a CPU that this one is (cpus=)");
     return SL_UNSUPPORTED;
   });
 }

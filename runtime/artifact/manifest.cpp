@@ -55,6 +55,9 @@ Wrong readVariant(const Json& json, const Manifest& manifest, Variant* out) {
   out->cpu = *cpu;
   out->code = *code;
   out->prepared = textOf(json, "prepared").value_or("");
+  if (const Json* replaced = member(json, "python_replaced")) {
+    out->isReplaced = replaced->is_boolean() && replaced->get<bool>();
+  }
   out->imageCompiler = static_cast<int32_t>(countOf(json, "image_compiler").value_or(0));
   if (const Json* images = member(json, "images")) {
     if (!images->is_object()) {
@@ -111,14 +114,17 @@ bool Manifest::read(std::string_view text, const char* path, sl_message* message
     writer.text(" is no artifact: its manifest lacks the versions of its format and of its code");
     return false;
   }
-  if (*format != kArtifactFormat || *abi != SL_ABI_VERSION) {
-    const bool byFormat = *format != kArtifactFormat;
+  const bool byFormat = *format < kOldestArtifactFormat || *format > kArtifactFormat;
+  if (byFormat || *abi != SL_ABI_VERSION) {
     writer.text(": it was saved with ")
         .text(byFormat ? "artifact format " : "abi_version ")
         .number(static_cast<int64_t>(byFormat ? *format : *abi))
         .text(" but this runtime reads ")
-        .number(static_cast<int64_t>(byFormat ? kArtifactFormat : SL_ABI_VERSION))
-        .text(" (it was saved by straightline ")
+        .number(static_cast<int64_t>(byFormat ? kOldestArtifactFormat : SL_ABI_VERSION));
+    if (byFormat) {
+      writer.text(" to ").number(static_cast<int64_t>(kArtifactFormat));
+    }
+    writer.text(" (it was saved by straightline ")
         .text(textOf(*manifest, "straightline").value_or("of an unknown version").c_str())
         .text("); save the model again with this release");
     return false;

@@ -14,8 +14,9 @@
 
 namespace straightline {
 
-/// The version of the format that this runtime reads.
-constexpr uint64_t kArtifactFormat = 1;
+/// The versions of the format that this runtime reads, both included.
+constexpr uint64_t kOldestArtifactFormat = 1;
+constexpr uint64_t kArtifactFormat = 2;
 
 struct FileFacts {
   uint64_t bytes = 0;
@@ -24,7 +25,7 @@ struct FileFacts {
 
 /// Code of a program for one kind of processor or device.
 struct Variant {
-  std::string target;                         ///< "cpu" or "cuda:sm_90"
+  std::string target;                         ///< "cpu", "cuda:sm_90" or "cuda:compute_80" (PTX)
   std::string cpu;                            ///< of the host's part
   std::vector<std::string> features;          ///< that `cpu` needs
   std::string code;                           ///< file
@@ -32,6 +33,7 @@ struct Variant {
   int32_t imageCompiler = 0;
   std::vector<std::string> parameters;  ///< names in the program's order
   std::string prepared;                 ///< file; "": prepare runs at load
+  bool isReplaced = false;  ///< its Python text was replaced: the code is not what it does
 };
 
 struct Manifest {

@@ -292,16 +292,25 @@ int32_t load(sl_artifact* artifact, const sl_model_options* options, sl_model** 
   const int32_t count = sl_artifact_program_count(artifact);
   for (int32_t i = 0; i < count; ++i) {
     int32_t variant = 0;
-    if (const int32_t status =
-            sl_artifact_choose(artifact, i, model->options.device_type, &variant, message)) {
+    if (const int32_t status = sl_artifact_choose_on(artifact, i, model->options.device_type,
+                                                     model->options.device, &variant, message)) {
       return status;
+    }
+    const Variant& chosen =
+        artifact->manifest.programs[static_cast<size_t>(i)][static_cast<size_t>(variant)];
+    if (chosen.isReplaced) {
+      MessageWriter(message)
+          .text(artifact->archive.path().c_str())
+          .text(
+              " does what its Python text says, which was replaced (fn.code = ..): load it in "
+              "Python, or save "
+              "it as it was compiled");
+      return SL_UNSUPPORTED;
     }
     model->programs.emplace_back();
     Program& program = model->programs.back();
     program.variant = variant;
-    program.names =
-        artifact->manifest.programs[static_cast<size_t>(i)][static_cast<size_t>(variant)]
-            .parameters;
+    program.names = chosen.parameters;
     if (const int32_t status = sl_artifact_program(artifact, i, variant, model->options.device,
                                                    &program.program, message)) {
       return status;

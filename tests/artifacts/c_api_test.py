@@ -49,6 +49,30 @@ def _raw(tensor: Any) -> bytes:
     return memory.as_strided((span,), (1,)).view(torch.uint8).numpy().tobytes()
 
 
+def test_programs_that_python_runs(tmp_path: Path) -> None:
+    """emit="python": C runs the C++ of the same program, unless its text was replaced. Ops of torch: it says that there is no torch."""
+    runner = tmp_path / "run"
+    _command(
+        "gcc", ROOT / "examples/c/run.c", f"-I{BUILD}/include", f"-L{PACKAGE}", "-lstraightline_runtime",
+        f"-Wl,-rpath,{PACKAGE}", "-o", runner,
+    )  # fmt: skip
+
+    def said(name: str) -> str:
+        done = subprocess.run([runner, tmp_path / name], capture_output=True, text=True, check=False)
+        return done.stdout if done.returncode == 0 else done.stderr
+
+    model, x = torch.nn.Sequential(torch.nn.Linear(16, 4), torch.nn.ReLU()).eval(), torch.randn(2, 16)
+    sl.compile(model, (x,)).save(tmp_path / "cpp.sl", ("host",))
+    function = sl.compile(model, (x,), emit="python")
+    function.save(tmp_path / "python.sl", ("host",))
+    assert said("python.sl") == said("cpp.sl") and "result 0: rank 2" in said("cpp.sl")
+    function.code += "\n# ours\n"
+    function.save(tmp_path / "replaced.sl", ("host",))
+    assert "replaced.sl does what its Python text says, which was replaced" in said("replaced.sl")
+    sl.compile(lambda x: torch.linalg.eigvalsh(x), (torch.eye(3),)).save(tmp_path / "aten.sl", libraries=("aten",))
+    assert "aten needs torch in this process" in said("aten.sl")
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.parametrize(

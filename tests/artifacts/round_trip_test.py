@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 import straightline as sl
 import torch
 from policy import same_bits
+from straightline import library_writer
 from saved_cases import CASES, Pair, Point, Structures, copy_of, mlp
 from torch import Tensor
 
@@ -244,6 +246,41 @@ def test_what_has_no_form_in_a_file(tmp_path: Path) -> None:
     x = torch.randn(3, 3)
     x = x + x.T
     torch.testing.assert_close(sl.load(tmp_path / "m.sl")(x), torch.linalg.eigvalsh(x))
+
+
+def test_python_text_of_each_cpu(tmp_path: Path) -> None:
+    """Kernels and the order of weights differ between CPUs, and so does the text that calls them."""
+    model, x = mlp().eval(), torch.randn(2, 16)
+    function = sl.compile(model, (x,), emit="python")
+    function.save(tmp_path / "m.sl")
+    archive = zipfile.ZipFile(tmp_path / "m.sl")
+    texts = {
+        cpu: gzip.decompress(archive.read(f"programs/0/{cpu}/source.py.gz")).decode()
+        for cpu in ("x86-64-v3", "x86-64-v4")
+    }
+    for cpu, text in texts.items():
+        assert text == function._binding.compiled_with(cpu=cpu, emit_only=True).python
+        function.save(tmp_path / "one.sl", (cpu,))
+        if sl.load(tmp_path / "m.sl")._binding.request["cpu"] in ("x86-64-v3", cpu):  # else this machine cannot run it
+            one = sl.load(tmp_path / "one.sl")
+            plain = sl.compile(model, (x,), cpu=cpu)
+            assert one.code == text and torch.equal(one(x), plain(x))
+    assert texts["x86-64-v3"] != texts["x86-64-v4"]
+
+
+def test_replaced_python_text(tmp_path: Path) -> None:
+    """What was put in place of the text is what a file does: from Python, for this CPU; C says so."""
+    function = sl.compile(mlp().eval(), (x := torch.randn(2, 16),), emit="python")
+    function.code += "\n# ours\n"
+    with pytest.raises(sl.UnsupportedError, match=r"code was replaced.*cpus=\('host',\)"):
+        function.save(tmp_path / "m.sl")
+    function.save(tmp_path / "m.sl", ("host",))
+    loaded = sl.load(tmp_path / "m.sl")
+    assert loaded.code == function.code and torch.equal(loaded(x), function(x))
+    loaded.save(tmp_path / "again.sl", ("host",))
+    assert sl.load(tmp_path / "again.sl").code == function.code
+    with pytest.raises(sl.UnsupportedError, match="a library has the C"):
+        library_writer.write(function, tmp_path / "libm.so", "shared-lib", None, ("host",))
 
 
 def test_bad_arguments(tmp_path: Path) -> None:

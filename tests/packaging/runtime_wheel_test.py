@@ -64,13 +64,14 @@ for name in ("compile", "compile_mlir", "jit", "CompileOptions"):
         getattr(sl, name)
     except ImportError as error:
         print(error)
-try:
-    fn.profile(np.load("x.npy"))
-except sl.UnsupportedError as error:
-    print(error)
+for of_the_compiler in (lambda: fn.profile(np.load("x.npy")), lambda: fn.explorer("m.html", passes=True)):
+    try:
+        of_the_compiler()
+    except sl.UnsupportedError as error:
+        print(error)
 """
     said = command(python, "-c", script, cwd=tmp_path)
-    assert said.count("only the runtime is installed") == 5, said
+    assert said.count("only the runtime is installed") == 6, said
     assert np.load(tmp_path / "y.npy").shape == (2, 4)
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), model(x).detach().numpy(), rtol=1e-4, atol=1e-5)
     shown = command(tmp_path / "venv" / "bin" / "straightline", "run", tmp_path / "m.sl", "--input", tmp_path / "x.npy")
@@ -82,6 +83,11 @@ except sl.UnsupportedError as error:
         capture_output=True, text=True, check=False, env=clean,
     )  # fmt: skip
     assert done.returncode == 1 and "only the runtime is installed" in done.stderr, done.stderr
+    done = subprocess.run(
+        [tmp_path / "venv" / "bin" / "straightline", "inspect", tmp_path / "m.sl", "--html", "m.html", "--passes"],
+        capture_output=True, text=True, check=False, env=clean,
+    )  # fmt: skip
+    assert done.returncode == 3 and "only the runtime is installed" in done.stderr, done.stderr
 
     package = site / "straightline"
     command(

@@ -14,6 +14,7 @@ import pytest
 import straightline as sl
 import torch
 from straightline.__main__ import main
+from straightline.cli import peers
 from torch import nn
 
 
@@ -114,6 +115,57 @@ def test_bench(files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFix
     assert "no such file" in _said(capsys, "bench", tmp_path / "no.onnx", status=1)
 
 
+def test_bench_compares_before_it_times(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many results, and NaN and infinities at equal places only."""
+
+    class Roots(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x.sqrt(), 1 / x.relu()
+
+    x, path = torch.randn(8, 8), tmp_path / "roots.pt2"
+    torch.export.save(torch.export.export(Roots(), (x,)), path)
+    bench = ("bench", path, "--quick", "--sample-ms", "0.1")
+    assert "eager" in _said(capsys, *bench)  # both have NaN and infinities
+    assert "right" in _said(capsys, "run", path, "--random", "--compare", "eager")
+    eager_call = peers.eager_call
+
+    def wrong(change: Any) -> None:
+        def changed(*given: Any) -> Any:
+            call = eager_call(*given)
+            return lambda: change(*call())
+
+        monkeypatch.setattr(peers, "eager_call", changed)
+
+    for change, words in (
+        (lambda a, b: (a,), "eager gives 1 results but straightline 2"),
+        (lambda a, b: (a, b, b), "eager gives 3 results but straightline 2"),
+        (lambda a, b: (a.nan_to_num(), b), "result[0] differs by inf"),
+        (lambda a, b: (a, b * torch.nan), "result[1] differs by inf"),
+        (lambda a, b: (a, torch.where(b.isinf(), -b, b)), "result[1] differs by inf"),
+        (lambda a, b: (a * 1.5, b), "result[0] differs by"),
+        (lambda a, b: (a[:, :4], b), "result[0] differs by inf"),
+    ):
+        wrong(change)
+        said = _said(capsys, *bench, status=1)
+        assert words in said and "nothing was timed" in said
+    wrong(lambda a, b: (torch.where(a.isnan(), 0.0, a), b))
+    assert "DIFFERENT" in _said(capsys, "run", path, "--random", "--compare", "eager", status=5)
+
+
+def test_difference() -> None:
+    one = np.array([1.0, np.nan, np.inf, -2.0], np.float32)
+    assert peers.difference(one, one) == (0.0, 2.0)
+    assert peers.difference(one + np.float32(0.5), one) == (0.5, 2.0)
+    for other in ([1, 0, np.inf, -2], [1, np.nan, -np.inf, -2], [np.nan, np.nan, np.inf, -2], [1, np.inf, np.nan, -2]):
+        assert peers.difference(np.array(other, np.float32), one)[0] == np.inf
+        assert peers.difference(one, np.array(other, np.float32))[0] == np.inf
+    assert peers.difference(one[:2], one)[0] == np.inf
+    assert peers.difference(np.array([1 + 1j]), np.array([1 - 1j])) == (2.0, 2**0.5)
+    assert peers.difference(np.zeros((0, 3)), np.zeros((0, 3))) == (0.0, 0.0)
+
+
 def test_inspect(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     said = _said(capsys, "inspect", files["sl"], "--verify")
     for part in ("takes", "input: float32[2, 8]", "gives", "0.weight", "weights.safetensors", "native", "format 1"):
@@ -123,6 +175,23 @@ def test_inspect(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> 
     assert facts["saved"]["cpus"] == [["x86-64-v3", "x86-64-v4"]]
     assert "op.linear" in _said(capsys, "inspect", files["sl"], "--show", "op")
     assert "n: 1 to" in _said(capsys, "inspect", files["onnx"])
+
+
+def test_inspect_writes_pages(files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = []
+    for kind, more in (("sl", ()), ("sl", ("--passes",)), ("pt2", ("--passes",))):
+        said = _said(capsys, "inspect", files[kind], "--html", tmp_path / "m.html", *more)
+        assert said.startswith(f"{tmp_path / 'm.html'}: ")
+        pages.append((tmp_path / "m.html").read_text())
+    assert '"passes":null' in pages[0] and all('"name":"lower-to-kernel"' in page for page in pages[1:])
+    assert "give --html FILE" in _said(capsys, "inspect", files["sl"], "--passes", status=1)
+
+
+def test_only_saved_models_have_digests(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    for kind in ("pt2", "onnx"):
+        for more in ((), ("--json",), ("--show", "op")):
+            said = _said(capsys, "inspect", files[kind], "--verify", *more, status=1)
+            assert "--verify compares the digests of a saved model (.sl)" in said and str(files[kind]) in said
 
 
 def test_errors(files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

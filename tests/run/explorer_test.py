@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import headless
 import pytest
 import straightline as sl
 import torch
@@ -127,8 +126,7 @@ def test_bad_input(function: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_in_a_browser(function: Any, tmp_path: Path) -> None:
     """Chromium without a window: the page is ready, and an address picks what it names at every level."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
+    if headless.browser() is None:
         pytest.skip("there is no Chromium here")
     path = tmp_path / "out.html"
     function.explorer(path, function)
@@ -136,13 +134,7 @@ def test_in_a_browser(function: Any, tmp_path: Path) -> None:
     key = next(line["keys"][0] for line in facts["op"] if "op.linear" in _text(line))
 
     def shown(fragment: str) -> str:
-        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-        done = subprocess.run(
-            [*command, "--virtual-time-budget=4000", "--dump-dom", f"file://{path}{fragment}"],
-            capture_output=True, text=True, check=False, timeout=120,
-        )  # fmt: skip
-        assert 'data-ready="1"' in done.stdout, done.stderr[-2000:]
-        return done.stdout
+        return headless.document(path, fragment)
 
     picked = re.findall(
         r'id="(\w+)-\d+"[^>]*class="[^"]*\bpicked\b|class="[^"]*\bpicked\b[^"]*"[^>]*id="(\w+)-\d+"', shown(f"#{key}")

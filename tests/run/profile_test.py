@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import perfetto
 import pytest
 import straightline as sl
 import torch
@@ -47,6 +48,45 @@ def test_rows_are_the_statements(tmp_path: Path) -> None:
             c["ts"] - 1e-3 <= event["ts"] and event["ts"] + event["dur"] <= c["ts"] + c["dur"] + 1e-3 for c in calls
         )
     assert {e["name"] for e in events} >= {row.kernel for row in profile.rows if row.kernel}
+
+
+def test_perfetto_reads_the_trace(tmp_path: Path) -> None:
+    """Perfetto's own reader finds every event that was written: names, nesting, times in nanoseconds, sources."""
+    if why := perfetto.why_not():
+        pytest.skip(why)
+    x, trace = torch.randn(2, 3, 8, 8), tmp_path / "t.json"
+    profile = sl.compile(_model(), (x,)).profile(x, runs=25)
+    profile.trace(trace)
+    slices, problems, names, sums = perfetto.rows_of(
+        trace,
+        [
+            "select name, category, depth, ts, dur, extract_arg(arg_set_id, 'args.source') as source from slice order by ts, depth",
+            "select name, value from stats where severity = 'error' and value > 0",
+            "select process.name as process, thread.name as thread from thread join process using (upid) where tid = 1",
+            "select count(*) as count, count(distinct parent_id) as calls from slice",
+        ],
+    )
+    assert not problems and names == [{"process": f"straightline {profile.name}", "thread": "statements"}]
+    written = sorted(
+        (e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"), key=lambda e: (e["ts"], -e["dur"])
+    )
+    assert sums == [{"count": len(written), "calls": 20}]  # the calls that a trace has
+    for got, event in zip(slices, written, strict=True):
+        assert (got["name"], got["category"], got["source"]) == (event["name"], event["cat"], event["args"]["source"])
+        assert got["depth"] == (0 if event["cat"] == "call" else 1)
+        assert abs(got["ts"] - event["ts"] * 1e3) <= 1
+        assert abs(got["dur"] - event["dur"] * 1e3) <= 1
+    assert {row.kernel for row in profile.rows if row.kernel} <= {got["name"] for got in slices}
+
+
+def test_perfetto_says_what_is_wrong(tmp_path: Path) -> None:
+    """The reader that the test above believes does refuse what is no trace."""
+    if why := perfetto.why_not():
+        pytest.skip(why)
+    broken = tmp_path / "t.json"
+    broken.write_text('{"traceEvents": [{"name": "call", "ph": "X", "ts": ')
+    with pytest.raises(RuntimeError, match="no such table|fail"):
+        perfetto.rows_of(broken, ["select count(*) as count from slice"])
 
 
 def test_only_the_twin_has_hooks() -> None:

@@ -188,6 +188,11 @@ def leaves_of(value: Any, name: str = "result") -> dict[str, Any]:
     return found
 
 
+def results_of(value: Any) -> dict[str, Any]:
+    """The tensors of a result as numpy arrays, by where they are: what is none is left out."""
+    return {name: as_numpy(leaf) for name, leaf in leaves_of(value).items() if hasattr(leaf, "shape")}
+
+
 def as_numpy(value: Any) -> Any:
     """A tensor as a numpy array; bfloat16 and smaller floats as float32."""
     if isinstance(value, np.ndarray):

@@ -63,6 +63,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cpus", nargs="+", metavar="CPU", help="there is code for each (default: x86-64-v3 x86-64-v4)"
     )
+    parser.add_argument(
+        "--devices",
+        nargs="+",
+        default=[],
+        metavar="SM",
+        help="of a program for CUDA: there is code for each (sm_80 sm_90)",
+    )
     parser.add_argument("--prepared", action="store_true", help="write the prepared weights too")
     parser.add_argument(
         "--libraries", nargs="+", default=[], metavar="BACKEND", help="that the file may need (aten, onednn)"
@@ -96,7 +103,9 @@ def run(parsed: argparse.Namespace) -> int:
         if parsed.cpus:
             more["cpus"] = tuple(parsed.cpus)
         if emit == "sl":
-            function.save(parsed.output, **more)
+            function.save(parsed.output, devices=tuple(parsed.devices), **more)
+        elif parsed.devices:
+            raise UserError(f"--devices is about a file for several devices (--emit sl) but --emit is {emit}")
         else:
             from straightline import library_writer
 

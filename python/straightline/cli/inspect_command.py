@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from straightline.cli import OK, arguments, model_files
+from straightline.errors import UserError
 
 HELP = "show what is in a model: arguments, results, statements, weights, files"
 
@@ -21,6 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--statements", type=int, default=20, metavar="N", help="show so many statements (default: 20)")
     parser.add_argument("--verify", action="store_true", help="compare the digest of every file of a saved model")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with all levels side by side instead")
+    parser.add_argument("--passes", action="store_true", help="with --html: the IR after each pass too")
     parser.add_argument("--show", choices=("code", "op", "kernel", "explain"), help="print a text instead")
     parser.add_argument("--machine-code", metavar="KERNEL", help="print the instructions of a kernel instead")
 
@@ -28,9 +30,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Shows it; returns the exit status."""
     saved = parsed.model.suffix == ".sl" or parsed.model.is_dir()
+    if parsed.verify and not saved:
+        raise UserError(
+            f"--verify compares the digests of a saved model (.sl) but {parsed.model} is none: it has no digests"
+        )
+    if parsed.passes and parsed.html is None:
+        raise UserError("--passes is about the page: give --html FILE")
     function = model_files.open_model(parsed, verify=parsed.verify)
     if parsed.html is not None:
-        function.explorer(parsed.html)
+        function.explorer(parsed.html, passes=parsed.passes)
         print(f"{parsed.html}: {parsed.html.stat().st_size:,} bytes")
         return OK
     if parsed.machine_code is not None:

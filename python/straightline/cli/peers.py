@@ -57,8 +57,17 @@ def eager_call(path: Path, arrays: Sequence[Any]) -> Callable[[], Any]:
 
 
 def difference(got: Any, want: Any) -> tuple[float, float]:
-    """The largest difference of two arrays, infinite if their shapes differ, and the largest magnitude of `want`."""
-    scale = float(np.abs(want.astype(np.float64)).max()) if want.size else 0.0
-    if got.shape != want.shape:
+    """The largest difference of two arrays, and the largest finite magnitude of `want`.
+
+    The difference is infinite if shapes differ, or NaN or an infinity stands where the other array has another number; where
+    both have the same of these they count as equal.
+    """
+    wide = np.complex128 if "c" in (got.dtype.kind, want.dtype.kind) else np.float64
+    got, want = got.astype(wide), want.astype(wide)
+    finite = np.isfinite(want)
+    scale = float(np.abs(want[finite]).max(initial=0.0))
+    if got.shape != want.shape or not np.array_equal(got[~finite], want[~finite], equal_nan=True):
         return float("inf"), scale
-    return float(np.abs(got.astype(np.float64) - want.astype(np.float64)).max()) if want.size else 0.0, scale
+    if not np.isfinite(got[finite]).all():
+        return float("inf"), scale
+    return float(np.abs(got[finite] - want[finite]).max(initial=0.0)), scale

@@ -60,11 +60,7 @@ def run(parsed: argparse.Namespace) -> int:
         begin = time.perf_counter()
         result = arguments.call(function, arrays)
         seconds.append(time.perf_counter() - begin)
-    results = {
-        name: arguments.as_numpy(value)
-        for name, value in arguments.leaves_of(result).items()
-        if hasattr(value, "shape")
-    }
+    results = arguments.results_of(result)
     facts: dict[str, Any] = {
         "model": str(parsed.model),
         "seed": seed if missing else None,

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "architecture.h"
 #include "driver.h"
 #include "graph.h"
 #include "kernels.h"
@@ -432,12 +433,15 @@ int32_t load(int32_t number, const sl_device_code* code, void** kernel, char* re
   const Entered entered(device);
   Result result = entered.result;
   const RelaxedCapture relaxed(driver());
-  // older devices have no such instruction, and a kernel for them does not wait
-  constexpr int kFirstThatWaits = 9;
-  Loaded loaded{
-      device,
-      nullptr,
-      {nullptr, code->argument_count, code->waits != 0 && device.major >= kFirstThatWaits}};
+  const std::string_view image(static_cast<const char*>(code->image->data), code->image->bytes);
+  if (isText(image) && (image.empty() || image.back() != '\0')) {
+    return refuse("the machine code is neither a cubin nor PTX", SL_DEVICE_ERROR, reason, bytes);
+  }
+  // What was compiled for older devices has no such instruction, and does not wait on any device.
+  constexpr int kFirstThatWaits = 90;
+  const bool waits = code->waits != 0 &&
+                     imageArchitecture(image, 10 * device.major + device.minor) >= kFirstThatWaits;
+  Loaded loaded{device, nullptr, {nullptr, code->argument_count, waits}};
   if (result == kSuccess) {
     loaded.image = loadImage(device, *code->image, &result);
   }
@@ -463,6 +467,18 @@ void unload(void* kernel) {
 const char* missing(int32_t device) {
   const std::string& error = openDevice(device).error;
   return error.empty() ? nullptr : error.c_str();
+}
+
+int32_t fits(int32_t number, const char* target, char* reason, size_t bytes) {
+  const OpenDevice& device = openDevice(number);
+  constexpr std::string_view kPrefix = "cuda:";
+  std::string_view name(target);
+  name.remove_prefix(name.substr(0, kPrefix.size()) == kPrefix ? kPrefix.size() : 0);
+  const int32_t fit = fitOf(architectureOf(name), device.major, device.minor);
+  if (fit == 0) {
+    std::snprintf(reason, bytes, "device %d, which is sm_%d%d", number, device.major, device.minor);
+  }
+  return fit;
 }
 
 const sl_device_desc kDevice = {sizeof(sl_device_desc),
@@ -493,7 +509,8 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc),
                                 graphLaunch,
                                 graphAgain,
                                 missing,
-                                graphStep};
+                                graphStep,
+                                fits};
 
 // Copied before main starts from objects that are constant-initialised, as native's are.
 const sl_kernel_desc kKernels[] = {attentionKernel, attentionWarpsKernel, convolutionKernel,

@@ -15,6 +15,7 @@ constexpr sl_tunable kTunables[] = {
     {"m", 4, 2, 4},
     {"nr", 16, 16, 32},
     {"kb", 64, 16, 4096},
+    {"stream", 0, 0, 1},
 };
 
 }  // namespace
@@ -28,6 +29,7 @@ extern constinit const sl_kernel_desc packWinogradKernel = EmittedKernel{
     .accepts = accepts,
     .cost = moveMicroseconds,
     .tunables = kTunables,
+    .properties = SL_KERNEL_PROLOGUE,
 };
 
 }  // namespace sl::native

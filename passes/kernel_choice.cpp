@@ -127,16 +127,21 @@ class KernelSelector {
       refuse(kernel, why, isAllowed);
       return;
     }
-    char reason[256] = "";
-    if (const int32_t taken = kernel.accepts(&asked_, reason, sizeof reason); taken != 1) {
-      if (taken == 0) {
+    char reason[256];
+    double cost = 0;
+    if (const int32_t taken = sl_kernel_ask(&kernel, &asked_, &cost, reason, sizeof reason);
+        taken != 1) {
+      if (taken == -2) {
+        noteFault(kernel, reason);
+      }
+      if (taken != -1) {
         refuse(kernel, reason, isAllowed);
       } else if (isAllowed) {
         mention(refusals_, kernel.name, reason);
       }
       return;
     }
-    const double cost = kernel.cost(&asked_), more = atEdgeUs(kernel, problem_);
+    const double more = atEdgeUs(kernel, problem_);
     const std::string estimate =
         "estimated " + microseconds(cost) +
         (more > 0 ? " and " + microseconds(more) + " at the graph's edge" : "");
@@ -166,6 +171,7 @@ class KernelSelector {
                                                         constraints_.route->origin + ")"
                                                   : "";
     choice_.others = others_;
+    choice_.fault = fault_;
     if (!choice_.kernel && constraints_.route) {
       choice_.why = routed + " cannot be honoured: " +
                     (refusals_.empty() ? "there is no such kernel for it" : refusals_);
@@ -196,6 +202,17 @@ class KernelSelector {
     }
   }
 
+  void noteFault(const sl_kernel_desc& kernel, llvm::StringRef reason) {
+    const char* file = sl_backend_file(kernel.backend);
+    fault_ = std::string("kernel '") + kernel.name + "'" +
+             (file ? std::string(" of ") + file : "") +
+             " breaks the rules of runtime/abi/kernel.h: " + reason.str() +
+             (file ? std::string("; `straightline plugin check ") + file +
+                         "` shows more, and allow=(..) without '" + kernel.backend +
+                         "' compiles without it"
+                   : "");
+  }
+
   static void mention(std::string& text, llvm::StringRef name, llvm::StringRef what) {
     text += (text.empty() ? "" : "; ") + name.str() + ": " + what.str();
   }
@@ -212,7 +229,8 @@ class KernelSelector {
   bool preferredWasAsked_ = false;
   bool isElsewhere_ = false;  ///< another device has a kernel for it
   std::string refusals_;      ///< of the kernels that a route allows
-  std::string others_;        ///< of all kernels but the chosen one: cost, or reason of refusal
+  std::string fault_;
+  std::string others_;  ///< of all kernels but the chosen one: cost, or reason of refusal
 };
 
 }  // namespace
@@ -221,6 +239,14 @@ KernelChoice chooseKernel(const Problem& problem, const SelectionConstraints& co
   KernelSelector selector(problem, constraints);
   forEachKernel([&](const sl_kernel_desc& kernel) { selector.ask(kernel); });
   return selector.decide();
+}
+
+mlir::LogicalResult checkRules(mlir::Operation* root, const KernelChoice& choice) {
+  if (choice.fault.empty()) {
+    return mlir::success();
+  }
+  emitUserError(root) << root->getName().stripDialect() << ": " << choice.fault;
+  return mlir::failure();
 }
 
 double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem) {
@@ -235,11 +261,12 @@ bool mayTake(const sl_kernel_desc& kernel, const Problem& problem,
              const SelectionConstraints& constraints) {
   const sl_problem asked = problem.view();
   char reason[256];
+  double cost = 0;
   return llvm::StringRef(kernel.op) == asked.op && deviceOf(kernel.backend) == problem.device() &&
          (!constraints.route || allows(*constraints.route, kernel)) &&
          backendAllowed(constraints, kernel.backend) &&
          (constraints.avoided & kernel.properties) == 0 &&
-         kernel.accepts(&asked, reason, sizeof reason) == 1;
+         sl_kernel_ask(&kernel, &asked, &cost, reason, sizeof reason) == 1;
 }
 
 void emitNoKernel(mlir::Operation* root, const KernelChoice& choice,

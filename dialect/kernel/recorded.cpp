@@ -13,6 +13,7 @@ namespace {
 
 constexpr llvm::StringLiteral kCostUs = "kernel.cost_us", kChoice = "kernel.choice",
                               kOutsideGraph = "kernel.outside_graph",
+                              kExclusiveHandle = "kernel.exclusive_handle",
                               kEveryBranch = "kernel.every_branch",
                               kEarlyStart = "kernel.early_start", kParts = "kernel.parts",
                               kRows = "kernel.rows";
@@ -40,6 +41,11 @@ void setChoiceKey(Operation* statement, llvm::StringRef key) {
 bool isOutsideGraph(Operation* declaration) { return declaration->hasAttr(kOutsideGraph); }
 void setOutsideGraph(DeclOp declaration) {
   declaration->setAttr(kOutsideGraph, mlir::UnitAttr::get(declaration.getContext()));
+}
+
+bool hasExclusiveHandle(DeclOp declaration) { return declaration->hasAttr(kExclusiveHandle); }
+void setExclusiveHandle(DeclOp declaration) {
+  declaration->setAttr(kExclusiveHandle, mlir::UnitAttr::get(declaration.getContext()));
 }
 
 EarlyStart earlyStartOf(FuncOp function) {
@@ -115,6 +121,10 @@ bool isStatement(Operation* op) {
 bool isCall(Operation* op) { return llvm::isa<LaunchOp, CallOp>(op); }
 bool isKernel(Operation* op) { return llvm::isa<FuncOp>(op); }
 bool isDeclaration(Operation* op) { return llvm::isa<DeclOp>(op); }
+bool hasPlan(Operation* op) {
+  auto declaration = llvm::dyn_cast<DeclOp>(op);
+  return declaration && declaration.getPlan() && declaration.getDestroy();
+}
 bool isModule(Operation* op) { return llvm::isa<mlir::ModuleOp>(op); }
 
 bool isWhole(Attribute value) {
@@ -158,6 +168,8 @@ constexpr Recorded kRecorded[] = {
     {kCostUs, "a statement", isStatement, "an f64", isTime},
     {kChoice, "a launch or a call", isCall, "a string", isA<mlir::StringAttr>},
     {kOutsideGraph, "a kernel.decl", isDeclaration, "a unit attribute", isA<mlir::UnitAttr>},
+    {kExclusiveHandle, "a kernel.decl with a plan", hasPlan, "a unit attribute",
+     isA<mlir::UnitAttr>},
     {kEveryBranch, "the module", isModule, "a unit attribute", isA<mlir::UnitAttr>},
     {kEarlyStart, "a kernel.func", isKernel, "\"at_entry\" or \"in_template\"", isEarlyStart},
     {kParts, "a kernel.func", isKernel, "an array of two or more symbols", isParts},

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from straightline._paths import fast_path
     from straightline._programs import Program, programs
     from straightline.artifact import load
+    from straightline.backend_plugins import LoadedBackend, load_backend
     from straightline.cache import CacheInfo, cache_info, clear_cache
     from straightline.compiled_function import CompiledFunction
     from straightline.errors import (
@@ -43,6 +44,7 @@ _PLACES = {
     "CompiledFunction": "compiled_function",
     "GuardError": "errors",
     "InternalError": "errors",
+    "LoadedBackend": "backend_plugins",
     "OpError": "errors",
     "Program": "_programs",
     "SpecializeWarning": "errors",
@@ -56,6 +58,7 @@ _PLACES = {
     "fast_path": "_paths",
     "jit": "jit_function",
     "load": "artifact",
+    "load_backend": "backend_plugins",
     "programs": "_programs",
 }
 #: Modules that users reach as attributes.
@@ -71,6 +74,7 @@ __all__ = [
     "CompiledFunction",
     "GuardError",
     "InternalError",
+    "LoadedBackend",
     "OpError",
     "Program",
     "SpecializeWarning",
@@ -84,6 +88,7 @@ __all__ = [
     "fast_path",
     "jit",
     "load",
+    "load_backend",
     "programs",
 ]
 

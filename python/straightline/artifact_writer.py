@@ -146,6 +146,8 @@ def _program(function: Any, folder: str, cpus: Sequence[str], prepared: bool, li
             "named_sizes": explained["named_sizes"],
             "estimated_us": explained.get("estimated_us", 0.0),
         }
+        if called := sorted({row["backend"] for row in explained["statements"]} - _OWN):
+            variant["backends"] = called
         if not linked:
             texts = {
                 "source": ("source.cpp.gz", compilation.code),

@@ -25,6 +25,7 @@ from straightline import (
     _signature,
     _targets,
     _threads,
+    backend_plugins,
 )
 from straightline._compilation import compile_module, progress_of
 from straightline._interrupts import kept_interrupts
@@ -126,6 +127,7 @@ def compiled(
         name: What is compiled, for the display of progress.
     """
     _aten_calls.install()
+    backend_plugins.open_all()  # capture asks for routes
     path = _paths.chosen(options.fast_path)
     place, number = _place(leaves, options)
     request = _request(options, place, number)

@@ -11,6 +11,7 @@
 
 #include "dialect/error_kind.h"
 #include "dialect/op/recorded.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSet.h"
 #include "passes/contraction_problem.h"
 #include "passes/external_call.h"
@@ -71,8 +72,9 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
     });
     bool isSound = true;
     for (Operation* operation : asked) {
-      isSound &= succeeded(consider(operation, *avoided));
+      isSound &= absorbed_.contains(operation) || succeeded(consider(operation, *avoided));
     }
+    absorbed_.clear();
     if (!isSound) {
       signalPassFailure();
     }
@@ -156,6 +158,9 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
     };
     const Problem problem = problemOf(operation, call);
     KernelChoice choice = chooseKernel(problem, constraints);
+    if (failed(checkRules(operation, choice))) {
+      return mlir::failure();
+    }
     if (!choice.kernel && constraints.route) {
       emitNoKernel(operation, choice, constraints);
       return mlir::failure();
@@ -180,16 +185,51 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
     return mlir::success();
   }
 
-  static void replace(Operation* operation, const ExternalCall& call, const KernelChoice& choice) {
+  /// The activation behind the op that the kernel does as an epilogue, with its name; null: there
+  /// is none. One that a route gives to a kernel of its own stays.
+  std::pair<Operation*, llvm::StringRef> activationBehind(Operation* operation,
+                                                          const sl_kernel_desc& kernel) {
+    const Value result = operation->getResult(0);
+    Operation* next = operation->getNumResults() == 1 && result.hasOneUse()
+                          ? *result.getUsers().begin()
+                          : nullptr;
+    if (!next || next->getBlock() != operation->getBlock() ||
+        routeOf(getOperation(), next->getName().stripDialect())) {
+      return {};
+    }
+    auto gelu = llvm::dyn_cast<op::GeluOp>(next);
+    const llvm::StringRef name = llvm::isa<op::ReluOp>(next)               ? "relu"
+                                 : gelu && gelu.getApproximate() == "tanh" ? "gelu_tanh"
+                                                                           : "";
+    const bool isTaken = !name.empty() &&
+                         takesEpilogue(kernel, name, lowering::elementType(result)) &&
+                         !needsBiasFor(kernel, name);
+    return isTaken ? std::pair(next, name) : std::pair<Operation*, llvm::StringRef>();
+  }
+
+  void replace(Operation* operation, const ExternalCall& call, const KernelChoice& choice) {
     mlir::OpBuilder builder(operation);
-    auto external =
-        op::ExternalOp::create(builder, operation->getLoc(), operation->getResultTypes(), call.name,
-                               operation->getOperands(), call.told, call.roles);
+    const auto [activation, name] = activationBehind(operation, *choice.kernel);
+    mlir::NamedAttrList told(call.told);
+    if (activation) {
+      told.set(kActivation, builder.getStringAttr(name));
+    }
+    auto external = op::ExternalOp::create(
+        builder, operation->getLoc(), operation->getResultTypes(), call.name,
+        operation->getOperands(), told.getDictionary(builder.getContext()), call.roles);
     op::setKernelChoice(
         external, op::KernelChoiceAttr::get(builder.getContext(), choice.kernel->name, choice.why));
-    operation->replaceAllUsesWith(external);
+    if (activation) {
+      activation->replaceAllUsesWith(external);
+      activation->erase();
+      absorbed_.insert(activation);  // it may be among those that are still to be asked about
+    } else {
+      operation->replaceAllUsesWith(external);
+    }
     operation->erase();
   }
+
+  llvm::DenseSet<Operation*> absorbed_;  ///< erased: epilogues of others
 };
 
 }  // namespace

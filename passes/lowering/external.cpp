@@ -172,6 +172,9 @@ class ExternalLowering {
     }
     KernelSpec spec;
     spec.op = external_.getName().str();
+    if (auto activation = external_.getTold().getAs<mlir::StringAttr>(kActivation)) {
+      spec.op += ", " + activation.getValue().split('_').first.str();
+    }
     spec.why = op::kernelChoiceOf(external_).getWhy().str();
     spec.costUs = kernel_.cost(&asked);
     context_.callLibrary(loc_, {kernel_, problem, spec}, {inputs_, isPlanned_, outputs_}, told);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: `straightline compile | run | inspect | bench | coverage | opt | cache | completion`.
+"""Command line: `straightline compile | run | inspect | bench | coverage | plugin | opt | cache | completion`.
 
 A command's module is imported when it is the one that is asked for: `straightline run model.sl` needs no compiler.
 """
@@ -23,6 +23,7 @@ _COMMANDS = {
     "inspect": "show what is in a model: arguments, results, statements, weights, files",
     "bench": "what a call costs here, with PyTorch, ONNX Runtime and OpenVINO",
     "coverage": "which ops are taken, and which have a kernel for which element types",
+    "plugin": "try the kernels of a plug-in: what they say, compute, read, write and leave behind",
     "opt": "run passes over a .mlir file (straightline-opt)",
     "cache": "the disk cache of compiled code",
     "completion": "print a script that completes this command line in a shell",

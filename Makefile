@@ -10,7 +10,7 @@ STAMPS := .cache/setup
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup build demo test sanitize lint tidy bench docs tour conformance coverage every-float wheel runtime-wheel clean
+.PHONY: setup build demo test sanitize lint tidy bench docs example-plugins tour conformance coverage every-float wheel runtime-wheel clean
 
 SYSTEM := $(STAMPS)/system
 VENV_BUILD := $(STAMPS)/venv-build
@@ -119,6 +119,10 @@ every-float: $(VENV_TEST) build
 	STRAIGHTLINE_EVERY_FLOAT=1 build/$(PRESET)/codegen/kernels/kernels_every_float_native_test
 	STRAIGHTLINE_EVERY_FLOAT=1 build/$(PRESET)/codegen/kernels/kernels_every_float_x86-64-v3_test
 	STRAIGHTLINE_EVERY_FLOAT=1 PYTHONPATH=build/$(PRESET)/python $(PY) -m pytest tests/run/every_float_test.py
+
+# The plug-ins of examples/ and of the guide, each built against an installed package, tried and compared with our kernels (part of `make test`).
+example-plugins: $(VENV_TEST) build
+	PYTHONPATH=build/$(PRESET)/python $(PY) -m pytest -q tests/plugins/xnnpack_test.py tests/plugins/page_test.py
 
 # For another Python than the build's: the version, or the path of an interpreter.
 runtime-wheel: build

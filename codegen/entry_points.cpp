@@ -127,11 +127,11 @@ std::string externalBody(kernel::DeclOp decl) {
     writer.call("const void* const inputs[] = {", places, "};");
     inputsText = "inputs";
   }
-  writer.call(
-      "sl::report(ctx, " + decl.getRun().str() + "(",
+  printRunCall(
+      decl,
       {"ctx", "team", decl.getPlan() ? "pointers[0]" : "nullptr", inputsText, offset(outputs),
        decl.getWorkspace().empty() ? "nullptr" : "pointers[" + std::to_string(workspace) + "]"},
-      "));");
+      writer);
   return writer.take();
 }
 
@@ -147,10 +147,10 @@ std::string planBody(kernel::DeclOp decl) {
   if (!places.empty()) {
     writer.call("const void* const constants[] = {", places, "};");
   }
-  writer.call("sl::report(ctx, " + decl.getPlan()->str() + "(",
-              {"ctx", "&" + problemName(decl), places.empty() ? "nullptr" : "constants",
-               "static_cast<void**>(pointers[" + std::to_string(position) + "])"},
-              "));");
+  printPlanCall(decl,
+                {"ctx", "&" + problemName(decl), places.empty() ? "nullptr" : "constants",
+                 "static_cast<void**>(pointers[" + std::to_string(position) + "])"},
+                writer);
   return writer.take();
 }
 

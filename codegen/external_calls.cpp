@@ -2,6 +2,7 @@
 #include "codegen/external_calls.h"
 
 #include "dialect/element_type.h"
+#include "dialect/kernel/recorded.h"
 
 namespace straightline::codegen {
 
@@ -12,6 +13,11 @@ using mlir::TypeAttr;
 namespace {
 
 constexpr int kMaxRank = 8;  // SL_MAX_RANK
+
+// Of the runtime (straightline.h): sets of handles of which each serves one run at a time.
+constexpr llvm::StringLiteral kExclusivePlan = "sl_exclusive_plan",
+                              kExclusiveRun = "sl_exclusive_run",
+                              kExclusiveDestroy = "sl_exclusive_destroy";
 
 std::string numbersText(llvm::ArrayRef<mlir::AffineExpr> exprs) {
   std::string text;
@@ -68,7 +74,33 @@ llvm::SmallVector<StringRef> externalSymbols(kernel::DeclOp decl) {
       symbols.push_back(*symbol);
     }
   }
+  if (kernel::hasExclusiveHandle(decl)) {
+    symbols.append(
+        {StringRef(kExclusivePlan), StringRef(kExclusiveRun), StringRef(kExclusiveDestroy)});
+  }
   return symbols;
+}
+
+StringRef destroyerOf(kernel::DeclOp decl) {
+  return kernel::hasExclusiveHandle(decl) ? StringRef(kExclusiveDestroy) : *decl.getDestroy();
+}
+
+void printRunCall(kernel::DeclOp decl, llvm::SmallVector<std::string> items, Writer& writer) {
+  const bool isExclusive = kernel::hasExclusiveHandle(decl);
+  if (isExclusive) {
+    items.push_back(decl.getRun().str());
+  }
+  const StringRef called = isExclusive ? StringRef(kExclusiveRun) : decl.getRun();
+  writer.call("sl::report(ctx, " + called.str() + "(", items, "));");
+}
+
+void printPlanCall(kernel::DeclOp decl, llvm::SmallVector<std::string> items, Writer& writer) {
+  const bool isExclusive = kernel::hasExclusiveHandle(decl);
+  if (isExclusive) {
+    items.append({decl.getPlan()->str(), decl.getDestroy()->str()});
+  }
+  const StringRef called = isExclusive ? StringRef(kExclusivePlan) : *decl.getPlan();
+  writer.call("sl::report(ctx, " + called.str() + "(", items, "));");
 }
 
 llvm::SmallVector<std::string> sizeTexts(kernel::DeclOp decl, const Spelling& spelling) {
@@ -87,6 +119,18 @@ std::string printExternalPrototypes(kernel::DeclOp decl) {
   }
   if (decl.getDestroy()) {
     text += "extern \"C\" void " + decl.getDestroy()->str() + "(void* handle);\n";
+  }
+  if (kernel::hasExclusiveHandle(decl)) {
+    text +=
+        "extern \"C\" int32_t sl_exclusive_plan(\n"
+        "    sl_ctx*, const sl_problem*, const void* const* constants, void** handles,\n"
+        "    int32_t (*plan)(sl_ctx*, const sl_problem*, const void* const*, void**),\n"
+        "    void (*destroy)(void*));\n"
+        "extern \"C\" int32_t sl_exclusive_run(\n"
+        "    sl_ctx*, sl_team, void* handles, const void* const* inputs, void* const* outputs,\n"
+        "    void* workspace,\n"
+        "    int32_t (*run)(sl_ctx*, sl_team, void*, const void* const*, void* const*, void*));\n"
+        "extern \"C\" void sl_exclusive_destroy(void* handles);\n";
   }
   return text;
 }

@@ -9,8 +9,15 @@
 
 namespace straightline::codegen {
 
-/// The symbols of run, plan and destroy that a declaration has.
+/// The symbols of run, plan and destroy that a declaration has, and of what calls them.
 llvm::SmallVector<llvm::StringRef> externalSymbols(kernel::DeclOp decl);
+/// What destroys the handle that the declaration's plan makes.
+llvm::StringRef destroyerOf(kernel::DeclOp decl);
+/// `sl::report(ctx, run(items));`, or `sl::report(ctx, sl_exclusive_run(items, run));` where a run
+/// writes into its handle.
+void printRunCall(kernel::DeclOp decl, llvm::SmallVector<std::string> items, Writer& writer);
+/// The same of plan.
+void printPlanCall(kernel::DeclOp decl, llvm::SmallVector<std::string> items, Writer& writer);
 /// The numbers known only in a call, which `run` finds after its inputs.
 llvm::SmallVector<std::string> sizeTexts(kernel::DeclOp decl, const Spelling& spelling);
 std::string printExternalPrototypes(kernel::DeclOp decl);

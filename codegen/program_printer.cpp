@@ -310,7 +310,7 @@ class Printer final : public StatementPrinter {
         inputs.empty() ? "nullptr" : "inputs",
         call.outputs.empty() ? "nullptr" : "outputs",
         call.workspace.empty() ? "nullptr" : index_.name(call.workspace.front())};
-    writer_.call("sl::report(ctx, " + decl.getRun().str() + "(", items, "));");
+    printRunCall(decl, items, writer_);
     writer_.dedent();
     writer_.line("}");
   }
@@ -325,10 +325,10 @@ class Printer final : public StatementPrinter {
         places.push_back(constant ? index_.name(*constants++) : "nullptr");
       }
       printArray("const void* const", "constants", places);
-      writer_.call("sl::report(ctx, " + decl.getPlan()->str() + "(",
-                   {"ctx", "&" + problemName(decl), places.empty() ? "nullptr" : "constants",
-                    index_.name(call.handle)},
-                   "));");
+      printPlanCall(decl,
+                    {"ctx", "&" + problemName(decl), places.empty() ? "nullptr" : "constants",
+                     index_.name(call.handle)},
+                    writer_);
     });
   }
 

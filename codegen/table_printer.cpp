@@ -565,12 +565,24 @@ class Printer {
     array("sl_expr", name, rows);
   }
 
-  /// Handles are destroyed by the functions that their kernel.handle names.
+  /// A handle is destroyed by the function that its kernel.handle names, a set of handles by the
+  /// runtime's.
+  static llvm::StringRef destroyerOf(kernel::HandleOp handle) {
+    for (Operation* user : handle->getUsers()) {
+      if (auto plan = llvm::dyn_cast<kernel::PlanOp>(user)) {
+        auto decl = llvm::dyn_cast_if_present<kernel::DeclOp>(
+            kernel::lookupEntry(plan, plan.getCalleeAttr()));
+        return decl && decl.getDestroy() ? codegen::destroyerOf(decl) : handle.getDestroy();
+      }
+    }
+    return handle.getDestroy();
+  }
+
   void printDestroyers() {
     llvm::SmallVector<std::string> names;
     for (const BufferLine& buffer : index_.buffers()) {
       if (auto handle = buffer.value.getDefiningOp<kernel::HandleOp>()) {
-        names.push_back(handle.getDestroy().str());
+        names.push_back(destroyerOf(handle).str());
       }
     }
     if (!names.empty()) {

@@ -194,9 +194,10 @@ llvm::SmallVector<mlir::NamedAttribute> toldToPlan(const sl_kernel_desc& kernel,
   llvm::SmallVector<mlir::NamedAttribute> all(told.begin(), told.end());
   if (kernel.rule && kernel.rule->attributes) {
     llvm::erase_if(all, [&](mlir::NamedAttribute attribute) {
-      return llvm::none_of(listedBy(*kernel.rule), [&](const char* listed) {
-        return isListed(attribute.getName(), listed);
-      });
+      return attribute.getName() != kActivation &&
+             llvm::none_of(listedBy(*kernel.rule), [&](const char* listed) {
+               return isListed(attribute.getName(), listed);
+             });
     });
   }
   return all;

@@ -12,6 +12,9 @@
 
 namespace straightline {
 
+/// The attribute that names the activation which the kernel does as an epilogue.
+inline constexpr llvm::StringLiteral kActivation = "activation";
+
 /// What an external kernel is told of an op beside its tensors.
 struct ExternalCall {
   std::string name;  ///< of the op, without its dialect
@@ -28,7 +31,7 @@ ExternalCall describeCall(mlir::Operation* operation);
 
 /// Tells the problem.
 void addTold(Problem& problem, mlir::DictionaryAttr told);
-/// Those of `told` that the kernel's plan receives by its calling rule.
+/// Those of `told` that the kernel's plan receives by its calling rule, and the activation.
 llvm::SmallVector<mlir::NamedAttribute> toldToPlan(const sl_kernel_desc& kernel,
                                                    mlir::DictionaryAttr told);
 

@@ -132,16 +132,21 @@ class KernelSelector {
       refuse(kernel, why, isAllowed);
       return;
     }
-    char reason[256] = "";
-    if (const int32_t taken = kernel.accepts(&asked_, reason, sizeof reason); taken != 1) {
-      if (taken == 0) {
+    char reason[256];
+    double cost = 0;
+    if (const int32_t taken = sl_kernel_ask(&kernel, &asked_, &cost, reason, sizeof reason);
+        taken != 1) {
+      if (taken == -2) {
+        noteFault(kernel, reason);
+      }
+      if (taken != -1) {
         refuse(kernel, reason, isAllowed);
       } else if (isAllowed) {
         mention(refusals_, kernel.name, reason);
       }
       return;
     }
-    const double cost = kernel.cost(&asked_), more = atEdgeUs(kernel, problem_);
+    const double more = atEdgeUs(kernel, problem_);
     const std::string estimate =
         "estimated " + microseconds(cost) +
         (more > 0 ? " and " + microseconds(more) + " at the graph's edge" : "");
@@ -171,6 +176,7 @@ class KernelSelector {
       mention(choice_.others, other.kernel, other.said);
     }
     const std::string routed = constraints_.route ? "route " + constraints_.route->text() : "";
+    choice_.fault = fault_;
     if (!choice_.kernel && target_ != kAutoRoute) {
       choice_.why =
           refusals_.empty() ? target_.str() + ": there is no such kernel for it" : refusals_;
@@ -201,6 +207,17 @@ class KernelSelector {
     }
   }
 
+  void noteFault(const sl_kernel_desc& kernel, llvm::StringRef reason) {
+    const char* file = sl_backend_file(kernel.backend);
+    fault_ = std::string("kernel '") + kernel.name + "'" +
+             (file ? std::string(" of ") + file : "") +
+             " breaks the rules of runtime/abi/kernel.h: " + reason.str() +
+             (file ? std::string("; `straightline plugin check ") + file +
+                         "` shows more, and allow=(..) without '" + kernel.backend +
+                         "' compiles without it"
+                   : "");
+  }
+
   static void mention(std::string& text, llvm::StringRef name, llvm::StringRef what) {
     text += (text.empty() ? "" : "; ") + name.str() + ": " + what.str();
   }
@@ -218,6 +235,7 @@ class KernelSelector {
   bool preferredWasAsked_ = false;
   bool isElsewhere_ = false;  ///< another device has a kernel for it
   std::string refusals_;      ///< of the kernels that a route allows
+  std::string fault_;
 };
 
 }  // namespace
@@ -261,6 +279,14 @@ KernelChoice chooseKernel(const Problem& problem, const SelectionConstraints& co
   return choice;
 }
 
+mlir::LogicalResult checkRules(mlir::Operation* root, const KernelChoice& choice) {
+  if (choice.fault.empty()) {
+    return mlir::success();
+  }
+  emitUserError(root) << root->getName().stripDialect() << ": " << choice.fault;
+  return mlir::failure();
+}
+
 double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem) {
   // A new address in a graph means a new capture for a library's launches. The nodes of our own
   // kernels get the new address without one.
@@ -273,13 +299,14 @@ bool mayTake(const sl_kernel_desc& kernel, const Problem& problem,
              const SelectionConstraints& constraints) {
   const sl_problem asked = problem.view();
   char reason[256];
+  double cost = 0;
   return llvm::StringRef(kernel.op) == asked.op && deviceOf(kernel.backend) == problem.device() &&
          allows(constraints.target.empty() ? llvm::StringRef(kAutoRoute)
                                            : llvm::StringRef(constraints.target),
                 kernel) &&
          backendAllowed(constraints, kernel.backend) &&
          (constraints.avoided & kernel.properties) == 0 &&
-         kernel.accepts(&asked, reason, sizeof reason) == 1;
+         sl_kernel_ask(&kernel, &asked, &cost, reason, sizeof reason) == 1;
 }
 
 void emitNoKernel(mlir::Operation* root, const KernelChoice& choice,

@@ -88,6 +88,8 @@ struct KernelChoice {
   std::vector<Alternative> alternatives;
   /// `alternatives` as passes record them; null: there are none
   mlir::ArrayAttr alternativesAttr(mlir::MLIRContext* context) const;
+  /// which kernel breaks which rule of descriptions, and what to do; empty: none does
+  std::string fault;
 };
 
 /// What overrides the cost of kernels.
@@ -115,6 +117,8 @@ double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem);
 /// The cheapest kernel that accepts, among those that the constraints leave: of a route's targets
 /// the first with one that does. If a route leaves none, `why` says which reasons its kernels give.
 KernelChoice chooseKernel(const Problem& problem, const SelectionConstraints& constraints = {});
+/// Fails with the user's error if a kernel that was asked breaks the rules of descriptions.
+mlir::LogicalResult checkRules(mlir::Operation* root, const KernelChoice& choice);
 /// Whether chooseKernel may take this kernel for this problem.
 bool mayTake(const sl_kernel_desc& kernel, const Problem& problem,
              const SelectionConstraints& constraints);

@@ -11,6 +11,7 @@
 
 #include "dialect/error_kind.h"
 #include "dialect/op/recorded.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSet.h"
 #include "passes/contraction_problem.h"
 #include "passes/external_call.h"
@@ -72,8 +73,9 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
     });
     bool isSound = true;
     for (Operation* operation : asked) {
-      isSound &= succeeded(consider(operation, *avoided));
+      isSound &= absorbed_.contains(operation) || succeeded(consider(operation, *avoided));
     }
+    absorbed_.clear();
     if (!isSound) {
       signalPassFailure();
     }
@@ -132,8 +134,7 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
   mlir::LogicalResult consider(Operation* operation, uint32_t avoided) {
     const std::optional<Route> route = routeOf(operation);
     if (!route) {
-      ask(operation, {prefer, std::nullopt, avoided, allow});
-      return mlir::success();
+      return ask(operation, {prefer, std::nullopt, avoided, allow});
     }
     std::string refusals;
     for (const std::string& target : route->targets) {
@@ -149,7 +150,11 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
       } else {
         SelectionConstraints constraints{prefer, route, avoided, allow};
         constraints.target = target;
-        why = ask(operation, constraints);
+        const mlir::FailureOr<std::string> said = ask(operation, constraints);
+        if (failed(said)) {
+          return mlir::failure();
+        }
+        why = *said;
       }
       if (why.empty()) {
         return mlir::success();
@@ -162,14 +167,18 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
   }
 
   /// Gives the op to an external kernel where one is to have it. What kernels say that do not is
-  /// recorded on the op. Answers why the target of a rule did not get it, or "".
-  std::string ask(Operation* operation, SelectionConstraints constraints) {
+  /// recorded on the op. Answers why the target of a rule did not get it, or ""; a kernel that breaks
+  /// the rules of descriptions is a failure.
+  mlir::FailureOr<std::string> ask(Operation* operation, SelectionConstraints constraints) {
     const ExternalCall call = describeCall(operation);
     constraints.whyNot = [&](const sl_kernel_desc& kernel) {
       return whyNotCalled(kernel, operation, call,
                           [&](Value value) { return isKnownBeforePrepare(value, freeze); });
     };
     const KernelChoice choice = chooseKernel(problemOf(operation, call), constraints);
+    if (failed(checkRules(operation, choice))) {
+      return mlir::failure();
+    }
     const bool isRouted = constraints.route && constraints.target != kAutoRoute;
     if (!choice.kernel && isRouted) {
       return choice.refusals;
@@ -178,7 +187,7 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
       if (!choice.others.empty()) {
         op::addRefusals(operation, choice.others);
       }
-      return "";
+      return std::string();
     }
     const bool isWanted = isRouted || constraints.preferred == choice.kernel->backend;
     std::string why = choice.why;
@@ -188,25 +197,63 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
       why += text;
       if (!isWanted && *emitted <= choice.costUs) {
         op::addRefusals(operation, why);
-        return "";
+        return std::string();
       }
     }
     replace(operation, call, choice, why);
-    return "";
+    return std::string();
   }
 
-  static void replace(Operation* operation, const ExternalCall& call, const KernelChoice& choice,
-                      llvm::StringRef why) {
+  /// The activation behind the op that the kernel does as an epilogue, with its name; null: there
+  /// is none. One about which another rule decides stays.
+  std::pair<Operation*, llvm::StringRef> activationBehind(Operation* operation,
+                                                          const sl_kernel_desc& kernel) {
+    const Value result = operation->getResult(0);
+    Operation* next = operation->getNumResults() == 1 && result.hasOneUse()
+                          ? *result.getUsers().begin()
+                          : nullptr;
+    if (!next || next->getBlock() != operation->getBlock()) {
+      return {};
+    }
+    const std::optional<Route> own = routeOf(operation), other = routeOf(next);
+    if (other && (!own || own->text() != other->text())) {
+      return {};
+    }
+    auto gelu = llvm::dyn_cast<op::GeluOp>(next);
+    const llvm::StringRef name = llvm::isa<op::ReluOp>(next)               ? "relu"
+                                 : gelu && gelu.getApproximate() == "tanh" ? "gelu_tanh"
+                                                                           : "";
+    const bool isTaken = !name.empty() &&
+                         takesEpilogue(kernel, name, lowering::elementType(result)) &&
+                         !needsBiasFor(kernel, name);
+    return isTaken ? std::pair(next, name) : std::pair<Operation*, llvm::StringRef>();
+  }
+
+  void replace(Operation* operation, const ExternalCall& call, const KernelChoice& choice,
+               llvm::StringRef why) {
     mlir::OpBuilder builder(operation);
-    auto external =
-        op::ExternalOp::create(builder, operation->getLoc(), operation->getResultTypes(), call.name,
-                               operation->getOperands(), call.told, call.roles);
+    const auto [activation, name] = activationBehind(operation, *choice.kernel);
+    mlir::NamedAttrList told(call.told);
+    if (activation) {
+      told.set(kActivation, builder.getStringAttr(name));
+    }
+    auto external = op::ExternalOp::create(
+        builder, operation->getLoc(), operation->getResultTypes(), call.name,
+        operation->getOperands(), told.getDictionary(builder.getContext()), call.roles);
     op::setKernelChoice(external,
                         op::KernelChoiceAttr::get(builder.getContext(), choice.kernel->name, why)
                             .withAlternatives(choice.alternativesAttr(builder.getContext())));
-    operation->replaceAllUsesWith(external);
+    if (activation) {
+      activation->replaceAllUsesWith(external);
+      activation->erase();
+      absorbed_.insert(activation);  // it may be among those that are still to be asked about
+    } else {
+      operation->replaceAllUsesWith(external);
+    }
     operation->erase();
   }
+
+  llvm::DenseSet<Operation*> absorbed_;  ///< erased: epilogues of others
 };
 
 }  // namespace

@@ -92,6 +92,9 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
                                                             before.getWhy()));
     }
     const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), constraints);
+    if (failed(checkRules(contractionRoot(fusion), choice))) {
+      return false;
+    }
     if (!choice.kernel) {
       emitNoKernel(contractionRoot(fusion), choice, constraints);
       return false;

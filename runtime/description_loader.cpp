@@ -37,6 +37,8 @@ std::vector<Struct> knownElements(const void* first, int32_t count, uint64_t str
   return values;
 }
 
+}  // namespace
+
 /// Begins each message with the backend's name.
 class Refusal {
  public:
@@ -70,6 +72,8 @@ class Refusal {
   sl_message* message_;
 };
 
+namespace {
+
 /// Replaces an array that a kernel's description points to by a copy.
 template <typename Struct>
 bool readArray(const Refusal& refusal, const char* what, const char* kernel, size_t least,
@@ -88,6 +92,26 @@ bool readArray(const Refusal& refusal, const char* what, const char* kernel, siz
 }
 
 }  // namespace
+
+bool LoadedBackend::copyWhatItPointsTo(const Refusal& refusal, sl_kernel_desc* kernel) {
+  if (!readArray(refusal, "an sl_tunable", kernel->name, kLeastTunable, &kernel->tunables,
+                 kernel->tunable_count, &kernel->tunable_stride, &tunables_) ||
+      !readArray(refusal, "an sl_operand_facts", kernel->name, kLeastFacts, &kernel->operands,
+                 kernel->operand_count, &kernel->operand_stride, &operands_) ||
+      !readArray(refusal, "an sl_epilogue", kernel->name, kLeastEpilogue, &kernel->epilogues,
+                 kernel->epilogue_count, &kernel->epilogue_stride, &epilogues_)) {
+    return false;
+  }
+  if (kernel->rule) {
+    if (!refusal.isEnough("the sl_calling_rule", kernel->name, kernel->rule->size, kLeastRule)) {
+      return false;
+    }
+    rules_.push_back(known<sl_calling_rule>(kernel->rule, kernel->rule->size));
+    rules_.back().size = sizeof(sl_calling_rule);
+    kernel->rule = &rules_.back();
+  }
+  return true;
+}
 
 std::unique_ptr<LoadedBackend> loadBackend(const sl_backend_desc* backend, sl_message* message) {
   const uint64_t bytes = backend ? backend->size : 0;
@@ -123,10 +147,17 @@ std::unique_ptr<LoadedBackend> loadBackend(const sl_backend_desc* backend, sl_me
       desc.device = &loaded->device_;
     }
   }
+  if (desc.kernel_count < 0 || (desc.kernel_count > 0 && !desc.kernels)) {
+    refusal.begin()
+        .text("it has ")
+        .number(desc.kernel_count)
+        .text(desc.kernel_count < 0 ? " kernels" : " kernels, but kernels is NULL");
+    return nullptr;
+  }
   const auto* at = reinterpret_cast<const char*>(desc.kernels);
   const uint64_t stride =
       desc.kernel_stride != 0 || desc.kernel_count < 1 ? desc.kernel_stride : desc.kernels->size;
-  loaded->kernels_.reserve(static_cast<size_t>(std::max(desc.kernel_count, 0)));
+  loaded->kernels_.reserve(static_cast<size_t>(desc.kernel_count));
   for (int32_t i = 0; i < desc.kernel_count; ++i, at += stride) {
     uint64_t size = 0;
     std::memcpy(&size, at, sizeof size);
@@ -139,21 +170,8 @@ std::unique_ptr<LoadedBackend> loadBackend(const sl_backend_desc* backend, sl_me
       refusal.begin().text("kernel number ").number(i).text(" lacks a name, op, accepts or cost");
       return nullptr;
     }
-    if (!readArray(refusal, "an sl_tunable", kernel.name, kLeastTunable, &kernel.tunables,
-                   kernel.tunable_count, &kernel.tunable_stride, &loaded->tunables_) ||
-        !readArray(refusal, "an sl_operand_facts", kernel.name, kLeastFacts, &kernel.operands,
-                   kernel.operand_count, &kernel.operand_stride, &loaded->operands_) ||
-        !readArray(refusal, "an sl_epilogue", kernel.name, kLeastEpilogue, &kernel.epilogues,
-                   kernel.epilogue_count, &kernel.epilogue_stride, &loaded->epilogues_)) {
+    if (!loaded->copyWhatItPointsTo(refusal, &kernel)) {
       return nullptr;
-    }
-    if (kernel.rule) {
-      if (!refusal.isEnough("the sl_calling_rule", kernel.name, kernel.rule->size, kLeastRule)) {
-        return nullptr;
-      }
-      loaded->rules_.push_back(known<sl_calling_rule>(kernel.rule, kernel.rule->size));
-      loaded->rules_.back().size = sizeof(sl_calling_rule);
-      kernel.rule = &loaded->rules_.back();
     }
     kernel.family = kernel.family ? kernel.family : "";
     kernel.backend = kernel.backend ? kernel.backend : desc.name;

@@ -7,11 +7,14 @@
 
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "straightline/abi/straightline.h"
 
 namespace straightline {
+
+class Refusal;  // description_loader.cpp
 
 /// A backend's description with everything that it points to. Text and functions are not
 /// copied.
@@ -20,11 +23,19 @@ class LoadedBackend {
   const sl_backend_desc& desc() const { return desc_; }
   /// The description that it was read from.
   const sl_backend_desc* source() const { return source_; }
+  /// The plug-in that it is of; null: it came another way.
+  const char* file() const { return file_.empty() ? nullptr : file_.c_str(); }
+  void setFile(const char* file) { file_ = file ? file : ""; }
 
  private:
   friend std::unique_ptr<LoadedBackend> loadBackend(const sl_backend_desc*, sl_message*);
 
+  /// Replaces the arrays and the rule that a kernel's description points to by copies; false, with
+  /// the reason.
+  bool copyWhatItPointsTo(const Refusal& refusal, sl_kernel_desc* kernel);
+
   const sl_backend_desc* source_ = nullptr;
+  std::string file_;
   sl_backend_desc desc_{};
   sl_device_desc device_{};
   std::vector<sl_kernel_desc> kernels_;

@@ -116,7 +116,11 @@ void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char*
   const bool hasSource = statement.source && statement.source[0];
   writer.text(": ").text(hasOp ? statement.op : statement.entry ? statement.entry : "");
   if (const sl_entry* entry = libraryEntryOf(desc, statement)) {
-    writer.text(" (kernel ").text(entry->name).text(" of ").text(entry->backend).text(")");
+    writer.text(" (kernel ").text(entry->name).text(" of ").text(entry->backend);
+    if (const char* file = sl_backend_file(entry->backend)) {
+      writer.text(", ").text(file);
+    }
+    writer.text(")");
   }
   if (hasSource) {
     writer.text(" at ").text(statement.source);

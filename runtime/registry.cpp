@@ -16,6 +16,7 @@
 #include "builtin_symbols.h"
 #include "description_loader.h"
 #include "message_writer.h"
+#include "plugin.h"
 #include "straightline/abi/device_calls.h"
 
 // Defined by runtime/backends/native, which is linked into this library. Weak, so that a runtime
@@ -44,11 +45,15 @@ Registry& registry() {
   return *instance;
 }
 
-int32_t add(const sl_backend_desc* backend, sl_message* message) {
+int32_t add(const sl_backend_desc* backend, sl_message* message, const char* file = nullptr) {
   std::unique_ptr<LoadedBackend> loaded = loadBackend(backend, message);
   if (!loaded) {
     return SL_INVALID_ARGUMENT;
   }
+  if (file && !checkPlugin(loaded->desc(), message)) {
+    return SL_INVALID_ARGUMENT;
+  }
+  loaded->setFile(file);
   Registry& r = registry();
   const std::lock_guard<std::mutex> lock(r.mutex);
   const int32_t count = r.count.load(std::memory_order_relaxed);
@@ -57,7 +62,11 @@ int32_t add(const sl_backend_desc* backend, sl_message* message) {
       return SL_OK;  // the same description again
     }
     if (std::strcmp(r.backends[i]->desc().name, backend->name) == 0) {
-      MessageWriter(message).text("backend '").text(backend->name).text("' is registered already");
+      MessageWriter writer(message);
+      writer.text("backend '").text(backend->name).text("' is registered already");
+      if (r.backends[i]->file()) {
+        writer.text(", from ").text(r.backends[i]->file());
+      }
       return SL_INVALID_ARGUMENT;
     }
   }
@@ -237,6 +246,21 @@ const sl_backend_desc* findBackend(const char* name) {
       [&](const sl_backend_desc& desc) { return std::strcmp(desc.name, name) == 0; });
 }
 
+int32_t addPlugin(const sl_backend_desc* backend, const char* file, sl_message* message) {
+  addAll();
+  return add(backend, message, file);
+}
+
+const LoadedBackend* findPlugin(const char* name) {
+  const int32_t count = registry().count.load(std::memory_order_acquire);
+  for (int32_t i = 0; i < count; ++i) {
+    if (std::strcmp(registry().backends[i]->desc().name, name) == 0) {
+      return registry().backends[i]->file() ? registry().backends[i] : nullptr;
+    }
+  }
+  return nullptr;
+}
+
 const sl_device_desc* findSpace(const char* space) {
   if (std::strcmp(space, "host") == 0) {
     return nullptr;
@@ -256,14 +280,28 @@ struct Symbol {
 
 #define SL_SYMBOL(name) {#name, reinterpret_cast<void*>(&name)}
 const Symbol kSymbols[] = {
-    SL_SYMBOL(sl_fail),         SL_SYMBOL(sl_fail_text),    SL_SYMBOL(sl_queue_launch),
-    SL_SYMBOL(sl_queue_copy),   SL_SYMBOL(sl_queue_record), SL_SYMBOL(sl_queue_wait),
-    SL_SYMBOL(sl_queue_forget), SL_SYMBOL(sl_alloc),        SL_SYMBOL(sl_free),
-    SL_SYMBOL(sl_queue_start),  SL_SYMBOL(sl_queue_step),   SL_SYMBOL(sl_queue_call),
+    SL_SYMBOL(sl_fail),           SL_SYMBOL(sl_fail_text),     SL_SYMBOL(sl_queue_launch),
+    SL_SYMBOL(sl_queue_copy),     SL_SYMBOL(sl_queue_record),  SL_SYMBOL(sl_queue_wait),
+    SL_SYMBOL(sl_queue_forget),   SL_SYMBOL(sl_alloc),         SL_SYMBOL(sl_free),
+    SL_SYMBOL(sl_queue_start),    SL_SYMBOL(sl_queue_step),    SL_SYMBOL(sl_queue_call),
+    SL_SYMBOL(sl_exclusive_plan), SL_SYMBOL(sl_exclusive_run), SL_SYMBOL(sl_exclusive_destroy),
 };
 #undef SL_SYMBOL
 
+/// Address of a function of the runtime that emitted text calls; null: it has none of that name.
+void* ownSymbol(const char* name) {
+  for (const Symbol& symbol : kSymbols) {
+    if (std::strcmp(symbol.name, name) == 0) {
+      return symbol.address;
+    }
+  }
+  return builtinSymbol(name);
+}
+
 }  // namespace
+
+bool isOwnSymbol(const char* name) { return ownSymbol(name) != nullptr; }
+
 }  // namespace straightline
 
 int32_t sl_backend_register(const sl_backend_desc* backend, sl_message* message) {
@@ -283,13 +321,8 @@ const sl_backend_desc* sl_backend_at(int32_t i) {
 }
 
 void* sl_symbol(const char* name) {
-  for (const straightline::Symbol& symbol : straightline::kSymbols) {
-    if (std::strcmp(symbol.name, name) == 0) {
-      return symbol.address;
-    }
-  }
-  if (void* builtin = straightline::builtinSymbol(name)) {
-    return builtin;
+  if (void* own = straightline::ownSymbol(name)) {
+    return own;
   }
   void* found = nullptr;
   const auto has = [&](const sl_backend_desc& backend) {

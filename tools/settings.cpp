@@ -8,6 +8,7 @@
 #include "codegen/jit/object_cache.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
+#include "straightline/abi/straightline.h"
 
 namespace straightline {
 namespace {
@@ -57,6 +58,10 @@ Failure readSettings(Settings* settings) {
   }
   if (const char* folder = std::getenv("STRAIGHTLINE_DUMP")) {
     settings->dump = folder;
+  }
+  sl_message message{};
+  if (sl_backend_search(&message) != SL_OK) {
+    return Failure::user(message.text);
   }
   return readList("STRAIGHTLINE_JIT_HOOKS", "gdb, perf",
                   [](llvm::StringRef word) { return word == "gdb" || word == "perf"; });

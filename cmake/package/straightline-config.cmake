@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # find_package(straightline) with CMAKE_PREFIX_PATH or straightline_DIR at the package: straightline::runtime opens saved models,
 # straightline::runtime_static does so within an executable, straightline::compiler (where it is
-# installed) compiles.
+# installed) compiles, straightline::plugin is the headers of plug-ins, which link nothing of ours.
 get_filename_component(_straightline_root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
 foreach(_straightline_name IN ITEMS runtime compiler)
   set(_straightline_library "${_straightline_root}/libstraightline_${_straightline_name}.so")
@@ -13,6 +13,10 @@ foreach(_straightline_name IN ITEMS runtime compiler)
       INTERFACE_INCLUDE_DIRECTORIES "${_straightline_root}/include")
   endif()
 endforeach()
+if(NOT TARGET straightline::plugin)
+  add_library(straightline::plugin INTERFACE IMPORTED)
+  set_target_properties(straightline::plugin PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${_straightline_root}/include")
+endif()
 if(TARGET straightline::compiler)
   set_property(TARGET straightline::compiler PROPERTY INTERFACE_LINK_LIBRARIES straightline::runtime)
 endif()

@@ -14,6 +14,7 @@ namespace {
 constexpr llvm::StringLiteral kCostUs = "kernel.cost_us", kChoice = "kernel.choice",
                               kRule = "kernel.rule", kAlternatives = "kernel.alternatives",
                               kOutsideGraph = "kernel.outside_graph",
+                              kExclusiveHandle = "kernel.exclusive_handle",
                               kEveryBranch = "kernel.every_branch",
                               kEarlyStart = "kernel.early_start", kParts = "kernel.parts",
                               kRows = "kernel.rows";
@@ -56,6 +57,11 @@ void setAlternatives(Operation* statement, mlir::ArrayAttr alternatives) {
 bool isOutsideGraph(Operation* declaration) { return declaration->hasAttr(kOutsideGraph); }
 void setOutsideGraph(DeclOp declaration) {
   declaration->setAttr(kOutsideGraph, mlir::UnitAttr::get(declaration.getContext()));
+}
+
+bool hasExclusiveHandle(DeclOp declaration) { return declaration->hasAttr(kExclusiveHandle); }
+void setExclusiveHandle(DeclOp declaration) {
+  declaration->setAttr(kExclusiveHandle, mlir::UnitAttr::get(declaration.getContext()));
 }
 
 EarlyStart earlyStartOf(FuncOp function) {
@@ -131,6 +137,10 @@ bool isStatement(Operation* op) {
 bool isCall(Operation* op) { return llvm::isa<LaunchOp, CallOp>(op); }
 bool isKernel(Operation* op) { return llvm::isa<FuncOp>(op); }
 bool isDeclaration(Operation* op) { return llvm::isa<DeclOp>(op); }
+bool hasPlan(Operation* op) {
+  auto declaration = llvm::dyn_cast<DeclOp>(op);
+  return declaration && declaration.getPlan() && declaration.getDestroy();
+}
 bool isModule(Operation* op) { return llvm::isa<mlir::ModuleOp>(op); }
 
 bool isWhole(Attribute value) {
@@ -187,6 +197,8 @@ constexpr Recorded kRecorded[] = {
     {kAlternatives, "a launch or a call", isCall, "an array of {kernel, said, us}",
      areAlternatives},
     {kOutsideGraph, "a kernel.decl", isDeclaration, "a unit attribute", isA<mlir::UnitAttr>},
+    {kExclusiveHandle, "a kernel.decl with a plan", hasPlan, "a unit attribute",
+     isA<mlir::UnitAttr>},
     {kEveryBranch, "the module", isModule, "a unit attribute", isA<mlir::UnitAttr>},
     {kEarlyStart, "a kernel.func", isKernel, "\"at_entry\" or \"in_template\"", isEarlyStart},
     {kParts, "a kernel.func", isKernel, "an array of two or more symbols", isParts},

@@ -38,6 +38,11 @@ void setAlternatives(mlir::Operation* statement, mlir::ArrayAttr alternatives);
 bool isOutsideGraph(mlir::Operation* declaration);
 void setOutsideGraph(DeclOp declaration);
 
+/// kernel.exclusive_handle, of a declaration with a plan: a run writes into its handle, so that the
+/// program holds a set of handles (sl_exclusive_plan).
+bool hasExclusiveHandle(DeclOp declaration);
+void setExclusiveHandle(DeclOp declaration);
+
 /// When a kernel of a device waits, by itself, for the kernel ahead of it, so that it may be
 /// launched before that one has ended.
 enum class EarlyStart {

@@ -77,6 +77,9 @@ class AttentionLowering {
     SelectionConstraints constraints;
     constraints.route = routeOf(attention_);
     const KernelChoice choice = chooseKernel(problem_, constraints);
+    if (failed(checkRules(attention_, choice))) {
+      return failure();
+    }
     if (!choice.kernel) {
       emitNoKernel(attention_, choice, constraints);
       return failure();

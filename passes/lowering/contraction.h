@@ -165,6 +165,12 @@ class ContractionLowering {
                          llvm::SmallVectorImpl<mlir::NamedAttribute>& attributes);
 
   mlir::LogicalResult lowerExternal();
+  mlir::LogicalResult lowerExternalConvolution();
+  /// libraryActivation() of a kernel on the host: none that wants a bias, where there is none.
+  std::optional<llvm::StringRef> hostActivation();
+  /// What is left behind the call of a kernel on the host that wrote `whole`: nothing, a copy to
+  /// `wanted`, or if that is null the rest of the fusion.
+  void finishExternal(mlir::Value whole, mlir::Value wanted);
 
   /// The buffer of a value known before the first run; when its elements do not lie densely, a
   /// dense copy made in prepare.

@@ -299,10 +299,13 @@ LogicalResult ContractionLowering::lowerExternal() {
   if (runsOnQueue()) {
     return llvm::isa<op::ConvolutionOp>(root_) ? lowerConvolutionOnQueue() : lowerProductOnQueue();
   }
+  if (llvm::isa<op::ConvolutionOp>(root_)) {
+    return lowerExternalConvolution();
+  }
   auto linear = llvm::dyn_cast<op::LinearOp>(root_);
   if (!linear) {
     return fusion_.emitOpError() << "kernel " << kernel_->name
-                                 << " is external, and only linear has a calling rule";
+                                 << " is external, and only linear and convolution are called";
   }
   const mlir::Location loc = fusion_.getLoc();
   Value weight = outer(linear.getWeight());
@@ -314,10 +317,11 @@ LogicalResult ContractionLowering::lowerExternal() {
   if (linear.getBias()) {
     constants.push_back(denseConstant(outer(linear.getBias())));
   }
-  // The library computes x * w^T + b; whatever follows is an elementwise kernel over its result.
-  const bool plain = fusion_.getNumResults() == 1 && yielded()[0] == root_->getResult(0);
-  Value wanted = plain ? lowering_.destination(fusion_.getResult(0)) : Value();
-  Value whole = plain && lowering_.stridesOf(typeOf(wanted)) == lowering_.rowMajor(extents_)
+  // The library computes x * w^T + b and an activation that it has; whatever else follows is an
+  // elementwise kernel over its result.
+  const std::optional<llvm::StringRef> activation = hostActivation();
+  Value wanted = activation ? lowering_.destination(fusion_.getResult(0)) : Value();
+  Value whole = activation && lowering_.stridesOf(typeOf(wanted)) == lowering_.rowMajor(extents_)
                     ? wanted
                     : lowering_.slot(lowering_.contiguousType(extents_, element()));
   Value flat = lowering_.tryReshape(loc, whole, {m, extents_.back()});
@@ -329,11 +333,54 @@ LogicalResult ContractionLowering::lowerExternal() {
     attributes.push_back(
         lowering_.named(asked.attributes[i].name, lowering_.number(asked.attributes[i].value)));
   }
+  tellActivation(activation.value_or(""), attributes);
   callLibrary(inputs, constants, flat, attributes);
-  if (whole != wanted) {
-    launchRest(whole);
-  }
+  finishExternal(whole, wanted);
   return success();
+}
+
+LogicalResult ContractionLowering::lowerExternalConvolution() {
+  auto convolution = llvm::cast<op::ConvolutionOp>(root_);
+  constexpr llvm::StringLiteral kWhy = "the library reads dense pixels, channels last";
+  const std::optional<llvm::StringRef> activation = hostActivation();
+  Value wanted = activation ? lowering_.destination(fusion_.getResult(0)) : Value();
+  Value whole =
+      wanted && isDenseChannelsLast(typeOf(wanted))
+          ? wanted
+          : lowering_.slot(lowering_.type(extents_, element(), channelsInnermost(extents_)));
+  llvm::SmallVector<Value> inputs = {
+      denseChannelsLast(lowering_.bufferOf(outer(convolution.getX())), kWhy)};
+  llvm::SmallVector<Value> constants = {denseConstant(outer(convolution.getWeight()))};
+  if (convolution.getBias()) {
+    constants.push_back(denseConstant(outer(convolution.getBias())));
+  }
+  llvm::append_range(inputs, constants);
+  llvm::SmallVector<mlir::NamedAttribute> attributes;
+  const sl_problem asked = problem_.view();
+  for (int32_t i = 0; i < problem_.ownAttributes(); ++i) {  // without the target's attributes
+    attributes.push_back(
+        lowering_.named(asked.attributes[i].name, lowering_.number(asked.attributes[i].value)));
+  }
+  tellActivation(activation.value_or(""), attributes);
+  callLibrary(inputs, constants, whole, attributes);
+  finishExternal(whole, wanted);
+  return success();
+}
+
+std::optional<llvm::StringRef> ContractionLowering::hostActivation() {
+  const std::optional<llvm::StringRef> activation = libraryActivation();
+  const bool lacksBias =
+      activation && !activation->empty() && needsBiasFor(*kernel_, *activation) && !epilogueBias();
+  return lacksBias ? std::nullopt : activation;
+}
+
+void ContractionLowering::finishExternal(Value whole, Value wanted) {
+  if (!wanted) {
+    launchRest(whole);
+  } else if (whole != wanted) {
+    lowering_.copy(fusion_.getLoc(), whole, wanted, "copy",
+                   "the result is wanted in another layout than the library writes");
+  }
 }
 
 Value ContractionLowering::denseConstant(Value tensor) {

@@ -172,6 +172,9 @@ class ExternalLowering {
     }
     KernelSpec spec;
     spec.op = external_.getName().str();
+    if (auto activation = external_.getTold().getAs<mlir::StringAttr>(kActivation)) {
+      spec.op += ", " + activation.getValue().split('_').first.str();
+    }
     spec.why = op::kernelChoiceOf(external_).getWhy().str();
     spec.alternatives = op::kernelChoiceOf(external_).getAlternatives();
     spec.costUs = kernel_.cost(&asked);

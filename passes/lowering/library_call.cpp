@@ -50,7 +50,9 @@ void LoweringContext::callLibrary(mlir::Location loc, const LibraryKernel& chose
       builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(operands.outputs.size(), "write")),
       types(workspace), builder.getStringAttr(kernel.op), described.getDictionary(context()),
       builder.getStringAttr(kernel.run_symbol), plan, destroy,
-      kernel.can_fail ? builder.getUnitAttr() : mlir::UnitAttr());
+      // further handles are planned in a run, which fails where plan does
+      kernel.can_fail || has(kernel, SL_KERNEL_EXCLUSIVE_HANDLE) ? builder.getUnitAttr()
+                                                                 : mlir::UnitAttr());
   if (targetNamedBy(target_).hasQueue() && chosen.spec.family.empty()) {
     decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(target_.getBackend()));
   }
@@ -59,6 +61,9 @@ void LoweringContext::callLibrary(mlir::Location loc, const LibraryKernel& chose
   Value handle;
   if (plan) {
     builder.setInsertionPoint(parts_.prepare);
+    if (has(kernel, SL_KERNEL_EXCLUSIVE_HANDLE)) {
+      kernel::setExclusiveHandle(decl);
+    }
     handle = kernel::HandleOp::create(builder, loc, kernel::HandleType::get(context()),
                                       builder.getStringAttr(name), destroy);
     llvm::SmallVector<Value> early;

@@ -364,6 +364,9 @@ PyObject* slArtifactEntry(PyObject* module, PyObject* args);
 PyObject* slArtifactChoose(PyObject* module, PyObject* args);
 PyObject* slArtifactProgram(PyObject* module, PyObject* args);
 PyObject* slArtifactTensor(PyObject* module, PyObject* args);
+PyObject* slBackendLoad(PyObject* module, PyObject* args);
+PyObject* slBackendNames(PyObject* module, PyObject* args);
+PyObject* slBackendSearch(PyObject* module, PyObject* args);
 PyObject* slViewedParameters(PyObject* module, PyObject* capsule);
 PyObject* slDigest(PyObject* module, PyObject* args);
 /// Prepared data of (artifact, program, variant) for each memory space of the program.

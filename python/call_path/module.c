@@ -78,6 +78,13 @@ static PyMethodDef functions[] = {
     {"artifact_tensor", slArtifactTensor, METH_VARARGS,
      "artifact_tensor(artifact, name)\n--\n\nDtype by safetensors' name, shape, address and "
      "bytes."},
+    {"backend_load", slBackendLoad, METH_VARARGS,
+     "backend_load(path)\n--\n\nOpens a plug-in; gives its name, file and (kernel, op) of its "
+     "kernels."},
+    {"backend_names", slBackendNames, METH_NOARGS,
+     "backend_names()\n--\n\nThe backends of this process."},
+    {"backend_search", slBackendSearch, METH_NOARGS,
+     "backend_search()\n--\n\nOpens the plug-ins that STRAIGHTLINE_BACKEND_PATH names."},
     {"describe", slDescribe, METH_VARARGS,
      "describe(program, sizes)\n--\n\nIts buffers and statements, for these named sizes."},
     {"digest", slDigest, METH_VARARGS,

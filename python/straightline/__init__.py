@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from straightline._programs import Program, programs
     from straightline._slots import slot
     from straightline.artifact import load
+    from straightline.backend_plugins import LoadedBackend, load_backend
     from straightline.cache import CacheInfo, cache_info, clear_cache
     from straightline.compiled_function import CompiledFunction
     from straightline.errors import (
@@ -46,6 +47,7 @@ _PLACES = {
     "CompiledFunction": "compiled_function",
     "GuardError": "errors",
     "InternalError": "errors",
+    "LoadedBackend": "backend_plugins",
     "OpError": "errors",
     "Program": "_programs",
     "RouteWarning": "errors",
@@ -60,6 +62,7 @@ _PLACES = {
     "fast_path": "_paths",
     "jit": "jit_function",
     "load": "artifact",
+    "load_backend": "backend_plugins",
     "programs": "_programs",
     "routes": "routing",
     "slot": "_slots",
@@ -77,6 +80,7 @@ __all__ = [
     "CompiledFunction",
     "GuardError",
     "InternalError",
+    "LoadedBackend",
     "OpError",
     "Program",
     "RouteWarning",
@@ -91,6 +95,7 @@ __all__ = [
     "fast_path",
     "jit",
     "load",
+    "load_backend",
     "programs",
     "routes",
     "slot",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: `straightline compile | run | inspect | bench | coverage | route | opt | cache | completion`.
+"""Command line: `straightline compile | run | inspect | bench | coverage | route | plugin | opt | cache | completion`.
 
 A command's module is imported when it is the one that is asked for: `straightline run model.sl` needs no compiler.
 """
@@ -24,6 +24,7 @@ _COMMANDS = {
     "bench": "what a call costs here, with PyTorch, ONNX Runtime and OpenVINO",
     "coverage": "which ops are taken, and which have a kernel for which element types",
     "route": "say what a file of rules does to a model, or time which rules are worth writing",
+    "plugin": "try the kernels of a plug-in: what they say, compute, read, write and leave behind",
     "opt": "run passes over a .mlir file (straightline-opt)",
     "cache": "the disk cache of compiled code",
     "completion": "print a script that completes this command line in a shell",

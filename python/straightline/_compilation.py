@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from straightline import _compiler, _ending
+from straightline import _compiler, _ending, backend_plugins
 from straightline._progress import CompileProgress
 from straightline._tuning import Tuning
 from straightline.errors import CacheWarning
@@ -21,6 +21,7 @@ def compile_module(
     module: _compiler.Module, progress: CompileProgress, tuning: Tuning | None, **options: Any
 ) -> _compiler.Compilation:
     """Compiles, and hands on what the disk cache had to say (a damaged entry, a folder that cannot be written)."""
+    backend_plugins.open_all()
     with _ending.allowed():
         options = options if tuning is None else tuning.options(module, options)
         progress.compilation = _compiler.Progress()

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from straightline import _artifact_tree, _call, _emitted, _paths, _targets, kernels
+from straightline import _artifact_tree, _call, _emitted, _paths, _targets, backend_plugins, kernels
 from straightline._frameworks import imported_torch
 from straightline._stored import SAFETENSORS, Stored
 from straightline.compiled_function import Binding, CompiledFunction, grouped, of_the_compiler
@@ -200,6 +200,7 @@ def _function(
     states: dict[str, Any],
 ) -> CompiledFunction:
     variant = facts["variants"][chosen]
+    _open_backends(artifact.path, variant.get("backends", ()))
     program = _call.artifact_program(artifact.capsule, number, chosen, device)
     code = _SavedCode(artifact, facts, variant, program)
     path = _paths.chosen(None)
@@ -249,6 +250,19 @@ def _target(target: str, device: int) -> str:
     torch = imported_torch()
     major, minor = torch.cuda.get_device_capability(device) if torch is not None else (0, 0)
     return f"cuda:sm_{major}{minor}"
+
+
+def _open_backends(path: str, names: Iterable[str]) -> None:
+    """Opens the plug-ins that are found, where the code calls a backend that is not here."""
+    if not set(names) - set(_call.backend_names() if names else ()):
+        return
+    backend_plugins.open_all()
+    missing = ", ".join(repr(name) for name in sorted(set(names) - set(_call.backend_names())))
+    if missing:
+        raise UnsupportedError(
+            f"{path} calls kernels of the backend {missing}, which is not here: install its plug-in, name its file in "
+            "STRAIGHTLINE_BACKEND_PATH, or open it by straightline.load_backend(path) before the model is loaded"
+        )
 
 
 def _check_device(path: str, target: str, number: int) -> None:

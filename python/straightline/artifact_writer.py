@@ -223,6 +223,8 @@ def _variant(result: _Program, folder: str, target: str, cpu: str, prepared: boo
         "named_sizes": explained["named_sizes"],
         "estimated_us": explained.get("estimated_us", 0.0),
     }
+    if called := sorted({row["backend"] for row in explained["statements"]} - _OWN):
+        variant["backends"] = called
     if target != own:
         variant["launch"] = list(_launch.chosen(binding.request.get("launch"), target, compilation.program))
     if not linked:

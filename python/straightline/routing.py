@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from straightline import _compiler
+from straightline import _compiler, backend_plugins
 from straightline.capture.builder import Location
 from straightline.errors import RouteWarning
 from straightline.options import CompileOptions, Routes
@@ -77,6 +77,7 @@ def routes(routes: Routes | None = None) -> Rules:
 
 
 def _table(request: Mapping[str, Any]) -> _compiler.RouteTable:
+    backend_plugins.open_all()
     return _compiler.RouteTable(**request)
 
 

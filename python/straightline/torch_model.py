@@ -25,6 +25,7 @@ from straightline import (
     _slots,
     _targets,
     _threads,
+    backend_plugins,
     routing,
 )
 from straightline._compilation import compile_module, progress_of
@@ -130,6 +131,7 @@ def compiled(
         warns: Whether this is all of a model, so that a rule which names none of its ops is worth a warning.
     """
     _aten_calls.install()
+    backend_plugins.open_all()  # capture asks for routes
     path = _paths.chosen(options.fast_path)
     place, number = _place(leaves, options)
     request = _request(options, place, number)

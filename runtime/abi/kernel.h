@@ -185,10 +185,16 @@ typedef enum sl_kernel_properties {
   SL_KERNEL_NARROW_INPUTS = 1 << 1,
   /// external: a run touches its operands and its workspace only, so two runs may overlap
   SL_KERNEL_CONCURRENT = 1 << 2,
+  /// external, of a host: a run writes into its handle, so that a handle serves one run at a time.
+  /// Runs that overlap get handles of their own (docs/design/kernels.md#handles): `plan` is called
+  /// again, with the same problem and constants, by the first run that finds none idle. Without
+  /// this property any number of runs use one handle at once. Not together with `whole_team` or
+  /// SL_KERNEL_CONCURRENT.
+  SL_KERNEL_EXCLUSIVE_HANDLE = 1 << 3,
   /// emitted: takes elementwise ops that compute its only input as its first lambda, `prologue`. Of
   /// what they read beside the stored input, it passes one element for each index of that input's
   /// first dim (shape key `prologueStride`).
-  SL_KERNEL_PROLOGUE = 1 << 3
+  SL_KERNEL_PROLOGUE = 1 << 4
 } sl_kernel_properties;
 
 /// How an external kernel is called. `inputs` and `outputs` are the operands of the problem in
@@ -354,8 +360,8 @@ typedef struct sl_device_desc {
   int32_t (*fits)(int32_t device, const char* target, char* reason, size_t reason_bytes);
 } sl_device_desc;
 
-/// What `straightline_backend_v1` of a shared library returns, and what built-in backends pass to
-/// the registry.
+/// What `straightline_backend_v1` of a shared library (a plug-in) returns, and what built-in
+/// backends pass to the registry. It lives as long as the process: a plug-in is never unloaded.
 typedef struct sl_backend_desc {
   uint64_t size;
   uint32_t abi_version;  ///< SL_KERNEL_ABI_VERSION

@@ -198,6 +198,25 @@ SL_API int32_t sl_backend_register(const sl_backend_desc* backend, sl_message* m
 SL_API int32_t sl_backend_count(void);
 SL_API const sl_backend_desc* sl_backend_at(int32_t i);
 
+/// Opens a plug-in, a shared library with `straightline_backend_v1`, and registers its backend. It
+/// stays open until the process ends; the same file again gives the same backend. `backend` may be
+/// NULL. Otherwise SL_INVALID_ARGUMENT, and the message names the file and what is wrong with it.
+/// Any thread.
+SL_API int32_t sl_backend_load(const char* path, const sl_backend_desc** backend,
+                               sl_message* message);
+/// Opens all plug-ins that STRAIGHTLINE_BACKEND_PATH names: files, or folders whose *.so are
+/// plug-ins, with colons between them. A compilation does this first, and an artifact or a linked
+/// model that calls what no backend has. Those that are open are not opened again.
+SL_API int32_t sl_backend_search(sl_message* message);
+/// The file that a backend was loaded from; NULL: it came another way, or there is none.
+SL_API const char* sl_backend_file(const char* name);
+
+/// Asks whether a kernel takes a problem (sl_kernel_desc.accepts), and if so what it costs. 1, 0
+/// and -1 as there. -2: the kernel breaks a rule of kernel.h (it refuses without a reason, its cost
+/// or workspace is no number from 0 on, it throws a C++ exception), and `reason` says which.
+SL_API int32_t sl_kernel_ask(const sl_kernel_desc* kernel, const sl_problem* problem, double* cost,
+                             char* reason, size_t reason_bytes);
+
 /// Address of an extern "C" symbol that emitted text may call (sl_fail, library entry points...),
 /// NULL when unknown.
 SL_API void* sl_symbol(const char* name);
@@ -211,6 +230,23 @@ SL_API void sl_fail(sl_ctx* ctx, int32_t status, int64_t a, int64_t b, int64_t c
 /// As sl_fail, with a text (UTF-8, cut to SL_FAILURE_TEXT_BYTES) that becomes part of the message.
 /// Only thread 0 of a team may call it.
 SL_API void sl_fail_text(sl_ctx* ctx, int32_t status, const char* text);
+
+typedef int32_t (*sl_plan_fn)(sl_ctx* ctx, const sl_problem* problem, const void* const* constants,
+                              void** handle);
+typedef int32_t (*sl_run_fn)(sl_ctx* ctx, sl_team team, void* handle, const void* const* inputs,
+                             void* const* outputs, void* workspace);
+// Kernels whose handle serves one run at a time (SL_KERNEL_EXCLUSIVE_HANDLE), called by emitted
+// text in place of their own plan, run and destroy. What the program holds is a set of handles; a
+// run takes an idle one, plans one if there is none, and puts it back. Lock-free.
+/// Makes the set and its first handle. `problem` lives as long as the set.
+SL_API int32_t sl_exclusive_plan(sl_ctx* ctx, const sl_problem* problem,
+                                 const void* const* constants, void** handles, sl_plan_fn plan,
+                                 void (*destroy)(void*));
+/// Runs with one of the handles; any number of threads at once. `inputs` has the constants too.
+SL_API int32_t sl_exclusive_run(sl_ctx* ctx, sl_team team, void* handles, const void* const* inputs,
+                                void* const* outputs, void* workspace, sl_run_fn run);
+/// Destroys the set with all its handles. No run is going on.
+SL_API void sl_exclusive_destroy(void* handles);
 
 #ifdef __cplusplus
 }  // extern "C"

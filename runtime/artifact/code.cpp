@@ -41,6 +41,19 @@ int openCode(const char* name) {
   return mkostemps(path.data(), 3, O_CLOEXEC);
 }
 
+/// Fills the slots; gives the names that nothing here has, with commas between them.
+std::string fill(const sl_code& code) {
+  std::string missing;
+  for (int32_t i = 0; i < code.import_count; ++i) {
+    void* address = sl_symbol(code.imports[i].name);
+    if (!address) {
+      missing += (missing.empty() ? "" : ", ") + std::string(code.imports[i].name);
+    }
+    *code.imports[i].slot = address;
+  }
+  return missing;
+}
+
 }  // namespace
 
 MappedCode::~MappedCode() {
@@ -90,14 +103,14 @@ int32_t fillImports(const sl_code& code, const char* name, sl_message* message) 
         .text("; save the model again with this release");
     return SL_INVALID_ARGUMENT;
   }
-  std::string missing;
-  for (int32_t i = 0; i < code.import_count; ++i) {
-    void* address = sl_symbol(code.imports[i].name);
-    if (!address) {
-      missing += (missing.empty() ? "" : ", ") + std::string(code.imports[i].name);
-    }
-    *code.imports[i].slot = address;
+  std::string missing = fill(code);
+  if (missing.empty()) {
+    return SL_OK;
   }
+  if (const int32_t status = sl_backend_search(message)) {  // plug-ins are opened where one lacks
+    return status;
+  }
+  missing = fill(code);
   if (missing.empty()) {
     return SL_OK;
   }
@@ -105,7 +118,9 @@ int32_t fillImports(const sl_code& code, const char* name, sl_message* message) 
       .text(name)
       .text(": it calls ")
       .text(missing.c_str())
-      .text(", which neither this runtime nor a backend installed beside it has");
+      .text(
+          ", which neither this runtime, a backend installed beside it nor a plug-in that is open "
+          "has; STRAIGHTLINE_BACKEND_PATH or sl_backend_load (in Python load_backend) opens one");
   return SL_UNSUPPORTED;
 }
 

@@ -229,7 +229,7 @@ def test_help_names_every_command_and_completion(capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = capsys.readouterr().out
-    for name in ("compile", "run", "inspect", "bench", "coverage", "opt", "cache", "completion"):
+    for name in ("compile", "run", "inspect", "bench", "coverage", "plugin", "opt", "cache", "completion"):
         assert name in shown
     pytest.importorskip("shtab")
     script = _said(capsys, "completion", "bash")

@@ -122,6 +122,28 @@ def test_an_operand_that_the_plan_cannot_read() -> None:
         sl.compile(functional.embedding, (_indices(3, 4), torch.randn(5, 6)), routes={"embedding": "vendor"})
 
 
+def test_an_activation_as_an_epilogue() -> None:
+    args = _args((3, 4), (3, 4))
+    function = lambda x, y: torch.relu(x + y)  # noqa: E731
+    compiled = check(function, args, calls=[_args((3, 4), (3, 4))], internal={"prefer": "vendor"})
+    assert _by(compiled) == [("add, relu", "vendor")]
+    assert 'SL_TEXT, 0, "relu"' in compiled.code
+    # What a route gives to a kernel of its own, or has another reader, stays.
+    compiled = check(function, args, routes={"relu": "native"}, internal={"prefer": "vendor"})
+    assert [backend for _, backend in _by(compiled)] == ["vendor", "native"]
+    both = lambda x, y: (torch.relu(x + y), x + y)  # noqa: E731
+    assert _vendors(check(both, args, internal={"prefer": "vendor"})) in (["add", "relu"], ["add", "relu", "add"])
+    tanh = lambda x, y: functional.gelu(x + y, approximate="tanh")  # noqa: E731 - it has relu alone
+    assert _vendors(check(tanh, args, internal={"prefer": "vendor"})) == ["add", "gelu"]
+
+
+def test_a_fusion_is_split_where_a_library_computes() -> None:
+    function = lambda x: torch.sin(torch.relu(x * 2)) + 1  # noqa: E731
+    compiled = check(function, _args((3, 4)), routes={"relu": "vendor"}, allow=["native", "vendor"])
+    assert [backend for op, backend in _by(compiled) if op != "copy"][:2] == ["native", "vendor"]
+    assert "relu" in _vendors(compiled)
+
+
 def test_sizes_that_a_call_brings() -> None:
     rows, columns = torch.export.Dim("rows", min=1, max=64), torch.export.Dim("columns", min=2, max=64)
 

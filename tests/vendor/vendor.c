@@ -15,7 +15,7 @@ typedef struct {
   sl_operand operands[kLargest];
   int32_t inputs, outputs, sizes;
   int64_t dim, k, workspaceBytes;
-  int32_t hasWeight, hasBias;
+  int32_t hasWeight, hasBias, hasRelu;
   double eps;
   float* packed;  ///< of a planned operand: a copy in the library's own order
 } Plan;
@@ -79,6 +79,7 @@ __attribute__((visibility("default"))) int32_t sl_vendor_plan(sl_ctx* ctx,
   plan->workspaceBytes = intOf(problem, "workspace_bytes", 0);
   plan->hasWeight = (int32_t)intOf(problem, "operands_1", 0);
   plan->hasBias = (int32_t)intOf(problem, "operands_2", 0);
+  plan->hasRelu = strcmp(textOf(problem, "activation"), "relu") == 0;
   plan->eps = floatOf(problem, "eps");
   if (problem->inputs > 0 && plan->operands[0].constant && constants && constants[0]) {
     const size_t bytes = (size_t)countOf(&plan->operands[0]) * sizeof(float);
@@ -172,8 +173,8 @@ RUN(add) {
   const float *a = inputs[0], *b = inputs[1];
   float* to = outputs[0];
   for (int64_t i = 0; i < countOf(&plan.operands[2]); ++i) {
-    to[placeOf(&plan.operands[2], i)] =
-        a[placeOf(&plan.operands[0], i)] + b[placeOf(&plan.operands[1], i)];
+    const float sum = a[placeOf(&plan.operands[0], i)] + b[placeOf(&plan.operands[1], i)];
+    to[placeOf(&plan.operands[2], i)] = plan.hasRelu && sum < 0 ? 0 : sum;
   }
   return SL_OK;
 }
@@ -446,27 +447,36 @@ static const sl_calling_rule kOfNorm = {sizeof(sl_calling_rule), kEps, 2, 0};
 static const char* const kUnknown[] = {"epsilon"};
 static const sl_calling_rule kOfUnknown = {sizeof(sl_calling_rule), kUnknown, 1, 0};
 
-#define KERNEL_AS(kernelName, opName, runName, acceptsIt, costIt, facts, ruleIt, bytes, mayFail) \
-  {                                                                                              \
-      .size = sizeof(sl_kernel_desc),                                                            \
-      .name = "vendor." kernelName,                                                              \
-      .backend = "vendor",                                                                       \
-      .op = opName,                                                                              \
-      .family = "",                                                                              \
-      .summary = "a vendor's " opName,                                                           \
-      .accepts = acceptsIt,                                                                      \
-      .cost = costIt,                                                                            \
-      .workspace = bytes,                                                                        \
-      .can_fail = mayFail,                                                                       \
-      .plan_symbol = "sl_vendor_plan",                                                           \
-      .plan = (void*)sl_vendor_plan,                                                             \
-      .run_symbol = "sl_vendor_" kernelName,                                                     \
-      .run = (void*)(runName),                                                                   \
-      .destroy = sl_vendor_plan_destroy,                                                         \
-      .operands = facts,                                                                         \
-      .operand_count = (int32_t)(sizeof(facts) / sizeof((facts)[0])),                            \
-      .operand_stride = sizeof(sl_operand_facts),                                                \
-      .rule = ruleIt,                                                                            \
+static const sl_epilogue kRelu[] = {{"relu", F32, 0}};
+
+#define KERNEL_AS(kernelName, opName, runName, acceptsIt, costIt, facts, ruleIt, bytes, mayFail)   \
+  KERNEL_WITH(kernelName, opName, runName, acceptsIt, costIt, facts, ruleIt, bytes, mayFail, NULL, \
+              0)
+#define KERNEL_WITH(kernelName, opName, runName, acceptsIt, costIt, facts, ruleIt, bytes, mayFail, \
+                    ends, endCount)                                                                \
+  {                                                                                                \
+      .size = sizeof(sl_kernel_desc),                                                              \
+      .name = "vendor." kernelName,                                                                \
+      .backend = "vendor",                                                                         \
+      .op = opName,                                                                                \
+      .family = "",                                                                                \
+      .summary = "a vendor's " opName,                                                             \
+      .accepts = acceptsIt,                                                                        \
+      .cost = costIt,                                                                              \
+      .workspace = bytes,                                                                          \
+      .can_fail = mayFail,                                                                         \
+      .plan_symbol = "sl_vendor_plan",                                                             \
+      .plan = (void*)sl_vendor_plan,                                                               \
+      .run_symbol = "sl_vendor_" kernelName,                                                       \
+      .run = (void*)(runName),                                                                     \
+      .destroy = sl_vendor_plan_destroy,                                                           \
+      .operands = facts,                                                                           \
+      .operand_count = (int32_t)(sizeof(facts) / sizeof((facts)[0])),                              \
+      .operand_stride = sizeof(sl_operand_facts),                                                  \
+      .epilogues = ends,                                                                           \
+      .epilogue_count = endCount,                                                                  \
+      .epilogue_stride = sizeof(sl_epilogue),                                                      \
+      .rule = ruleIt,                                                                              \
   }
 #define KERNEL(name, accepts, facts, rule) \
   KERNEL_AS(#name, #name, sl_vendor_##name, accepts, cheap, facts, rule, NULL, 0)
@@ -476,7 +486,7 @@ static const sl_kernel_desc kKernels[] = {
     KERNEL(tanh, acceptsAny, kImages, &kRule),
     KERNEL(silu, acceptsAny, kHalf, &kRule),
     KERNEL(gelu, acceptsTanh, kStrided, &kOfText),
-    KERNEL(add, acceptsAny, kTwo, &kRule),
+    KERNEL_WITH("add", "add", sl_vendor_add, acceptsAny, cheap, kTwo, &kRule, NULL, 0, kRelu, 1),
     KERNEL_AS("maximum", "maximum", sl_vendor_maximum, acceptsAny, dear, kTwoRows, &kRule, NULL, 0),
     KERNEL(softmax, acceptsLastDim, kRows, &kRule),
     KERNEL(layer_norm, acceptsOneDim, kNorm, &kOfNorm),

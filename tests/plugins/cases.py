@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of in_own_process_test.py: `python cases.py case_NAME`. PROBES: the folder of the plug-ins. FOLDER: an empty one."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import straightline as sl
+import torch
+
+_PROBES, _FOLDER = Path(os.environ.get("PROBES", ".")), Path(os.environ.get("FOLDER", "."))
+
+
+def _raises(kind: type[Exception], call: Any, *said: str) -> str:
+    try:
+        call()
+    except kind as error:
+        for text in said:
+            assert text in str(error), (text, str(error))
+        return str(error)
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def _backends(compiled: Any) -> list[str]:
+    return [row["backend"] for row in compiled.explain()["statements"] if row["phase"] == "run" and row["kernel"]]
+
+
+def _model(x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x)
+
+
+def _compile(**options: Any) -> Any:
+    return sl.compile(_model, (torch.randn(32, 32),), **options)
+
+
+def _called_at_once(call: Any, threads: int = 8, calls: int = 40) -> None:
+    """Calls from several threads, with inputs of their own."""
+    wrong: list[str] = []
+    begin = threading.Barrier(threads)
+
+    def work(seed: int) -> None:
+        x = torch.randn(32, 32, generator=torch.Generator().manual_seed(seed))
+        begin.wait()
+        try:
+            for _ in range(calls):
+                if not torch.equal(call(x), torch.relu(x)):
+                    wrong.append("another result")
+        except Exception as error:
+            wrong.append(repr(error))
+
+    every = [threading.Thread(target=work, args=(i,)) for i in range(threads)]
+    for thread in every:
+        thread.start()
+    for thread in every:
+        thread.join()
+    assert not wrong, wrong[0]
+
+
+def _probe() -> Any:
+    """The library's own functions."""
+    return ctypes.CDLL(str(_PROBES / "libprobe.so"))
+
+
+# Finding and loading --------------------------------------------------------------------------------------------------
+
+
+def case_load_backend() -> None:
+    loaded = sl.load_backend(_PROBES / "libprobe.so")
+    assert (loaded.name, loaded.kernels) == ("probe", (("probe.relu", "relu"),))
+    assert loaded.file == str((_PROBES / "libprobe.so").resolve())
+    assert "probe.relu" in repr(loaded)
+    link = _FOLDER / "link.so"
+    link.symlink_to(_PROBES / "libprobe.so")
+    assert sl.load_backend(link) == loaded  # the same file again
+    assert _backends(_compile(routes={"relu": "probe"})) == ["probe"]
+
+
+def case_a_name_or_a_symbol_that_is_taken() -> None:
+    sl.load_backend(_PROBES / "libprobe.so")
+    copy = _FOLDER / "copy.so"
+    copy.write_bytes((_PROBES / "libprobe.so").read_bytes())
+    said = f"backend 'probe' is registered already, from {(_PROBES / 'libprobe.so').resolve()}"
+    _raises(sl.errors.UserError, lambda: sl.load_backend(copy), str(copy.resolve()), said)
+    assert sl.load_backend(_PROBES / "libimpostor.so").name == "other"
+
+
+def case_the_environment_names_a_file() -> None:
+    os.environ["STRAIGHTLINE_BACKEND_PATH"] = str(_PROBES / "libprobe.so")
+    assert _backends(_compile(routes={"relu": "probe.relu"})) == ["probe"]
+
+
+def case_the_environment_names_a_folder() -> None:
+    (_FOLDER / "a.so").symlink_to(_PROBES / "libprobe.so")
+    (_FOLDER / "b.so").symlink_to(_PROBES / "libimpostor.so")
+    os.environ["STRAIGHTLINE_BACKEND_PATH"] = f"{_FOLDER}:{_PROBES / 'libprobe.so'}"
+    assert _backends(_compile(routes={"relu": "other"})) == ["other"]
+    assert _backends(_compile(routes={"relu": "probe"})) == ["probe"]
+
+
+def case_an_entry_point() -> None:
+    package = _FOLDER / "probe-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: probe\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[straightline.backends]\nprobe = probe_package:library\n")
+    (_FOLDER / "probe_package.py").write_text(f"def library():\n    return {str(_PROBES / 'libprobe.so')!r}\n")
+    sys.path.insert(0, str(_FOLDER))
+    assert _backends(_compile(routes={"relu": "probe"})) == ["probe"]
+
+
+def case_no_call_opens_one() -> None:
+    compiled = _compile()
+    os.environ["STRAIGHTLINE_BACKEND_PATH"] = str(_PROBES / "libprobe.so")
+    compiled(torch.randn(32, 32))
+    from straightline import _call
+
+    assert "probe" not in _call.backend_names()
+
+
+# Faults ---------------------------------------------------------------------------------------------------------------
+
+
+def _faulty(name: str, said: str, kernel: str = "probe.relu", model: Any = torch.relu) -> None:
+    library = sl.load_backend(_PROBES / f"lib{name}.so")
+    text = _raises(
+        sl.errors.UserError, lambda: sl.compile(model, (torch.randn(4),)), f"kernel '{kernel}' of {library.file}", said
+    )
+    assert f"`straightline plugin check {library.file}` shows more" in text
+    allowed = sl.compile(model, (torch.randn(4),), allow=["native"])  # the way out that the message names
+    assert library.name not in _backends(allowed)
+
+
+def case_cost_is_nan() -> None:
+    _faulty("nan", "cost is nan, expected a number from 0 on")
+
+
+def case_cost_is_negative() -> None:
+    _faulty("negative", "cost is -1, expected a number from 0 on")
+
+
+def case_a_refusal_without_a_reason() -> None:
+    _faulty("silent", "accepts refuses without a reason")
+
+
+def case_workspace_is_negative() -> None:
+    _faulty("workspace", "workspace is -8, expected a number from 0 on")
+
+
+def case_accepts_throws() -> None:
+    _faulty("throws", "accepts throws a C++ exception, which may not leave it: no luck", "throws.tanh", torch.tanh)
+
+
+def case_plan_fails() -> None:
+    file = sl.load_backend(_PROBES / "libplan_fails.so").file
+    said = _raises(
+        sl.errors.UnsupportedError,
+        lambda: _compile(routes={"relu": "probe"}),
+        "while preparing weights",
+        "probe_relu_0_plan of probe",
+        "cases.py",
+    )
+    assert file in said, said
+
+
+def case_a_plan_that_fails_in_a_call() -> None:
+    sl.load_backend(_PROBES / "libprobe.so")
+    compiled = _compile(routes={"relu": "probe"})
+    _probe().probe_fail_after(0)
+    wrong: list[Exception] = []
+    begin = threading.Barrier(8)
+
+    def work() -> None:
+        begin.wait()
+        for _ in range(20):
+            try:
+                compiled(torch.randn(32, 32))
+            except Exception as error:
+                wrong.append(error)
+
+    every = [threading.Thread(target=work) for _ in range(8)]
+    for thread in every:
+        thread.start()
+    for thread in every:
+        thread.join()
+    assert wrong and all("relu (kernel probe_relu_0 of probe" in str(error) for error in wrong), wrong[:1]
+    _probe().probe_fail_after(-1)
+    x = torch.randn(32, 32)
+    assert torch.equal(compiled(x), torch.relu(x))  # the next call is unaffected
+
+
+# Handles --------------------------------------------------------------------------------------------------------------
+
+
+def case_eight_threads_compiled() -> None:
+    sl.load_backend(_PROBES / "libprobe.so")
+    for options in ({}, {"emit": "python"}, {"fast_path": False}):
+        probe = _probe()
+        before = probe.probe_handles()
+        compiled = _compile(routes={"relu": "probe"}, threads=1, **options)
+        assert _backends(compiled) == ["probe"]
+        assert "sl_exclusive_run" in compiled.code or "emit" in options
+        assert probe.probe_handles() == before + 1
+        _called_at_once(compiled)
+        assert before + 1 <= probe.probe_handles() <= before + 8
+        made = probe.probe_plans()
+        for _ in range(20):
+            compiled(torch.randn(32, 32))  # a steady state plans nothing
+        assert probe.probe_plans() == made
+        del compiled
+        assert probe.probe_handles() == before
+
+
+def case_a_size_that_the_call_brings() -> None:
+    sl.load_backend(_PROBES / "libprobe.so")
+    rows = torch.export.Dim("rows", min=1, max=64)
+    compiled = sl.compile(_model, (torch.randn(8, 32),), dynamic_shapes=({0: rows},), routes={"relu": "probe"})
+    for count in (1, 7, 64):
+        x = torch.randn(count, 32)
+        assert torch.equal(compiled(x), torch.relu(x))
+    _called_at_once(compiled)
+
+
+def case_several_sets_of_weights() -> None:
+    sl.load_backend(_PROBES / "libprobe.so")
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.randn(32, 32))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(x) * self.weight
+
+    model, x = Model().eval(), torch.randn(32, 32)
+    compiled = sl.compile(model, (x,), routes={"relu": "probe"})
+    other = compiled.with_parameters({"weight": torch.ones(32, 32)})
+    assert torch.equal(other(x), torch.relu(x))
+    assert _probe().probe_handles() == 2
+    del compiled
+    assert torch.equal(other(x), torch.relu(x))
+    assert _probe().probe_handles() == 1
+
+
+def case_a_saved_model() -> None:
+    sl.load_backend(_PROBES / "libprobe.so")
+    compiled = _compile(routes={"relu": "probe"})
+    path = _FOLDER / "m.sl"
+    _raises(sl.errors.UnsupportedError, lambda: compiled.save(path), "libraries=['probe']")
+    compiled.save(path, libraries=["probe"])
+    _called_at_once(sl.load(path))
+    own = {**os.environ, "STRAIGHTLINE_BACKEND_PATH": ""}
+    code = f"""
+import straightline as sl, torch
+try:
+    sl.load({str(path)!r})
+except sl.errors.UnsupportedError as error:
+    assert "calls kernels of the backend 'probe', which is not here" in str(error), error
+    assert "STRAIGHTLINE_BACKEND_PATH" in str(error) and "load_backend" in str(error), error
+else:
+    raise AssertionError
+"""
+    _python(code, own)
+    call = f"import straightline as sl, torch; x = torch.randn(32, 32); assert torch.equal(sl.load({str(path)!r})(x), x.relu())"
+    _python(call, {**own, "STRAIGHTLINE_BACKEND_PATH": str(_PROBES / "libprobe.so")})
+    _python(f"import straightline as sl; sl.load_backend({str(_PROBES / 'libprobe.so')!r})\n{call}", own)
+
+
+def _python(code: str, environment: dict[str, str]) -> None:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def case_a_c_program() -> None:
+    sl.load_backend(_PROBES / "libprobe.so")
+    _compile(routes={"relu": "probe"}).save(_FOLDER / "m.sl", libraries=["probe"])
+    x = torch.randn(32, 32)
+    (_FOLDER / "in0").write_bytes(x.numpy().tobytes())
+    (_FOLDER / "shapes").write_text("32 32\n")
+    package = Path(sl.__file__).parent
+    include = package.parents[1] / "include"
+    source = Path(__file__).resolve().parents[1] / "artifacts/call.cpp"
+    command = ["g++", "-std=c++20", "-O1", f"-I{include}", str(source), f"-L{package}", "-lstraightline_runtime"]
+    command += [f"-Wl,-rpath,{package}", "-pthread", "-o", str(_FOLDER / "call")]
+    subprocess.run(command, check=True)
+    for path in ("", str(_PROBES / "libprobe.so")):
+        own = {**os.environ, "STRAIGHTLINE_BACKEND_PATH": path}
+        call = [str(_FOLDER / "call"), str(_FOLDER), "8"]  # 8 threads at once
+        done = subprocess.run(call, capture_output=True, text=True, check=False, env=own)
+        if path:
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert (_FOLDER / "out0").read_bytes() == torch.relu(x).numpy().tobytes()
+        else:
+            said = done.stdout + done.stderr
+            assert done.returncode != 0 and "sl_probe_relu" in said and "STRAIGHTLINE_BACKEND_PATH" in said, said
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

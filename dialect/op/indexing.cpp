@@ -6,6 +6,7 @@ namespace straightline::op {
 
 using mlir::failure;
 using mlir::success;
+using mlir::Value;
 using Extents = ExtentSpace::Extents;
 
 llvm::LogicalResult EmbeddingOp::verify() {
@@ -214,6 +215,65 @@ llvm::LogicalResult ScatterOp::verify() {
     return failure();
   }
   return verifyExtents(*this, space, "the result", space.of(getResult()), x, "scatter_c4");
+}
+
+llvm::LogicalResult TreeEnsembleOp::verify() {
+  ExtentSpace space;
+  const Extents x = space.of(getX()), nodes = space.of(getNodes()),
+                weights = space.of(getWeights());
+  auto elementOf = [](Value value) {
+    return llvm::cast<mlir::RankedTensorType>(value.getType()).getElementType();
+  };
+  const mlir::Type node = elementOf(getNodes()), weight = elementOf(getWeights());
+  if (x.size() != 2 || nodes.size() != 2 || symbolic::constantValue(nodes[1]) != 2 ||
+      !(node.isSignlessInteger(32) || node.isSignlessInteger(64))) {
+    return opError(*this) << "x has extents " << space.print(x) << " and nodes "
+                          << space.print(nodes) << " of " << node
+                          << " but [n, f] and [m, 2] of i32 or i64 are needed (tree_ensemble_c1)";
+  }
+  const Extents columns = getColumns() ? space.of(getColumns()) : Extents{};
+  const bool fits = !getColumns() || (columns.size() == 1 && weights.size() == 2 &&
+                                      symbolic::constantValue(weights[1]) == 1 &&
+                                      elementOf(getColumns()).isSignlessInteger(32));
+  if (weights.size() != 2 || !(weight.isF32() || weight.isF64()) || !fits) {
+    return opError(*this) << "weights have extents " << space.print(weights) << " of " << weight
+                          << " but f32 or f64 [l, c] are needed, with i32 columns of rank 1 [l, 1]"
+                             " (tree_ensemble_c2)";
+  }
+  const auto trees = static_cast<int64_t>(getTrees());
+  const int64_t most = symbolic::constantValue(nodes[0]).value_or(trees);
+  const int64_t named = getColumns() ? symbolic::constantValue(columns[0]).value_or(-1) : trees;
+  if (trees < 1 || trees > most || trees != named) {
+    return opError(*this) << "trees is " << trees << " but there are " << most << " nodes"
+                          << (getColumns() ? " and " + std::to_string(named) + " columns" : "")
+                          << " (tree_ensemble_c3)";
+  }
+  if (!llvm::is_contained({"at_most", "below", "equal", "mixed"}, getDecision()) ||
+      !llvm::is_contained({"sum", "max", "min"}, getAggregate())) {
+    return opError(*this) << "decision is \"" << getDecision() << "\" and aggregate \""
+                          << getAggregate()
+                          << "\" but at_most, below, equal or mixed, and sum, max or min are needed"
+                             " (tree_ensemble_c4)";
+  }
+  const auto bits = static_cast<int64_t>(getFeatureBits()),
+             depth = static_cast<int64_t>(getDepth());
+  if (bits < 1 || bits > 24 || depth < 0) {
+    return opError(*this) << "feature_bits is " << bits << " and depth " << depth
+                          << " but 1 to 24, and no negative depth are needed (tree_ensemble_c5)";
+  }
+  if (const mlir::Type feature = elementOf(getX()); !feature.isF32() && !feature.isF64()) {
+    return opError(*this) << "x has elements of " << feature
+                          << " but f32 or f64 are needed (tree_ensemble_c7)";
+  }
+  const Extents result = space.of(getResult());
+  if (failed(verifyElements(*this, getResult(), "the result", weight, "tree_ensemble_c6")) ||
+      result.size() != 2) {
+    return result.size() == 2 ? failure()
+                              : opError(*this) << "the result has extents " << space.print(result)
+                                               << " but [n, c] are needed (tree_ensemble_c6)";
+  }
+  return verifyExtents(*this, space, "the result", result,
+                       {x[0], getColumns() ? result[1] : weights[1]}, "tree_ensemble_c6");
 }
 
 }  // namespace straightline::op

@@ -96,5 +96,26 @@ def Op_ScatterOp : Op_IndexingOp<"scatter", "x with elements of src at the place
   let arguments = (ins Op_Tensor:$x, Op_IndexTensor:$index, Op_Tensor:$src, I64Attr:$dim,
                        DefaultValuedAttr<StrAttr, "\"none\"">:$reduce);
 }
+def Op_TreeEnsembleOp : Op_IndexingOp<"tree_ensemble", "weights of the leaves that rows of x [n, f] reach, over all trees"> {
+  let description = [{
+    A node of nodes [m, 2] is a number's bits (of an f32 where nodes are i32, of an f64 where they are i64) and a link: the feature in the lowest
+    `feature_bits`, a bit that sends NaN to the second child (with `missing`), two that name the decision (1 "below", 2 "equal", else "at_most"; where
+    `decision` is "mixed"), then the number of the first of two neighbouring children. A row goes to the second one where its feature is at most the
+    number ("at_most"), "below" or "equal". Node t is the root of tree t. A leaf is its own first child, without flags; its number is a NaN whose low 22
+    (51) bits say its row of weights [l, c], or, with columns [trees], its element of weights [l, 1]: the tree adds to that column. What each row of x
+    collects is added ("sum"), or its largest or smallest ("max", "min"; infinite in a column that no tree reaches). `depth` is the number of decisions on
+    the longest way, 0 where it is not said. Nodes are not looked at while running: features, children and rows must exist, and ways must end.
+
+    - (tree_ensemble_c1) x has rank 2, nodes are i32 or i64 [m, 2]
+    - (tree_ensemble_c2) weights are f32 or f64 [l, c]; with columns, i32 of rank 1, they are [l, 1]
+    - (tree_ensemble_c3) `trees` is at least 1, at most m and, with columns, their number
+    - (tree_ensemble_c4) `decision` is "at_most", "below", "equal" or "mixed", `aggregate` "sum", "max" or "min"
+    - (tree_ensemble_c5) `feature_bits` is 1 .. 24, `depth` is not negative
+    - (tree_ensemble_c6) the result is [n, c], with columns [n, any], of weights' element type
+    - (tree_ensemble_c7) x has f32 or f64
+  }];
+  let arguments = (ins Op_FloatTensor:$x, Op_Tensor:$nodes, Op_FloatTensor:$weights, Optional<Op_Tensor>:$columns, I64Attr:$trees,
+                       StrAttr:$decision, StrAttr:$aggregate, I64Attr:$feature_bits, BoolAttr:$missing, I64Attr:$depth);
+}
 
 #endif  // STRAIGHTLINE_OP_INDEXING_TD

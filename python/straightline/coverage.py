@@ -156,6 +156,10 @@ _OTHERS: dict[str, tuple[str, ...]] = {
     "scatter": (
         '%a, %b, %c {dim = 1 : i64, reduce = "sum"} : (tensor<4x9xT>, tensor<2x3xi64>, tensor<2x3xT>) -> tensor<4x9xT>',
     ),
+    "tree_ensemble": (
+        '%a, %W, %V {aggregate = "sum", decision = "at_most", depth = 2 : i64, feature_bits = 8 : i64, missing = false, '
+        "trees = 1 : i64} : (tensor<4x9xT>, tensor<7x2xi32>, tensor<4x3xf32>) -> tensor<4x3xf32>",
+    ),
     "lstm": (
         f"%a, %b, %c, %W, %V, %B, %D {{{_RECURRENT}}} : (tensor<7x2x3xT>, tensor<1x2x4xT>, tensor<1x2x4xT>, tensor<16x3xT>, "
         "tensor<16x4xT>, tensor<16xT>, tensor<16xT>) -> (tensor<7x2x4xT>, tensor<1x2x4xT>, tensor<1x2x4xT>)",

@@ -327,6 +327,11 @@ void scheduleTopk(kernel::FuncOp function, const CudaArchitecture&) {
 
 constexpr llvm::StringLiteral kTopkNeeds[] = {"threads", "each", "word"};
 
+/// A warp a row.
+void scheduleTreeEnsemble(kernel::FuncOp function, const CudaArchitecture&) {
+  setGridOfElements(function, shapeOf(function, "rows").times(kWarp));
+}
+
 }  // namespace
 
 llvm::ArrayRef<FamilySchedule> rowSchedules() {
@@ -334,6 +339,7 @@ llvm::ArrayRef<FamilySchedule> rowSchedules() {
       {"row_reduction", scheduleRowReduction, {}, kernel::EarlyStart::atEntry, rowsTakeAnyThreads},
       {"scan", scheduleScan, {}, kernel::EarlyStart::atEntry},
       {"topk", scheduleTopk, kTopkNeeds, kernel::EarlyStart::atEntry},
+      {"tree_ensemble", scheduleTreeEnsemble, {}, kernel::EarlyStart::atEntry},
   };
   return kSchedules;
 }

@@ -32,3 +32,11 @@ func.func @index(%x: tensor<4x9x5xf32>, %i: tensor<2x3xi64>, %v: tensor<4x2x3xf3
   return
 }
 
+// CHECK-LABEL: func.func @tree_ensemble
+func.func @tree_ensemble(%x: tensor<4x9xf32>, %n: tensor<7x2xi32>, %m: tensor<7x2xi64>, %w: tensor<4x3xf32>, %v: tensor<4x1xf64>, %c: tensor<2xi32>) {
+  // CHECK: op.tree_ensemble %{{.*}} {aggregate = "sum", decision = "at_most", depth = 2 : i64, feature_bits = 8 : i64, missing = false, trees = 1 : i64} : (tensor<4x9xf32>, tensor<7x2xi32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %a = op.tree_ensemble %x, %n, %w {aggregate = "sum", decision = "at_most", depth = 2 : i64, feature_bits = 8 : i64, missing = false, trees = 1 : i64} : (tensor<4x9xf32>, tensor<7x2xi32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  // CHECK: op.tree_ensemble %{{.*}} {aggregate = "max", decision = "mixed", {{.*}}, trees = 2 : i64} : (tensor<4x9xf32>, tensor<7x2xi64>, tensor<4x1xf64>, tensor<2xi32>) -> tensor<4x5xf64>
+  %b = op.tree_ensemble %x, %m, %v, %c {aggregate = "max", decision = "mixed", depth = 0 : i64, feature_bits = 4 : i64, missing = true, trees = 2 : i64} : (tensor<4x9xf32>, tensor<7x2xi64>, tensor<4x1xf64>, tensor<2xi32>) -> tensor<4x5xf64>
+  return
+}

@@ -293,3 +293,59 @@ func.func @index_put_c4(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32
   %y = op.index_put %x, %i, %i, %v {dims = array<i64: 0, 1>} : (tensor<4x9xf32>, tensor<5xi64>, tensor<5xi64>, tensor<5xf32>) -> tensor<4x8xf32>
   return
 }
+
+// -----
+
+func.func @tree_ensemble_c1(%x: tensor<4x9xf32>, %h: tensor<4x9xf16>, %n: tensor<7x2xi32>, %p: tensor<7x3xi32>, %w: tensor<4x3xf32>, %c: tensor<2xi32>) {
+  // expected-error @+1 {{tree_ensemble: x has extents [4, 9] and nodes [7, 3] of 'i32' but [n, f] and [m, 2] of i32 or i64 are needed (tree_ensemble_c1)}}
+  %y = op.tree_ensemble %x, %p, %w {aggregate = "sum", decision = "at_most", depth = 2 : i64, feature_bits = 8 : i64, missing = false, trees = 1 : i64} : (tensor<4x9xf32>, tensor<7x3xi32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @tree_ensemble_c2(%x: tensor<4x9xf32>, %h: tensor<4x9xf16>, %n: tensor<7x2xi32>, %p: tensor<7x3xi32>, %w: tensor<4x3xf32>, %c: tensor<2xi32>) {
+  // expected-error @+1 {{tree_ensemble: weights have extents [4, 3] of 'f32' but f32 or f64 [l, c] are needed, with i32 columns of rank 1 [l, 1] (tree_ensemble_c2)}}
+  %y = op.tree_ensemble %x, %n, %w, %c {aggregate = "sum", decision = "at_most", depth = 2 : i64, feature_bits = 8 : i64, missing = false, trees = 1 : i64} : (tensor<4x9xf32>, tensor<7x2xi32>, tensor<4x3xf32>, tensor<2xi32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @tree_ensemble_c3(%x: tensor<4x9xf32>, %h: tensor<4x9xf16>, %n: tensor<7x2xi32>, %p: tensor<7x3xi32>, %w: tensor<4x3xf32>, %c: tensor<2xi32>) {
+  // expected-error @+1 {{tree_ensemble: trees is 8 but there are 7 nodes (tree_ensemble_c3)}}
+  %y = op.tree_ensemble %x, %n, %w {aggregate = "sum", decision = "at_most", depth = 2 : i64, feature_bits = 8 : i64, missing = false, trees = 8 : i64} : (tensor<4x9xf32>, tensor<7x2xi32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @tree_ensemble_c4(%x: tensor<4x9xf32>, %h: tensor<4x9xf16>, %n: tensor<7x2xi32>, %p: tensor<7x3xi32>, %w: tensor<4x3xf32>, %c: tensor<2xi32>) {
+  // expected-error @+1 {{tree_ensemble: decision is "above" and aggregate "sum" but at_most, below, equal or mixed, and sum, max or min are needed (tree_ensemble_c4)}}
+  %y = op.tree_ensemble %x, %n, %w {aggregate = "sum", decision = "above", depth = 2 : i64, feature_bits = 8 : i64, missing = false, trees = 1 : i64} : (tensor<4x9xf32>, tensor<7x2xi32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @tree_ensemble_c5(%x: tensor<4x9xf32>, %h: tensor<4x9xf16>, %n: tensor<7x2xi32>, %p: tensor<7x3xi32>, %w: tensor<4x3xf32>, %c: tensor<2xi32>) {
+  // expected-error @+1 {{tree_ensemble: feature_bits is 25 and depth 2 but 1 to 24, and no negative depth are needed (tree_ensemble_c5)}}
+  %y = op.tree_ensemble %x, %n, %w {aggregate = "sum", decision = "at_most", depth = 2 : i64, feature_bits = 25 : i64, missing = false, trees = 1 : i64} : (tensor<4x9xf32>, tensor<7x2xi32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @tree_ensemble_c6(%x: tensor<4x9xf32>, %h: tensor<4x9xf16>, %n: tensor<7x2xi32>, %p: tensor<7x3xi32>, %w: tensor<4x3xf32>, %c: tensor<2xi32>) {
+  // expected-error @+1 {{tree_ensemble: the result has extents [4, 2] but [4, 3] are needed (tree_ensemble_c6)}}
+  %y = op.tree_ensemble %x, %n, %w {aggregate = "sum", decision = "at_most", depth = 2 : i64, feature_bits = 8 : i64, missing = false, trees = 1 : i64} : (tensor<4x9xf32>, tensor<7x2xi32>, tensor<4x3xf32>) -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+func.func @tree_ensemble_c7(%x: tensor<4x9xf32>, %h: tensor<4x9xf16>, %n: tensor<7x2xi32>, %p: tensor<7x3xi32>, %w: tensor<4x3xf32>, %c: tensor<2xi32>) {
+  // expected-error @+1 {{tree_ensemble: x has elements of 'f16' but f32 or f64 are needed (tree_ensemble_c7)}}
+  %y = op.tree_ensemble %h, %n, %w {aggregate = "sum", decision = "at_most", depth = 2 : i64, feature_bits = 8 : i64, missing = false, trees = 1 : i64} : (tensor<4x9xf16>, tensor<7x2xi32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  return
+}

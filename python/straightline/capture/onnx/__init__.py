@@ -6,10 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from straightline.capture.onnx import (
+    classifiers,
     control,
     data,
     detection,
     elementwise,
+    encoders,
     linear,
     ml,
     optimizers,
@@ -18,13 +20,17 @@ from straightline.capture.onnx import (
     shape,
     signal,
     spatial,
+    support_vectors,
 )
 from straightline.capture.onnx.graph import Imported, import_model
 from straightline.capture.onnx.load import LoadedModel, load, what_is_invalid
 from straightline.capture.onnx.load import shapes_of as _shapes_of
 
 #: The files of converters; importing them fills the table.
-FAMILIES = (control, data, detection, elementwise, linear, ml, optimizers, recurrent, reduction, shape, signal, spatial)
+FAMILIES = (
+    classifiers, control, data, detection, elementwise, encoders, linear, ml, optimizers, recurrent, reduction, shape, signal,
+    spatial, support_vectors,
+)  # fmt: skip
 
 
 def inputs_of(model: LoadedModel) -> list[Any]:

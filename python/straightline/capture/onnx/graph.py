@@ -16,7 +16,7 @@ from straightline.capture.builder import Builder, Dim, Location, TensorType
 from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.onnx import values as v
-from straightline.capture.onnx.importer import Importer, SameSize
+from straightline.capture.onnx.importer import Importer, Refusal, SameSize, known_of
 from straightline.capture.onnx.load import LoadedModel, shapes_of
 from straightline.capture.onnx.values import Known, Optional, Sequence, Value
 from straightline.errors import UnsupportedError, UserError
@@ -87,7 +87,7 @@ def _imported(
     aliases: Mapping[str, str],
 ) -> Imported:
     """One import; `aliases`: names of sizes that are other names."""
-    importer = Importer(builder, opsets=model.opsets, given=values, aliases=aliases)
+    importer = Importer(builder, model=model.name, opsets=model.opsets, given=values, aliases=aliases)
     declared = shapes_of(model.graph, model.weights)
     _check_names(declared, [*shapes, *values], model.name)
     try:
@@ -114,9 +114,9 @@ def _imported(
             if element in v.NARROW:
                 importer.mark_narrow(tensors[structure], v.NARROW[element])
     for initializer in model.graph.initializer:
-        importer.names[initializer.name] = Known(numpy_helper.to_array(initializer), initializer.name)
+        importer.names[initializer.name] = known_of(initializer, initializer.name)
     for name, array in model.weights.items():
-        importer.names[name] = Known(array, name)
+        importer.names[name] = v.text_of(array) if array.dtype == object else Known(array, name)
     for sparse in model.graph.sparse_initializer:
         importer.names[sparse.values.name] = Known(_dense(sparse), sparse.values.name)
     importer.run(model.graph.node)
@@ -168,6 +168,8 @@ def _type_of(
     """A type; a list of types for a sequence, None for an empty optional."""
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
+        if kind == "map_type":
+            raise Reject(f"the input '{info.name}' is a map, which is no tensor", "a tensor with a column for each key")
         if given is None and kind != "optional_type":
             raise Reject(
                 f"the input '{info.name}' is a {(kind or 'nothing').removesuffix('_type')} of unknown length",
@@ -244,7 +246,9 @@ def _ended(importer: Importer, model: LoadedModel, inputs: list[tuple[str, Struc
 
     structures: list[Structure] = []
     for name in names:
-        if name in importer.names:
+        if isinstance(importer.names.get(name), v.Text):
+            importer.refusals.append(_output_of_text(name, importer.names[name]))
+        elif name in importer.names:
             structures.append(structure(name, importer.names[name]))
         else:
             missing.append(name)
@@ -254,6 +258,14 @@ def _ended(importer: Importer, model: LoadedModel, inputs: list[tuple[str, Struc
         _check_value(importer, name)
     importer.end(results)
     return Imported(inputs, structures, importer.parameters)
+
+
+def _output_of_text(name: str, text: v.Text) -> Refusal:
+    labels = ", ".join(map(repr, text.table[:4])) + (", ..." if len(text.table) > 4 else "")
+    return Refusal(
+        "output", name, f"strings ({labels}), which are no tensors",
+        "the model without this output (its scores have a column for each of these, in this order), or labels that are integers",
+    )  # fmt: skip
 
 
 def _check_value(importer: Importer, name: str) -> None:

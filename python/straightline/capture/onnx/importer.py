@@ -108,6 +108,8 @@ def _attribute(proto: onnx.AttributeProto) -> Any:
 class Importer(GraphBuilder):
     """Converts the nodes of a graph, and of the graphs nested in it."""
 
+    #: What errors call the model.
+    model: str = "the model"
     #: Versions of the op sets that the model imports, by domain.
     opsets: Mapping[str, int] = field(default_factory=dict)
     #: Inputs whose values are given; those that decided something are in `decisive`.
@@ -165,6 +167,8 @@ class Importer(GraphBuilder):
         self.location = Location(_called(proto))
         try:
             results = self._results(node)
+        except UserError:
+            raise
         except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise _invalid(proto, error, self.opsets) from error
         except Missing:
@@ -187,11 +191,26 @@ class Importer(GraphBuilder):
     def _results(self, node: Node) -> list[Value | None]:
         if self._is_known(node):
             return list(self._folded(node))
+        if node.inputs and isinstance(node.inputs[0], v.Text) and node.kind in _MOVES_TEXT:
+            return [self._moved_text(node, node.inputs[0])]
         convert = CONVERTERS.get(node.kind)
         if convert is None:
             return self._expanded(node)
         found = convert(self, node)
         return found if isinstance(found, list) else [found]
+
+    def _moved_text(self, node: Node, text: v.Text) -> Value:
+        """Strings that an op moves and does not look at: their numbers are moved."""
+        if node.kind == "Cast":
+            if node.attribute("to") != onnx.TensorProto.STRING:
+                raise Reject("strings as numbers", "LabelEncoder")
+            return text
+        index = Known(text.index) if isinstance(text.index, np.ndarray) else text.index
+        moved = Node(node.proto, [index, *node.inputs[1:]], node.attributes, node.version)
+        (found,) = self._results(moved)[:1]
+        if isinstance(found, Known):
+            return v.Text(text.table, found.array)
+        return v.Text(text.table, self.tensor(found))
 
     def _is_known(self, node: Node) -> bool:
         """Whether a node's results can be computed now: its inputs are numbers, and it draws none."""
@@ -247,7 +266,7 @@ class Importer(GraphBuilder):
         """The results of a graph nested in this one, which sees the names around it."""
         named = dict(self.names)
         for tensor in graph.initializer:
-            named[tensor.name] = Known(numpy_helper.to_array(tensor))
+            named[tensor.name] = known_of(tensor)
         named |= {given.name: value for given, value in zip(graph.input, arguments)}
         results = self.nested(graph.node, named, [given.name for given in graph.output])
         if any(result is None for result in results):
@@ -266,6 +285,10 @@ class Importer(GraphBuilder):
         """A value as a tensor of the program, cast to an element type if one is given."""
         if isinstance(value, Known):
             value = self._materialised(value)
+        if isinstance(value, v.Text):
+            raise Reject(
+                f"strings ({', '.join(map(repr, value.table[:3]))}{', ...' * (len(value.table) > 3)})", "numbers"
+            )
         if not isinstance(value, Tensor):
             raise Reject(
                 "a sequence or an optional where a tensor is needed" if value is not None else "a missing input"
@@ -367,7 +390,10 @@ class Importer(GraphBuilder):
         """The type of a tensor, or of the one that a known value would be."""
         if isinstance(value, (Tensor, Known)):
             return value.type
-        raise Reject("a sequence or an optional where a tensor is needed")
+        raise Reject(
+            "strings" if isinstance(value, v.Text) else "a sequence or an optional where a tensor is needed",
+            "tensors of numbers",
+        )
 
     def bounds(self, dim: Dim) -> tuple[int, int]:
         """The smallest and largest value of a size."""
@@ -514,6 +540,12 @@ class Importer(GraphBuilder):
         return self.cast(convert(self.cast(x, "f32")), x.dtype) if x.dtype in ("f16", "bf16") else convert(x)
 
 
+def known_of(tensor: onnx.TensorProto, name: str = "") -> Value:
+    """The value of an initialiser."""
+    array = numpy_helper.to_array(tensor)
+    return v.text_of(array) if tensor.data_type == onnx.TensorProto.STRING else Known(array, name)
+
+
 def _elements_of(kind: str, arrays: Sequence[np.ndarray]) -> float:
     """How many elements a result has that may have many more than the inputs; 0 for other ops."""
     with np.errstate(all="ignore"):
@@ -532,6 +564,9 @@ _NOT_FOLDED = frozenset(
     SequenceConstruct SequenceInsert SequenceAt SequenceEmpty SequenceErase SequenceLength SplitToSequence ConcatFromSequence
     SequenceMap Optional OptionalGetElement OptionalHasElement Pad Resize Upsample OneHot EyeLike""".split()
 )
+
+
+_MOVES_TEXT = frozenset("Cast Expand Flatten Gather Identity Reshape Slice Squeeze Tile Transpose Unsqueeze".split())
 
 
 def _invalid(proto: onnx.NodeProto, error: Exception, opsets: Mapping[str, int]) -> Exception:

@@ -14,6 +14,7 @@ from straightline.capture.graph_builder import FLOATS, Reject, Tensor
 from straightline.capture.onnx.importer import Importer, Node, converter
 from straightline.capture.onnx.linear import matmul
 from straightline.capture.onnx.shape import gathered
+from straightline.capture.onnx.values import Text, Value
 
 
 def _row(ctx: Importer, values: Any, dtype: str = "f32") -> Tensor:
@@ -78,8 +79,14 @@ def _feature_vectorizer(ctx: Importer, node: Node) -> Tensor:
 
 
 @converter("ai.onnx.ml.ArrayFeatureExtractor")
-def _array_feature_extractor(ctx: Importer, node: Node) -> Tensor:
-    x, index = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1], "i64")
+def _array_feature_extractor(ctx: Importer, node: Node) -> Value:
+    x, index = node.inputs[0], ctx.tensor(node.inputs[1], "i64")
+    if isinstance(x, Text):
+        if not isinstance(x.index, np.ndarray):
+            raise Reject("strings that are not known before a call", "numbers")
+        table = ctx.literal(x.index.reshape(1, -1))
+        return Text(x.table, gathered(ctx, table, ctx.reshape(index, (product_of(index.extents),)), 1))
+    x = ctx.tensor(x)
     x = ctx.reshape(x, (1, *x.extents)) if x.rank == 1 else x
     return gathered(ctx, x, ctx.reshape(index, (product_of(index.extents),)), x.rank - 1)
 

@@ -115,7 +115,28 @@ class Optional:
     value: Value | None
 
 
-Value = Tensor | Known | Sequence | Optional
+@dataclass(frozen=True, eq=False)
+class Text:
+    """Strings, which programs do not have: numbers (a tensor, or an array that is known) of strings in a table.
+
+    They exist while importing alone, between a classifier with labels of text and what makes numbers of these.
+    """
+
+    table: tuple[str, ...]
+    index: Tensor | np.ndarray
+
+
+Value = Tensor | Known | Sequence | Optional | Text
+
+
+def text_of(array: np.ndarray) -> Text:
+    """Strings that are known."""
+    table, index = np.unique([_decoded(x) for x in array.reshape(-1)], return_inverse=True)
+    return Text(tuple(map(str, table)), index.reshape(array.shape))
+
+
+def _decoded(x: object) -> str:
+    return x.decode("utf-8", "replace") if isinstance(x, bytes) else str(x)
 
 
 def sizes(values: object) -> Known:

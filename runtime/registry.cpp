@@ -161,12 +161,20 @@ const sl_kernel_desc kAbsentInnerProduct = {
     .cost = costWithoutOnednn,
 };
 
+const char* onednnMissing() { return whyNoOnednn().c_str(); }
+
 const sl_backend_desc kAbsentOnednn = {
     .size = sizeof(sl_backend_desc),
     .abi_version = SL_KERNEL_ABI_VERSION,
     .name = "onednn",
     .kernels = &kAbsentInnerProduct,
     .kernel_count = 1,
+    .device = nullptr,
+    .runs_on = nullptr,
+    .kernel_stride = 0,
+    .version = nullptr,
+    .missing = onednnMissing,
+    .default_routes = nullptr,
 };
 
 /// Those that are part of this library.

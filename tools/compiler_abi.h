@@ -344,6 +344,11 @@ SL_API sl_text* sl_route_table_rules(const sl_route_table* table);
 SL_API int32_t sl_route_table_find(const sl_route_table* table, const char* op,
                                    const sl_location* location);
 
+/// The backends of the registry: {"name", "version", "file", "runs_on", "space", "emits",
+/// "missing", "kernels": [{"name", "op", "family", "summary"}, ..]}, texts "" where there is
+/// nothing to say; "emits": its kernels are emitted; "missing": why none can run here.
+SL_API sl_text* sl_backends(void);
+
 // Tools -------------------------------------------------------------------------------------------
 
 /// `straightline-opt`: any pass on a file, mlir-opt's command line. Returns the exit status.

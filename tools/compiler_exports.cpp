@@ -613,4 +613,36 @@ int32_t sl_route_table_find(const sl_route_table* table, const char* op,
   return route == nullptr ? -1 : static_cast<int32_t>(route - table->routes.data());
 }
 
+sl_text* sl_backends(void) {
+  const auto text = [](const char* value) { return llvm::json::fixUTF8(viewOf(value)); };
+  llvm::json::Array rows;
+  for (int32_t i = 0; i < sl_backend_count(); ++i) {
+    const sl_backend_desc& backend = *sl_backend_at(i);
+    llvm::json::Array kernels;
+    for (int32_t k = 0; k < backend.kernel_count; ++k) {
+      const sl_kernel_desc& kernel = backend.kernels[k];
+      kernels.push_back(llvm::json::Object{{"name", text(kernel.name)},
+                                           {"op", text(kernel.op)},
+                                           {"family", text(kernel.family)},
+                                           {"summary", text(kernel.summary)}});
+    }
+    const sl_device_desc* device = backend.device;
+    const char* missing = backend.missing != nullptr ? backend.missing() : nullptr;
+    missing = missing == nullptr && device != nullptr && device->missing != nullptr
+                  ? device->missing(0)
+                  : missing;
+    rows.push_back(llvm::json::Object{
+        {"name", text(backend.name)},
+        {"version", text(backend.version != nullptr ? backend.version() : nullptr)},
+        {"file", text(sl_backend_file(backend.name))},
+        {"runs_on", text(backend.runs_on)},
+        {"space", text(device != nullptr ? device->space : nullptr)},
+        {"emits", straightline::emitsKernels(backend.name)},
+        {"missing", text(missing)},
+        {"default_routes", text(backend.default_routes)},
+        {"kernels", std::move(kernels)}});
+  }
+  return makeText(llvm::formatv("{0}", llvm::json::Value(std::move(rows))).str());
+}
+
 uint64_t sl_cache_clear(void) { return straightline::jit::ObjectCache::process().clear(); }

@@ -10,9 +10,11 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
+#include "straightline/abi/straightline.h"
 
 namespace straightline {
 namespace {
@@ -81,19 +83,17 @@ class Written {
   std::map<std::string, Route> first_;
 };
 
-Failure readFile(const std::string& path, const std::string& who, std::vector<Route>* routes) {
-  errno = 0;
-  std::ifstream file(path);
+/// Rules, a line each; `name` is what their origins say.
+Failure readLines(std::istream& lines, const std::string& name, std::vector<Route>* routes) {
   std::string line;
   Written written;
-  const size_t before = routes->size();
-  for (int number = 1; file && std::getline(file, line); ++number) {
+  for (int number = 1; lines && std::getline(lines, line); ++number) {
     const llvm::StringRef text = llvm::StringRef(line).split('#').first.trim();
     if (text.empty()) {
       continue;
     }
     Route route;
-    route.origin = std::filesystem::path(path).filename().string() + ":" + std::to_string(number);
+    route.origin = name + ":" + std::to_string(number);
     const auto [left, right] = text.split('=');
     if (!parse(left, right, &route)) {
       return Failure::user(route.origin + ": " + inQuotes(text) +
@@ -103,6 +103,17 @@ Failure readFile(const std::string& path, const std::string& who, std::vector<Ro
     if (Failure failure = written.add(std::move(route), routes); failure.failed()) {
       return failure;
     }
+  }
+  return Failure::none();
+}
+
+Failure readFile(const std::string& path, const std::string& who, std::vector<Route>* routes) {
+  errno = 0;
+  std::ifstream file(path);
+  const size_t before = routes->size();
+  const std::string name = std::filesystem::path(path).filename().string();
+  if (Failure failure = readLines(file, name, routes); failure.failed()) {
+    return failure;
   }
   if (!file.eof()) {  // a folder opens and fails at the first line
     return Failure::user(who + " is " + inQuotes(path) +
@@ -174,6 +185,21 @@ Failure readVariables(std::vector<Route>* routes) {
   return Failure::none();
 }
 
+/// The rules that backends bring.
+Failure readDefaults(std::vector<Route>* routes) {
+  for (int32_t i = 0; i < sl_backend_count(); ++i) {
+    const sl_backend_desc* backend = sl_backend_at(i);
+    if (backend->default_routes != nullptr) {
+      std::istringstream lines(backend->default_routes);
+      const std::string name = std::string("default rules of ") + backend->name;
+      if (Failure failure = readLines(lines, name, routes); failure.failed()) {
+        return failure;
+      }
+    }
+  }
+  return Failure::none();
+}
+
 }  // namespace
 
 llvm::json::Object routeJson(const Route& route) {
@@ -190,7 +216,7 @@ Failure checkRules(const CompileOptions& given) {
 
 Failure readRoutes(const CompileOptions& given, mlir::MLIRContext* context,
                    std::vector<Route>* routes) {
-  std::vector<Route> sources[3];
+  std::vector<Route> sources[4];
   if (Failure failure = readArgument(given, &sources[0]); failure.failed()) {
     return failure;
   }
@@ -201,6 +227,9 @@ Failure readRoutes(const CompileOptions& given, mlir::MLIRContext* context,
     if (Failure failure = readFile(path, "STRAIGHTLINE_ROUTES", &sources[2]); failure.failed()) {
       return failure;
     }
+  }
+  if (Failure failure = readDefaults(&sources[3]); failure.failed()) {
+    return failure;
   }
   for (std::vector<Route>& source : sources) {
     sortRoutes(source);

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from straightline.jit_function import jit
     from straightline.mlir_model import compile_mlir
     from straightline.options import CompileOptions
-    from straightline.routing import routes
+    from straightline.routing import backends, routes
     from straightline.torch_model import compile
 
 #: Where each name is. No module has the name of what it gives: importing it would put the module in its place.
@@ -55,6 +55,7 @@ _PLACES = {
     "StraightlineError": "errors",
     "UnsupportedError": "errors",
     "UserError": "errors",
+    "backends": "routing",
     "cache_info": "cache",
     "clear_cache": "cache",
     "compile": "torch_model",
@@ -88,6 +89,7 @@ __all__ = [
     "StraightlineError",
     "UnsupportedError",
     "UserError",
+    "backends",
     "cache_info",
     "clear_cache",
     "compile",

@@ -114,6 +114,8 @@ def compile(module: Module, *, progress: Progress | None = None, **options: Any)
 def check_options(**options: Any) -> None:
     """Raises UserError for options of `compile` that cannot be honoured; looks at no module and at no environment."""
 
+def backends_json() -> str: ...
+
 class RouteTable:
     """The rules of some options and of the environment."""
 

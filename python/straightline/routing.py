@@ -12,7 +12,7 @@ from typing import Any
 
 from straightline import _compiler, backend_plugins
 from straightline.capture.builder import Location
-from straightline.errors import RouteWarning
+from straightline.errors import RouteWarning, UserError
 from straightline.options import CompileOptions, Routes
 
 #: The backend of torch's ops, to which rules are honoured while a model is captured.
@@ -74,6 +74,95 @@ def routes(routes: Routes | None = None) -> Rules:
         UserError: A rule cannot be read, or names nothing that exists.
     """
     return Rules(_rules(_table({} if routes is None else {"routes": CompileOptions(routes=routes).rules()})))
+
+
+@dataclass(frozen=True)
+class BackendInfo:
+    """A backend: kernels that programs may call, or that are emitted for them.
+
+    Attributes:
+        name: As rules and `allow` name it.
+        version: Of the library that it calls; "" where it calls none that says so.
+        file: Of a plug-in; "" for what comes with Straightline.
+        runs_on: "cpu", or the backend on whose device its kernels run.
+        emitted: Whether its kernels are emitted into the program's text.
+        missing: Why none of its kernels can run here; "" where they can.
+        kernels: Names of kernels by the op whose problems they take ("attention" is that of
+            `scaled_dot_product_attention`). Ops that are not listed are computed by emitted kernels all the same.
+        default_routes: Rules that it brings, below all of the user's.
+    """
+
+    name: str
+    version: str
+    file: str
+    runs_on: str
+    emitted: bool
+    missing: str
+    kernels: Mapping[str, tuple[str, ...]]
+    default_routes: str
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The same as JSON-like data."""
+        return {**vars(self), "kernels": {op: list(names) for op, names in self.kernels.items()}}
+
+
+class Backends(tuple[BackendInfo, ...]):
+    """Backends in the order in which kernels are asked. Prints as a table."""
+
+    def json(self) -> str:
+        """A JSON array of the facts of each."""
+        return json.dumps([each.facts for each in self], indent=1)
+
+    def __getitem__(self, key: Any) -> Any:
+        """A backend by its number, or by its name."""
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        found = next((each for each in self if each.name == key), None)
+        if found is None:
+            raise UserError(f"there is no backend {key!r}; there are {', '.join(each.name for each in self)}")
+        return found
+
+    def __rich__(self) -> Any:
+        from rich.table import Table
+
+        table = Table(title="backends")
+        for column in ("name", "runs on", "version", "file", "kernels by op", "missing"):
+            table.add_column(column, overflow="fold")
+        for each in self:
+            ops = "\n".join(f"{op}: {', '.join(names)}" for op, names in each.kernels.items())
+            table.add_row(each.name, each.runs_on, each.version, each.file, ops, each.missing)
+        return table
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=200, color_system=None, force_terminal=False)
+        with console.capture() as captured:
+            console.print(self)
+        return captured.get()
+
+    __repr__ = __str__
+
+
+def backends() -> Backends:
+    """The backends of this process: those that come with Straightline and all plug-ins that are found, which are opened.
+
+    Raises:
+        UserError: A plug-in cannot be opened.
+    """
+    backend_plugins.open_all()
+    rows = json.loads(_compiler.backends_json())
+    return Backends(_backend(row) for row in rows)
+
+
+def _backend(row: Mapping[str, Any]) -> BackendInfo:
+    kernels: dict[str, tuple[str, ...]] = {}
+    for kernel in row["kernels"]:
+        kernels[kernel["op"]] = (*kernels.get(kernel["op"], ()), kernel["name"])
+    runs_on = row["runs_on"] or (row["name"] if row["space"] else "cpu")
+    names = ("name", "version", "file", "missing", "default_routes")
+    return BackendInfo(**{name: row[name] for name in names}, runs_on=runs_on, emitted=row["emits"], kernels=kernels)
 
 
 def _table(request: Mapping[str, Any]) -> _compiler.RouteTable:

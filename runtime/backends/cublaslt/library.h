@@ -90,6 +90,8 @@ Handle handleOf(int32_t device, std::string* error);
 
 /// Why the library cannot be opened, without using the device; empty when it can.
 std::string whyMissing();
+/// Its name and version, or "" where it is missing.
+std::string versionText();
 
 /// "cublasLtMatmul fails with 15 (the library has no kernel for this problem)".
 std::string words(const char* function, Status status);

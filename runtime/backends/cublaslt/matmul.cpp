@@ -354,13 +354,27 @@ const sl_kernel_desc kKernels[] = {
              kOperandsOfMatmul, kEpiloguesOfMatmul),
 };
 
+const char* version() {
+  static const std::string text = versionText();
+  return text.empty() ? nullptr : text.c_str();
+}
+const char* missing() {
+  static const std::string why = whyMissing();
+  return why.empty() ? nullptr : why.c_str();
+}
+
 }  // namespace
 }  // namespace straightline::cublaslt
 
-extern "C" const sl_backend_desc sl_backend_cublaslt = {sizeof(sl_backend_desc),
-                                                        SL_KERNEL_ABI_VERSION,
-                                                        "cublaslt",
-                                                        straightline::cublaslt::kKernels,
-                                                        std::size(straightline::cublaslt::kKernels),
-                                                        nullptr,
-                                                        "cuda"};
+extern "C" const sl_backend_desc sl_backend_cublaslt = {
+    .size = sizeof(sl_backend_desc),
+    .abi_version = SL_KERNEL_ABI_VERSION,
+    .name = "cublaslt",
+    .kernels = straightline::cublaslt::kKernels,
+    .kernel_count = std::size(straightline::cublaslt::kKernels),
+    .device = nullptr,
+    .runs_on = "cuda",
+    .kernel_stride = 0,
+    .version = straightline::cublaslt::version,
+    .missing = straightline::cublaslt::missing,
+    .default_routes = nullptr};

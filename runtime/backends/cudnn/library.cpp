@@ -41,6 +41,17 @@ std::string whyMissing() {
   return std::string("cuDNN is missing: ") + kName + " cannot be opened";
 }
 
+std::string versionText() {
+  const auto version =
+      opened() ? reinterpret_cast<size_t (*)()>(dlsym(opened(), "cudnnGetVersion")) : nullptr;
+  if (!version) {
+    return "";
+  }
+  const size_t number = version();
+  return "cuDNN " + std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) +
+         "." + std::to_string(number % 100);
+}
+
 std::string words(const char* function, Status status) {
   const char* meaning = library().statusText ? library().statusText(status) : nullptr;
   return std::string("cuDNN: ") + function + " fails with " + std::to_string(status) +

@@ -187,6 +187,8 @@ DeviceHandle* handleOf(int32_t device, std::string* error);
 
 /// Why the library cannot be opened, without using the device; empty when it can.
 std::string whyMissing();
+/// Its name and version, or "" where it is missing.
+std::string versionText();
 
 /// "cuDNN: cudnnBackendExecute fails with 5001 (CUDNN_STATUS_...)".
 std::string words(const char* function, Status status);

@@ -228,6 +228,9 @@ static const sl_calling_rule kRule = {sizeof(sl_calling_rule), NULL, 0, 0};
 #define PROPERTIES SL_KERNEL_EXCLUSIVE_HANDLE
 #endif
 
+__attribute__((unused)) static const char* version(void) { return "probe 1.2"; }
+__attribute__((unused)) static const char* missing(void) { return "its chip is missing"; }
+
 static const sl_kernel_desc kKernels[] = {
     DESCRIBED,
 #ifdef FAULT_TWICE
@@ -254,6 +257,13 @@ __attribute__((unused)) static const sl_backend_desc kBackend = {
 #endif
     .kernel_count = (int32_t)(sizeof(kKernels) / sizeof(kKernels[0])),
     .kernel_stride = sizeof(sl_kernel_desc),
+    .version = version,
+#ifdef MISSING
+    .missing = missing,
+#endif
+#ifdef DEFAULT_ROUTES
+    .default_routes = DEFAULT_ROUTES,
+#endif
 };
 
 #ifndef FAULT_NO_ENTRY

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <xnnpack.h>
 
-#include "straightline/abi/kernel.h"
+#include "straightline/abi/plugin.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -32,35 +32,21 @@ struct Handle {
 // --- problems
 
 static int64_t intOf(const sl_problem* problem, const char* name, int64_t fallback) {
-  for (int32_t i = 0; i < problem->attribute_count; ++i) {
-    const sl_attribute attribute = sl_attribute_at(problem, i);
-    if (strcmp(attribute.name, name) == 0 && attribute.kind == SL_INT) {
-      return attribute.value;
-    }
-  }
-  return fallback;
+  sl_attribute found;
+  return sl_plugin_attribute(problem, name, &found) ? found.value : fallback;
 }
 
 static double floatOf(const sl_problem* problem, const char* name, double fallback) {
-  for (int32_t i = 0; i < problem->attribute_count; ++i) {
-    const sl_attribute attribute = sl_attribute_at(problem, i);
-    if (strcmp(attribute.name, name) == 0 && attribute.kind == SL_FLOAT) {
-      return attribute.number;
-    }
-  }
-  return fallback;
+  sl_attribute found;
+  return sl_plugin_attribute(problem, name, &found) ? found.number : fallback;
 }
 
 /// The activation that the kernel does behind its own work: all results from here on.
 static float leastOf(const sl_problem* problem) {
-  for (int32_t i = 0; i < problem->attribute_count; ++i) {
-    const sl_attribute attribute = sl_attribute_at(problem, i);
-    if (strcmp(attribute.name, "activation") == 0 && attribute.kind == SL_TEXT &&
-        strcmp(attribute.text, "relu") == 0) {
-      return 0;
-    }
-  }
-  return -INFINITY;
+  sl_attribute found;
+  const int isRelu =
+      sl_plugin_attribute(problem, "activation", &found) && strcmp(found.text, "relu") == 0;
+  return isRelu ? 0 : -INFINITY;
 }
 
 static size_t countOf(const sl_operand* operand) {
@@ -116,10 +102,11 @@ static int32_t acceptsWeights(const sl_problem* problem, char* reason, size_t by
 
 static int32_t planned(sl_ctx* ctx, enum xnn_status status, Handle* handle, Setup setup,
                        void** made) {
-  (void)ctx;
   if (status != xnn_status_success) {
     free(handle);
-    return status == xnn_status_out_of_memory ? SL_OUT_OF_MEMORY : SL_UNSUPPORTED;
+    return status == xnn_status_out_of_memory
+               ? SL_OUT_OF_MEMORY
+               : sl_plugin_fail(ctx, SL_UNSUPPORTED, "XNNPACK makes no operator of these sizes");
   }
   handle->setup = setup;
   *made = handle;

@@ -133,6 +133,12 @@ def _write_sources(
         raise UnsupportedError(
             "c-source is for the cpu: a device's machine code is made by its own compiler; nearest supported form: shared-lib"
         )
+    called = sorted({backend for variant in variants for backend in variant.get("backends", ())})
+    if called:
+        raise UnsupportedError(
+            f"c-source cannot call kernels of the backend {', '.join(map(repr, called))}, whose functions are found when a "
+            "model is loaded; nearest supported form: shared-lib"
+        )
     texts = {
         f"{name}.h": _HEADER.format(name=name, guard=name.upper(), place="Build it with the CMakeLists.txt beside it."),
         f"{name}_data.S": _DATA.format(name=name),

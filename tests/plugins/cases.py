@@ -160,6 +160,7 @@ def case_plan_fails() -> None:
     said = _raises(
         sl.errors.UnsupportedError,
         lambda: _compile(routes={"relu": "probe"}),
+        "the probe makes no plans",
         "while preparing weights",
         "probe_relu_0_plan of probe",
         "cases.py",
@@ -273,6 +274,25 @@ else:
 def _python(code: str, environment: dict[str, str]) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def case_a_linked_library() -> None:
+    from straightline.library_writer import write
+
+    sl.load_backend(_PROBES / "libprobe.so")
+    compiled = _compile(routes={"relu": "probe"})
+    _raises(
+        sl.errors.UnsupportedError,
+        lambda: write(compiled, _FOLDER / "sources", "c-source", "relu", libraries=["probe"]),
+        "c-source cannot call kernels of the backend 'probe'",
+        "nearest supported form: shared-lib",
+    )
+    write(compiled, _FOLDER / "librelu.so", "shared-lib", "relu", libraries=["probe"])
+    runtime = ctypes.CDLL(str(Path(sl.__file__).parent / "libstraightline_runtime.so"))
+    linked = ctypes.c_char.in_dll(ctypes.CDLL(str(_FOLDER / "librelu.so")), "sl_model_relu")
+    model, message = ctypes.c_void_p(), ctypes.create_string_buffer(4096)
+    status = runtime.sl_model_load_linked(ctypes.byref(linked), None, ctypes.byref(model), message)
+    assert status == 0, message.value
 
 
 def case_a_c_program() -> None:

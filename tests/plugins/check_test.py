@@ -85,7 +85,7 @@ _FAULTS = {
     "FAULT_CHANGES_INPUT": ("inputs unchanged, same bits twice", "input 0 is changed by a run"),
     "FAULT_OTHER_BITS": ("inputs unchanged, same bits twice", "two runs on the same inputs give different bits"),
     "FAULT_SHARED": ("concurrent runs", "with one handle, for relu("),
-    "FAULT_PLAN_FAILS": ("results", "plan fails with status 7 (no text) for what accepts takes"),
+    "FAULT_PLAN_FAILS": ("results", "plan fails with status 7 (the probe makes no plans) for what accepts takes"),
     "FAULT_LEAK": ("plan and destroy", "1000 plans, each destroyed, leave "),
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "straightline/abi/kernel.h"
+#include "straightline/abi/plugin.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #ifndef BACKEND
@@ -39,7 +39,7 @@ EXPORT int32_t sl_probe_plan(sl_ctx* ctx, const sl_problem* problem, const void*
                              void** handle) {
   (void)ctx, (void)constants;
 #ifdef FAULT_PLAN_FAILS
-  return SL_UNSUPPORTED;
+  return sl_plugin_fail(ctx, SL_UNSUPPORTED, "the probe makes no plans");
 #endif
   if (atomic_load(&failsAfter) == 0) {
     return SL_OUT_OF_MEMORY;

@@ -19,7 +19,7 @@ from straightline.backend_plugins import load_backend
 from straightline.errors import StraightlineError
 from straightline.plugin_check import abi
 from straightline.plugin_check.problems import Problem, activated, problems_of
-from straightline.plugin_check.trial import Broken, Trial, dtype_for, layouts_of
+from straightline.plugin_check.trial import Broken, Handle, Trial, dtype_for, layouts_of
 
 THREADS, RUNS_AT_ONCE = 8, 20
 PLANS = 1000
@@ -155,9 +155,9 @@ class _Checks:
         exclusive = bool(self._kernel.properties & abi.EXCLUSIVE_HANDLE)
         wrong: list[str] = []
         begin = threading.Barrier(THREADS)
+        handles = [trial.plan(inputs) if exclusive else shared for _ in range(THREADS)]
 
-        def work() -> None:
-            own = trial.plan(inputs) if exclusive else shared
+        def work(own: Handle) -> None:
             outputs = trial.outputs()
             begin.wait()
             try:
@@ -167,15 +167,14 @@ class _Checks:
                         raise Broken("a run beside others gives other bits than a run alone")
             except Broken as broken:
                 wrong.append(str(broken))
-            if exclusive:
-                own.destroy()
 
-        threads = [threading.Thread(target=work) for _ in range(THREADS)]
+        threads = [threading.Thread(target=work, args=(handle,)) for handle in handles]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        shared.destroy()
+        for handle in {id(one): one for one in (shared, *handles)}.values():
+            handle.destroy()
         if wrong:
             hint = "" if exclusive else "; nearest: SL_KERNEL_EXCLUSIVE_HANDLE, if run writes into its handle"
             raise Broken(f"{wrong[0]}, with {'a handle each' if exclusive else 'one handle'}, for {trial}{hint}")

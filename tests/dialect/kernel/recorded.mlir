@@ -28,4 +28,7 @@ module attributes {kernel.every_branch} {
   // CHECK: kernel.decl @d
   // CHECK: run("v_run") attributes {kernel.outside_graph, kernel.runs_on = "cuda"}
   kernel.decl @d(!x) outs(!x) problem("relu", {}) run("v_run") attributes {kernel.outside_graph, kernel.runs_on = "cuda"}
+  // CHECK: kernel.decl @e
+  // CHECK: run("v_run") plan("v_plan") destroy("v_plan_destroy") attributes {kernel.exclusive_handle}
+  kernel.decl @e(!x) outs(!x) problem("relu", {}) run("v_run") plan("v_plan") destroy("v_plan_destroy") attributes {kernel.exclusive_handle}
 }

@@ -82,6 +82,11 @@ kernel.decl @d(!kernel.buffer<4xf32>) outs(!kernel.buffer<4xf32>) problem("relu"
 
 // -----
 
+// expected-error @+1 {{attribute 'kernel.exclusive_handle' stands on 'kernel.decl', expected on a kernel.decl with a plan (recorded_c2)}}
+kernel.decl @d(!kernel.buffer<4xf32>) outs(!kernel.buffer<4xf32>) problem("relu", {}) run("v_run") attributes {kernel.exclusive_handle}
+
+// -----
+
 // expected-error @+1 {{attribute 'kernel.threads' stands on 'kernel.decl', expected on a kernel.func (recorded_c2)}}
 kernel.decl @d(!kernel.buffer<4xf32>) outs(!kernel.buffer<4xf32>) problem("relu", {}) run("v_run") attributes {kernel.threads = 1 : i64}
 

@@ -29,6 +29,7 @@
 #ifndef STRAIGHTLINE_KERNELS_TREE_ENSEMBLE_H
 #define STRAIGHTLINE_KERNELS_TREE_ENSEMBLE_H
 
+#include "straightline/kernels/operands.h"
 #include "straightline/kernels/scalar.h"
 
 namespace sl {

@@ -39,6 +39,16 @@ llvm::LogicalResult GeluOp::verify() {
                         << "\" but none or tanh is needed (gelu_c1)";
 }
 
+llvm::LogicalResult BitCastOp::verify() {
+  const mlir::Type from = getX().getType().getElementType(), to = getType().getElementType();
+  const unsigned width = from.getIntOrFloatBitWidth();
+  if ((width == 32 || width == 64) && to.getIntOrFloatBitWidth() == width) {
+    return success();
+  }
+  return opError(*this) << "the bits of " << from << " are asked for as " << to
+                        << " but two types of 32 or of 64 bits are needed (bit_cast_c1)";
+}
+
 llvm::LogicalResult ClampOp::verify() {
   if (failed(verifySameElements(*this))) {
     return mlir::failure();

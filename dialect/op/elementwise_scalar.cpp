@@ -359,4 +359,11 @@ Value ToDtypeOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalar
                         : arith::ExtSIOp::create(builder, loc, to, x).getResult();
 }
 
+Value BitCastOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars) {
+  const Type to = scalarType(getType().getElementType());
+  return scalars[0].getType() == to
+             ? scalars[0]
+             : arith::BitcastOp::create(builder, loc, to, scalars[0]).getResult();
+}
+
 }  // namespace straightline::op

@@ -113,6 +113,11 @@ def Op_ToDtypeOp : Op_Elementwise<"to_dtype", "conversion of the element type, a
   let arguments = (ins Op_Tensor:$x);
   let hasFolder = 1;
 }
+def Op_BitCastOp : Op_Elementwise<"bit_cast", "the bits of an element as those of another type of its width"> {
+  let description = [{ - (bit_cast_c1) both are of 32 bits, or both of 64 }];
+  let arguments = (ins Op_Tensor:$x);
+  let hasVerifier = 1;
+}
 
 def Op_AddOp : Op_Binary<"add", "x + y", [Commutative]> { let hasFolder = 1; }
 def Op_SubOp : Op_Binary<"sub", "x - y"> { let hasFolder = 1; }

@@ -39,6 +39,7 @@ _OTHERS: dict[str, tuple[str, ...]] = {
     "where": ("%a, %b, %c : (tensor<4x8xi1>, tensor<4x8xT>, tensor<4x8xT>) -> tensor<4x8xT>",),
     "scan": ('%a {combine = "prod", dim = 1 : i64} : (tensor<4x8xT>) -> tensor<4x8xT>',),
     "special": ('%a {function = "lgamma"} : (tensor<4x8xT>) -> tensor<4x8xT>',),
+    "bit_cast": ("%a : (tensor<4x8xf32>) -> tensor<4x8xi32>", "%a : (tensor<4x8xi64>) -> tensor<4x8xf64>"),
     "to_dtype": ("%a : (tensor<4x8xT>) -> tensor<4x8xf32>", "%a : (tensor<4x8xT>) -> tensor<4x8xf64>"),
     "full": ("{value = 1.0 : f64} : tensor<4xT>", "{value = 1 : i64} : tensor<4xT>", "{value = true} : tensor<4xT>"),
     "iota": ("{start = 0 : i64, step = 1 : i64} : tensor<8xT>",),

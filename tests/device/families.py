@@ -21,7 +21,7 @@ from torch.nn import functional as F
 import straightline as sl
 from straightline.testing.groups import grouped
 
-#: All that passes/targets/cuda/schedule.cpp knows but fill, whose work elementwise kernels do.
+#: All that passes/targets/cuda/schedule.cpp knows but fill, whose work elementwise kernels do, and tree_ensemble, which torch has no op for.
 _FAMILIES = {
     "pointwise", "row_reduction", "iota", "gemv", "gemv_group", "matmul", "grouped_matmul", "attention", "convolution_direct", "gather_rows",
     "gather_elements", "gather_nd", "scatter_rows", "scatter_nd", "scan", "pool", "grid_sample", "topk", "transpose",

@@ -340,3 +340,56 @@ def test_a_program_for_each_kind_of_call(rng: np.random.Generator, tmp_path: Pat
         sl.compile(model, (x, np.asarray([0])), values="calls")
     with pytest.raises(sl.UserError, match="No such file"):
         sl.compile(tmp_path / "no.onnx", values="calls")
+
+
+def test_a_slice_that_needs_a_size(rng: np.random.Generator) -> None:
+    """The last 64 of n and those from 100 on: calls with fewer than 100 are refused, in words; bounds of the caller's stay."""
+    nodes = [node("Slice", ["x", "back", "end", "axis"], ["l"]), node("Slice", ["x", "from", "end", "axis"], ["t"]),
+             node("Concat", ["l", "t"], ["y"], axis=1)]  # fmt: skip
+    weights = {"back": np.array([-64]), "from": np.array([100]), "end": np.array([2**63 - 1]), "axis": np.array([1])}
+    model = model_of(nodes, [info("x", ["b", "n"])], [info("y", ["b", None])], weights)
+    function = sl.compile(model)
+    for count in (100, 163):
+        check(model, function, rng.standard_normal((2, count)).astype(np.float32))
+    with pytest.raises(sl.GuardError, match=r"dim 1 is 99 but this program was compiled for n in \[100,"):
+        function(np.zeros((2, 99), np.float32))
+    with pytest.raises(sl.UnsupportedError, match="which may be before the beginning of n elements"):
+        sl.compile(model, sizes={"n": (10, 1000)})
+
+
+def test_a_slice_up_to_a_number_is_no_reason_for_a_size() -> None:
+    weights = {"from": np.array([0]), "end": np.array([100]), "axis": np.array([0])}
+    model = model_of(
+        [node("Slice", ["x", "from", "end", "axis"], ["y"])], [info("x", ["n"])], [info("y", [None])], weights
+    )
+    with pytest.raises(
+        sl.UnsupportedError, match="a slice up to 100 of n elements, where a call decides which is less"
+    ):
+        sl.compile(model)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"), [("f4", "i4"), ("i4", "f4"), ("f8", "u8"), ("i8", "f8"), ("u4", "f4"), ("i4", "u4")]
+)
+def test_bits(given: str, wanted: str, rng: np.random.Generator) -> None:
+    """All bits are kept, those of NaNs too."""
+    x = rng.integers(0, 256, (5, 9, int(given[1])), np.uint8).view(given)[..., 0]
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(wanted))
+    model = model_of(
+        [node("BitCast", ["x"], ["y"], to=element)], [info("x", ["n", 9], helper.np_dtype_to_tensor_dtype(x.dtype))],
+        [info("y", ["n", 9], element)], opset=26,
+    )  # fmt: skip
+    found = sl.compile(model)(x)
+    assert found.dtype == np.dtype(wanted)
+    np.testing.assert_array_equal(found.view(f"u{wanted[1]}"), x.view(f"u{given[1]}"))
+
+
+def test_bits_of_another_width_are_refused() -> None:
+    to = TensorProto.INT16
+    model = model_of(
+        [node("BitCast", ["x"], ["y"], to=to)], [info("x", [3], TensorProto.FLOAT16)], [info("y", [3], to)], opset=26
+    )
+    with pytest.raises(
+        sl.UnsupportedError, match="the bits of f16 as i16; nearest supported form: types of 32 or of 64 bits"
+    ):
+        sl.compile(model)

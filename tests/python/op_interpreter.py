@@ -194,7 +194,7 @@ class _Run:
         """The result's shape or dtype, for ops that are defined by it."""
         if name in ("expand", "reshape"):
             return {"shape": self.shape(op.results[0].type)}
-        if name == "to_dtype":
+        if name in ("to_dtype", "bit_cast"):
             return {"dtype": DTYPES[op.results[0].type.dtype]}
         return {}
 
@@ -432,6 +432,7 @@ _OPS |= {
     "hardswish": F.hardswish,
     "softplus": F.softplus,
     "to_dtype": lambda x, dtype: x.to(dtype),
+    "bit_cast": lambda x, dtype: x.view(dtype),
     "expand": lambda x, shape: x.expand(shape),
     "reshape": lambda x, shape: x.reshape(shape),
     "permute": lambda x, dims: x.permute(dims),

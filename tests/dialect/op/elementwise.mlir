@@ -77,6 +77,8 @@ func.func @unary(%x: tensor<4x8xf32>, %i: tensor<4x8xi64>) {
   %to_dtype = op.to_dtype %x : (tensor<4x8xf32>) -> tensor<4x8xbf16>
   // CHECK: op.to_dtype{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xui8>
   %to_byte = op.to_dtype %x : (tensor<4x8xf32>) -> tensor<4x8xui8>
+  // CHECK: op.bit_cast{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xi32>
+  %bits = op.bit_cast %x : (tensor<4x8xf32>) -> tensor<4x8xi32>
   return
 }
 

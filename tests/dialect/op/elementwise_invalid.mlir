@@ -141,3 +141,19 @@ func.func @special_c3(%x: f64) {
   %z = op.scalar_special "lgamma"(%x) : (f64) -> f32
   return
 }
+
+// -----
+
+func.func @bit_cast_c1(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{bit_cast: the bits of 'f32' are asked for as 'i64' but two types of 32 or of 64 bits are needed (bit_cast_c1)}}
+  %z = op.bit_cast %x : (tensor<4x8xf32>) -> tensor<4x8xi64>
+  return
+}
+
+// -----
+
+func.func @bit_cast_c1_narrow(%x: tensor<4x8xf16>) {
+  // expected-error @+1 {{bit_cast: the bits of 'f16' are asked for as 'i16' but two types of 32 or of 64 bits are needed (bit_cast_c1)}}
+  %z = op.bit_cast %x : (tensor<4x8xf16>) -> tensor<4x8xi16>
+  return
+}

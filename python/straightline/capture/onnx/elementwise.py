@@ -324,12 +324,18 @@ def _width(dtype: str) -> int:
     return 8 if dtype == "i1" else _BITS.get(dtype, 0)
 
 
+#: Types whose bits are taken as others'.
+_WIDE = {"f32": 32, "i32": 32, "ui32": 32, "f64": 64, "i64": 64, "ui64": 64}
+
+
 @converter("BitCast")
 def _bit_cast(ctx: Importer, node: Node) -> Tensor:
     x, dtype = ctx.tensor(node.inputs[0]), dtype_of(node.attribute("to"))
     if x.dtype == dtype or _width(x.dtype) == _width(dtype) != 0:
         return ctx.cast(x, dtype)  # which keeps the bits of integers
-    raise Reject(f"the bits of {x.dtype} as {dtype}", "Cast")
+    if _WIDE.get(x.dtype, 0) == _WIDE.get(dtype, 1):
+        return ctx.emit_one("bit_cast", [x], TensorType(dtype, x.extents))
+    raise Reject(f"the bits of {x.dtype} as {dtype}", "types of 32 or of 64 bits, or integers of one width")
 
 
 # Activations ----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from straightline.capture.builder import Builder, Dim, Location, TensorType
 from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.onnx import values as v
-from straightline.capture.onnx.importer import Importer, Refusal, SameSize, known_of
+from straightline.capture.onnx.importer import Importer, Refusal, SameSize, SmallestSize, known_of
 from straightline.capture.onnx.load import LoadedModel, shapes_of
 from straightline.capture.onnx.values import Known, Optional, Sequence, Value
 from straightline.errors import UnsupportedError, UserError
@@ -66,12 +66,15 @@ def import_model(
         UnsupportedError: Lists each node that has no form here.
     """
     aliases: dict[str, str] = {}
+    least: dict[str, int] = {}
     for _ in range(_MOST_ALIASES):
         builder = make_builder()
         try:
             return builder, _imported(
-                model, builder, dict(shapes or {}), dict(values or {}), dict(sizes or {}), aliases
+                model, builder, dict(shapes or {}), dict(values or {}), dict(sizes or {}), aliases, least
             )
+        except SmallestSize as size:
+            least[size.name] = size.least
         except SameSize as pair:
             aliases = {name: pair.first if to == pair.second else to for name, to in aliases.items()}
             aliases[pair.second] = pair.first
@@ -85,9 +88,10 @@ def _imported(
     values: dict[str, np.ndarray],
     sizes: dict[str, int | tuple[int, int]],
     aliases: Mapping[str, str],
+    least: Mapping[str, int],
 ) -> Imported:
-    """One import; `aliases`: names of sizes that are other names."""
-    importer = Importer(builder, model=model.name, opsets=model.opsets, given=values, aliases=aliases)
+    """One import; `aliases`: names of sizes that are other names; `least`: smallest sizes that the model turned out to need."""
+    importer = Importer(builder, model=model.name, opsets=model.opsets, given=values, aliases=aliases, least=least)
     declared = shapes_of(model.graph, model.weights)
     _check_names(declared, [*shapes, *values], model.name)
     try:
@@ -212,11 +216,13 @@ def _dim(dim: Any, place: int, name: str, sizes: Mapping[str, int | tuple[int, i
     if dim.HasField("dim_value") and dim.dim_value >= 0:  # some exporters write -1 for any
         return int(dim.dim_value)
     text = dim.dim_param or f"{name}_{place}"
-    bounds = sizes.get(text, (1, _LARGEST))
-    if isinstance(bounds, int):
-        return bounds
     symbol = _symbol(text)
     symbol = importer.aliases.get(symbol, symbol)
+    bounds = sizes.get(text, (importer.least.get(symbol, 1), _LARGEST))
+    if isinstance(bounds, int):
+        return bounds
+    if text in sizes:
+        importer.bounded.add(symbol)
     importer.ranges[symbol] = (int(bounds[0]), int(bounds[1]))
     return Extent(symbol)
 

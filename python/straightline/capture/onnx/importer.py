@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,8 @@ CONVERSIONS: dict[str, Callable[[Importer, Tensor, str], Tensor]] = {}
 #: A folded value, and a constant in the program's text, has at most this many bytes; larger ones are parameters.
 _MOST_FOLDED = 1 << 16
 _MOST_LITERAL = 1 << 12
+#: A named size is taken to be larger than up to so many elements where a slice needs that.
+_MOST_NEEDED = 1 << 16
 
 
 def converter(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -91,6 +94,14 @@ class SameSize(Exception):
         self.first, self.second = first, second
 
 
+class SmallestSize(Exception):
+    """A named size that the model needs to be larger than the smallest one it could have."""
+
+    def __init__(self, name: str, least: int) -> None:
+        super().__init__(name, least)
+        self.name, self.least = name, least
+
+
 class Missing(Exception):
     """A nested graph needs what a refused node would give."""
 
@@ -117,8 +128,12 @@ class Importer(GraphBuilder):
     decisive: set[str] = field(default_factory=set)
     #: Bounds of symbols.
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: Symbols whose bounds the caller gave: the import does not change them.
+    bounded: set[str] = field(default_factory=set)
     #: Names of sizes that are other names.
     aliases: Mapping[str, str] = field(default_factory=dict)
+    #: Smallest values of named sizes that the model was found to need.
+    least: Mapping[str, int] = field(default_factory=dict)
     #: Values by name.
     names: dict[str, Value] = field(default_factory=dict)
     #: Arrays of the parameters that the program reads, by name.
@@ -487,6 +502,24 @@ class Importer(GraphBuilder):
         raise Reject(
             f"sizes {i} and {j}, which the model does not say are equal", "one number or name for both: sizes="
         )
+
+    def need_not_negative(self, dim: Dim) -> None:
+        """Takes a size that an op needs to be 0 or more, where one name without bounds of the caller's decides.
+
+        Raises:
+            SmallestSize: The import begins again with a larger smallest size, which calls are held to.
+        """
+        if not isinstance(dim, Extent) or len(dim.symbols) != 1:
+            return
+        (name,) = dim.symbols
+        if name not in self.ranges or name in self.bounded or name.startswith("found_"):
+            return
+        low, high = self.ranges[name]
+        fits = lambda least: bounds(dim, {**self.ranges, name: (least, high)})[0] >= 0  # noqa: E731
+        places = range(low, min(high, _MOST_NEEDED) + 1)
+        least = low + bisect.bisect_left(places, True, key=fits)
+        if least in places:
+            raise SmallestSize(name, least)
 
     def binary(self, name: str, x: Tensor | Number, y: Tensor | Number, dtype: str | None = None) -> Tensor:
         """An op of two operands, broadcast, whose result has their element type."""

@@ -11,7 +11,7 @@ from onnx import numpy_helper
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import exact_quotient, product_of
 from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor
-from straightline.capture.onnx.importer import Importer, Node, converter
+from straightline.capture.onnx.importer import Importer, Node, converter, known_of
 from straightline.capture.onnx.values import Known, Value, dims, dtype_of, ir_dtype, sizes
 
 
@@ -203,9 +203,10 @@ def _sliced(ctx: Importer, x: Tensor, dim: int, start: Dim, end: Dim, step: int)
         return ctx.emit_one("flip", [x], x.type, {"dims": [dim]})
     if step < 1:
         raise Reject(f"a slice of a named size with step {step}", "steps of 1 or more")
-    first, last = (_within(ctx, bound, size) for bound in (start, end))
+    first, last = _within(ctx, start, size, True), _within(ctx, end, size)
     count = last - first if step == 1 else (last - first + step - 1) // step
     if ctx.bounds(last - first)[0] < 0:
+        ctx.need_not_negative(last - first)
         raise Reject(
             f"a slice from {start} to {end} of {size} elements, which may be empty", "bounds that a size tells apart"
         )
@@ -218,8 +219,8 @@ def _sliced(ctx: Importer, x: Tensor, dim: int, start: Dim, end: Dim, step: int)
     )
 
 
-def _within(ctx: Importer, bound: Dim, size: Dim) -> Dim:
-    """A bound of a slice as a place from the beginning, within the dim."""
+def _within(ctx: Importer, bound: Dim, size: Dim, begins: bool = False) -> Dim:
+    """A bound of a slice as a place from the beginning, within the dim; a size must have the place that a slice begins at."""
     if bound == 0:
         return 0
     low, high = ctx.bounds(bound)
@@ -229,6 +230,7 @@ def _within(ctx: Importer, bound: Dim, size: Dim) -> Dim:
             return bound
         if ctx.bounds(bound)[1] < 0:
             return 0
+        ctx.need_not_negative(bound)
         raise Reject(
             f"a slice's bound {bound}, which may be before the beginning of {size} elements", "a larger smallest size"
         )
@@ -238,6 +240,8 @@ def _within(ctx: Importer, bound: Dim, size: Dim) -> Dim:
         return bound
     if ctx.bounds(size - bound)[1] <= 0:
         return size
+    if begins:
+        ctx.need_not_negative(size - bound)
     raise Reject(f"a slice up to {bound} of {size} elements, where a call decides which is less", "sizes with bounds")
 
 
@@ -439,10 +443,10 @@ def _constant_pad(ctx: Importer, x: Tensor, each: dict[int, tuple[Dim, Dim]], va
 
 
 @converter("Constant")
-def _constant(ctx: Importer, node: Node) -> Known:
+def _constant(ctx: Importer, node: Node) -> Value:
     attributes = node.attributes
     if "value" in attributes:
-        return Known(numpy_helper.to_array(attributes["value"]))
+        return known_of(attributes["value"])
     for name, dtype in (
         ("value_float", np.float32),
         ("value_floats", np.float32),

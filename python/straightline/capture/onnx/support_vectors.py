@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
+from straightline.capture.builder import TensorType
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.onnx.classifiers import (
     best,
@@ -25,6 +26,15 @@ from straightline.capture.onnx.trees import Checked
 from straightline.capture.onnx.values import Known, Value
 
 
+def _distances(ctx: Importer, x: Tensor, vectors: np.ndarray) -> Tensor:
+    """Squares of the distances of rows of x and of vectors, |x|^2 - 2 x v + |v|^2: in doubles, which lose no digit of a float."""
+    wide, own = ctx.cast(x, "f64"), vectors.astype(np.float64)
+    type = TensorType("f64", (x.extents[0], len(vectors)))
+    found = ctx.emit_one("linear", [wide, ctx.literal(-2 * own), ctx.literal((own * own).sum(1))], type)
+    found = ctx.binary("add", found, ctx.reduce("sum", ctx.binary("mul", wide, wide), [1], True))
+    return ctx.cast(ctx.binary("maximum", found, 0.0), "f32")
+
+
 def _kernel(ctx: Importer, read: Checked, x: Tensor, vectors: np.ndarray) -> Tensor:
     """The kernel of rows of x and of vectors [v, f]: [n, v]."""
     kind = read.node.attribute("kernel_type", "LINEAR")
@@ -35,9 +45,7 @@ def _kernel(ctx: Importer, read: Checked, x: Tensor, vectors: np.ndarray) -> Ten
     if x.extents[1] != vectors.shape[1]:
         raise read.error(f"support_vectors have {vectors.shape[1]} features but x has {x.extents[1]}")
     if kind == "RBF":
-        apart = ctx.binary("sub", ctx.reshape(x, (x.extents[0], 1, x.extents[1])), ctx.literal(vectors[None]))
-        distance = ctx.reduce("sum", ctx.binary("mul", apart, apart), [2], False)
-        return ctx.unary("exp", ctx.binary("mul", distance, -gamma))
+        return ctx.unary("exp", ctx.binary("mul", _distances(ctx, x, vectors), -gamma))
     product = matmul(ctx, x, ctx.literal(np.ascontiguousarray(vectors.T)))
     if kind == "LINEAR":
         return product
@@ -128,8 +136,10 @@ def _pairs_of(
         taken[of_i, pair] = weights[j - 1, of_i]
         taken[of_j, pair] += weights[i, of_j]
         first[pair, i] = second[pair, j] = 1
-    found = matmul(ctx, _kernel(ctx, read, x, vectors.reshape(total, -1)), ctx.literal(taken))
-    return first, second, ctx.binary("add", found, ctx.literal(rho))
+    # in doubles, as ONNX Runtime adds: coefficients may be thousands of which little is left
+    kernel = ctx.cast(_kernel(ctx, read, x, vectors.reshape(total, -1)), "f64")
+    found = matmul(ctx, kernel, ctx.literal(taken, "f64"))
+    return first, second, ctx.cast(ctx.binary("add", found, ctx.literal(rho, "f64")), "f32")
 
 
 def _svm_of_planes(ctx: Importer, read: Checked, x: Tensor, labels: list[Any], kind: str) -> list[Value]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from straightline.capture.onnx.importer import Importer, Node
 from straightline.capture.onnx.values import Known
 from straightline.errors import UserError
 
-#: Decisions of ONNX, in the order of TreeEnsemble's numbers: ours, whether children are exchanged, where NaN goes then.
+#: Decisions of ONNX, in the order of TreeEnsemble's numbers; then ours, and whether their children are exchanged.
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _MEMBER = 6
 _AT_MOST, _BELOW, _EQUAL = 0, 1, 2
@@ -450,8 +449,3 @@ def ensemble(ctx: Importer, read: Checked, x: Tensor, trees: Trees, aggregate: s
         {"trees": trees.roots.size, "decision": found.decision, "aggregate": aggregate, "feature_bits": found.feature_bits,
          "missing": found.missing, "depth": found.depth},
     )  # fmt: skip
-
-
-def labelled(names: Sequence[Any]) -> str:
-    """Labels in an error."""
-    return ", ".join(map(repr, names[:4])) + (", ..." if len(names) > 4 else "")

@@ -176,6 +176,11 @@ class _SavedCode:
             self._artifact.bytes(name) for name in self._variant.get("images", {}).values() if name.endswith(".cubin")
         ]
 
+    @property
+    def python_replaced(self) -> bool:
+        """Whether `python` is not what was emitted."""
+        return bool(self._variant.get("python_replaced", False))
+
     def ir(self, level: str, *, locations: bool = False) -> str:
         name = self._facts["op"] if level == "op" else self._variant["kernel"]
         text = self._artifact.text(name)
@@ -200,6 +205,9 @@ def _function(
     states: dict[str, Any],
 ) -> CompiledFunction:
     variant = facts["variants"][chosen]
+    where = device if variant["target"] != "cpu" else None
+    if where is not None:
+        _check_device(artifact.path, str(variant["target"]), where)
     program = _call.artifact_program(artifact.capsule, number, chosen, device)
     code = _SavedCode(artifact, facts, variant, program)
     path = _paths.chosen(None)
@@ -230,9 +238,6 @@ def _function(
         path=path,
         launch=launch,
     )
-    where = device if variant["target"] != "cpu" else None
-    if where is not None:
-        _check_device(artifact.path, str(variant["target"]), where)
     viewed = {binding.names[i] for i in _call.viewed_parameters(program)}
     tensors = [_tensor(artifact, name, facts, table, where, states, name in viewed) for name in binding.names]
     own = kernels.Kernels(program) if "python" in variant else None

@@ -231,15 +231,15 @@ def _variant(result: _Program, folder: str, target: str, cpu: str, prepared: boo
         variant.update(code=f"{base}/code.so", **{key: f"{base}/{name}" for key, (name, _) in texts.items()})
     if function._emitted is not None:
         text = _python(function, compilation, isOwn)
-        replaced = text != compilation.python
-        if linked and replaced:
+        isReplaced = text != compilation.python
+        if linked and isReplaced:
             raise UnsupportedError(
                 "code was replaced, and a library has the C++ alone; nearest supported form: save(.., cpus=('host',))"
             )
         if not linked:
             result.files[f"{base}/source.py.gz"] = _text(text)
             variant["python"] = f"{base}/source.py.gz"
-            variant.update({"python_replaced": True} if replaced else {})
+            variant.update({"python_replaced": True} if isReplaced else {})
     if images:
         variant["images"] = {name: f"{base}/{name}.cubin" for name in images}
         variant["image_compiler"] = compiler
@@ -254,7 +254,8 @@ def _python(function: Any, compilation: Any, isOwn: bool) -> str:
     """The Python text of a variant: kernels and the order of weights are others for another CPU."""
     if isOwn:
         return function._emitted.text
-    if function._emitted.text != function._compilation.python:
+    code = function._compilation  # that of a loaded function has the text that was saved
+    if function._emitted.text != code.python or getattr(code, "python_replaced", False):
         raise UnsupportedError(
             "code was replaced, and that text calls the kernels of the CPU that it was compiled for; nearest supported form: "
             "cpus=('host',)"

@@ -87,8 +87,13 @@ def test_cut_short(saved: Path, tmp_path: Path) -> None:
 
 def test_versions(saved: Path, tmp_path: Path) -> None:
     _refused(
-        _folder(saved, tmp_path / "a", lambda m: m.update(format=99)), "artifact format 99 but this runtime reads 1"
+        _folder(saved, tmp_path / "a", lambda m: m.update(format=99)),
+        "artifact format 99 but this runtime reads 1 to 2 .*saved by",
     )
+    _refused(
+        _folder(saved, tmp_path / "c", lambda m: m.update(format=0)), "artifact format 0 but this runtime reads 1 to 2"
+    )
+    sl.load(_folder(saved, tmp_path / "d", lambda m: m.update(format=2)))
     words = f"abi_version 7 but this runtime reads {_call.ABI_VERSION}.*saved by straightline .*save the model again"
     _refused(_folder(saved, tmp_path / "b", lambda m: m.update(abi=7)), words)
 
@@ -100,6 +105,15 @@ def test_another_processor(saved: Path, tmp_path: Path) -> None:
     _refused(
         _folder(saved, tmp_path / "a", change), "no code for this machine: cpu z80 needs zilog", sl.UnsupportedError
     )
+
+
+def test_devices_that_nobody_knows(saved: Path, tmp_path: Path) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        variants = manifest["programs"][0]["variants"]
+        variants[:] = [{**variants[0], "target": f"moon:{name}"} for name in ("one", "two")]
+
+    words = "moon:one .* needs the backend moon, which is not in this process; moon:two .* needs the backend moon"
+    _refused(_folder(saved, tmp_path / "a", change), words, sl.UnsupportedError)
 
 
 def test_changed_files(saved: Path, tmp_path: Path) -> None:

@@ -279,6 +279,8 @@ def test_replaced_python_text(tmp_path: Path) -> None:
     assert loaded.code == function.code and torch.equal(loaded(x), function(x))
     loaded.save(tmp_path / "again.sl", ("host",))
     assert sl.load(tmp_path / "again.sl").code == function.code
+    with pytest.raises(sl.UnsupportedError, match="code was replaced"):
+        loaded.save(tmp_path / "m.sl")
     with pytest.raises(sl.UnsupportedError, match="a library has the C"):
         library_writer.write(function, tmp_path / "libm.so", "shared-lib", None, ("host",))
 

@@ -168,11 +168,20 @@ def test_difference() -> None:
 
 def test_inspect(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     said = _said(capsys, "inspect", files["sl"], "--verify")
-    for part in ("takes", "input: float32[2, 8]", "gives", "0.weight", "weights.safetensors", "native", "format 1"):
+    for part in (
+        "takes",
+        "input: float32[2, 8]",
+        "gives",
+        "0.weight",
+        "weights.safetensors",
+        "native",
+        "format 1",
+        "code for x86-64-v3, x86-64-v4",
+    ):
         assert part in said
     facts = json.loads(_said(capsys, "inspect", files["sl"], "--json"))
     assert facts["saved"]["format"] == 1 and facts["parameters"]["0.weight"]["shape"] == [16, 8]
-    assert facts["saved"]["cpus"] == [["x86-64-v3", "x86-64-v4"]]
+    assert facts["saved"]["cpus"] == [["x86-64-v3", "x86-64-v4"]] and facts["saved"]["targets"] == [["cpu", "cpu"]]
     assert "op.linear" in _said(capsys, "inspect", files["sl"], "--show", "op")
     assert "n: 1 to" in _said(capsys, "inspect", files["onnx"])
 

@@ -14,39 +14,19 @@ import headless
 import pytest
 import straightline as sl
 import torch
+from explorer_page import Model, facts_of
 from straightline import _pass_steps, explorer
 from straightline._pass_steps import Line
 from straightline.testing.models.cases import ALL
-from torch import Tensor, nn
 
 _ROOT = Path(__file__).parents[2]
 _NAME = re.compile(r'"(?:[^"\\]|\\.)*"|%[\w$.-]+|#map\d*\b')
 _MODELS = ("mlp 32", "digits cnn", "bert layer", "gru", "decoder, 1 token", "unet, bilinear", "detection")
 
 
-class _Model(nn.Module):
-    """Layers that fold, fuse and die."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 8, 3, padding=1)
-        self.norm = nn.BatchNorm2d(8)
-        self.fc = nn.Linear(8 * 36, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.norm(self.conv(x)).relu()
-        return self.fc(y.flatten(1)) + torch.ones(10) * 0
-
-
 @pytest.fixture(scope="module")
 def function() -> Any:
-    return sl.compile(_Model().eval(), (torch.randn(1, 3, 6, 6),))
-
-
-def _facts(page: str) -> dict[str, Any]:
-    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    return sl.compile(Model().eval(), (torch.randn(1, 3, 6, 6),))
 
 
 def _states(passes: dict[str, Any]) -> list[list[tuple[str, tuple[str, ...]]]]:
@@ -91,7 +71,7 @@ def test_the_page_has_what_each_pass_left(name: str) -> None:
     function = sl.compile(case[0]().eval(), case[1]())
     compilation = function._binding.compiled_with(profile=True, links=True, passes=True)
     recorded = json.loads(compilation.passes_json)
-    facts = _facts(explorer.page(function, passes=True))
+    facts = facts_of(explorer.page(function, passes=True))
     states = _states(facts["passes"])
     printed = [recorded["before"], *(one.get("after") for one in recorded["passes"])]
     known = {key for line in facts["op"] for key in line.get("keys", ())}
@@ -115,7 +95,7 @@ def test_the_page_has_what_each_pass_left(name: str) -> None:
 
 
 def test_passes_that_change_nothing_and_summaries(function: Any) -> None:
-    steps = _facts(explorer.page(function, passes=True))["passes"]["steps"]
+    steps = facts_of(explorer.page(function, passes=True))["passes"]["steps"]
     assert [step["name"] for step in steps][:2] == ["verify-op-level", "canonicalize"]
     assert len(steps) > 20
     declared = (_ROOT / "passes" / "passes.td").read_text(encoding="utf-8")
@@ -130,7 +110,7 @@ def test_passes_that_change_nothing_and_summaries(function: Any) -> None:
 
 def test_an_op_is_followed_from_pass_to_pass(function: Any) -> None:
     """Its key is in every text up to the kernel that does it; one that folds is gone after the pass that the page names."""
-    facts = _facts(explorer.page(function, passes=True))
+    facts = facts_of(explorer.page(function, passes=True))
     states, steps = _states(facts["passes"]), facts["passes"]["steps"]
 
     def key_of(op: str) -> str:
@@ -152,7 +132,7 @@ def test_an_op_is_followed_from_pass_to_pass(function: Any) -> None:
 
 
 def test_only_who_asks_gets_texts(function: Any, tmp_path: Path) -> None:
-    assert _facts(explorer.page(function))["passes"] is None
+    assert facts_of(explorer.page(function))["passes"] is None
     plain = function._binding.compiled_with(links=True, emit_only=True)
     assert plain.passes_json == "" and plain.links_json != ""
     if hasattr(function._compilation, "link"):  # not one that was loaded
@@ -161,10 +141,10 @@ def test_only_who_asks_gets_texts(function: Any, tmp_path: Path) -> None:
     assert alone.links_json == "" and json.loads(alone.passes_json)["passes"]
     assert alone.code == function._binding.compiled_with(emit_only=True).code
     function.save(tmp_path / "m.sl", ("host",))
-    loaded = _facts(explorer.page(sl.load(tmp_path / "m.sl"), passes=True))["passes"]
-    assert loaded == _facts(explorer.page(function, passes=True))["passes"]
+    loaded = facts_of(explorer.page(sl.load(tmp_path / "m.sl"), passes=True))["passes"]
+    assert loaded == facts_of(explorer.page(function, passes=True))["passes"]
     function.explorer(tmp_path / "out.html", passes=True)
-    assert _facts((tmp_path / "out.html").read_text())["passes"] == loaded
+    assert facts_of((tmp_path / "out.html").read_text())["passes"] == loaded
 
 
 def _made(before: str, *after: str) -> tuple[list[Line], list[_pass_steps.Step]]:
@@ -272,7 +252,7 @@ def test_in_a_browser(function: Any, tmp_path: Path) -> None:
         pytest.skip("there is no Chromium here")
     path = tmp_path / "out.html"
     function.explorer(path, passes=True)
-    facts = _facts(path.read_text())
+    facts = facts_of(path.read_text())
     states, steps = _states(facts["passes"]), facts["passes"]["steps"]
     number = 1 + next(i for i, step in enumerate(steps) if step["name"] == "fuse-contractions")
     linear = next(line["keys"][0] for line in facts["op"] if "op.linear" in line["html"])

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -13,33 +12,14 @@ import headless
 import pytest
 import straightline as sl
 import torch
+from explorer_page import Model, facts_of
 from straightline import explorer
 from torch import Tensor, nn
 
 
-class _Model(nn.Module):
-    """Layers that fold, fuse and die."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 8, 3, padding=1)
-        self.norm = nn.BatchNorm2d(8)
-        self.fc = nn.Linear(8 * 36, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.norm(self.conv(x)).relu()
-        return self.fc(y.flatten(1)) + torch.ones(10) * 0
-
-
-def _facts(page: str) -> dict[str, Any]:
-    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
-
-
 @pytest.fixture(scope="module")
 def function() -> Any:
-    return sl.compile(_Model().eval(), (torch.randn(1, 3, 6, 6),))
+    return sl.compile(Model().eval(), (torch.randn(1, 3, 6, 6),))
 
 
 def _text(line: dict[str, Any]) -> str:
@@ -47,7 +27,7 @@ def _text(line: dict[str, Any]) -> str:
 
 
 def test_every_op_is_linked_or_explained(function: Any) -> None:
-    facts = _facts(explorer.page(function))
+    facts = facts_of(explorer.page(function))
     ops = [line for line in facts["op"] if " = op." in _text(line) or _text(line).strip().startswith("op.")]
     assert len(ops) > 8
     for line in ops:
@@ -63,7 +43,7 @@ def test_every_op_is_linked_or_explained(function: Any) -> None:
 
 def test_a_value_is_followed_through_all_levels(function: Any) -> None:
     """The batch norm is folded into the convolution, the relu fused: the same statement, at every level."""
-    facts = _facts(explorer.page(function))
+    facts = facts_of(explorer.page(function))
 
     def key_of(op: str) -> str:
         return next(line["keys"][0] for line in facts["op"] if f"{op} " in _text(line) and "keys" in line)
@@ -84,7 +64,7 @@ def test_a_value_is_followed_through_all_levels(function: Any) -> None:
         assert entry is not None and any(entry[1] in line for line in code)
         assert facts["about"][key].startswith("statement ")
     assert not any("sl::profile(" in _text(line) for line in facts["code"])
-    assert facts["source"] and any("explorer_test.py" in _text(line) for line in facts["source"])
+    assert facts["source"] and any("explorer_page.py" in _text(line) for line in facts["source"])
     assert facts["memory"]["items"] and facts["time"]["items"]
     for item in facts["memory"]["items"]:
         assert 0 <= item["x"] and item["x"] + item["w"] <= 1.0001 and 0 <= item["y"] and item["y"] + item["h"] <= 1.0001
@@ -108,12 +88,12 @@ def test_the_page_fetches_nothing_and_text_is_no_markup(function: Any, tmp_path:
 
 
 def test_diff_saved_models_and_sizes(function: Any, tmp_path: Path) -> None:
-    other = sl.compile(_Model().eval(), (torch.randn(2, 3, 6, 6),))
+    other = sl.compile(Model().eval(), (torch.randn(2, 3, 6, 6),))
     page = explorer.page(function, other)
-    assert _facts(page)["hasDiff"] and "diff_" in page
-    assert not _facts(explorer.page(function))["hasDiff"]
+    assert facts_of(page)["hasDiff"] and "diff_" in page
+    assert not facts_of(explorer.page(function))["hasDiff"]
     function.save(tmp_path / "m.sl", ("host",))
-    assert _facts(explorer.page(sl.load(tmp_path / "m.sl")))["op"] == _facts(explorer.page(function))["op"]
+    assert facts_of(explorer.page(sl.load(tmp_path / "m.sl")))["op"] == facts_of(explorer.page(function))["op"]
 
 
 def test_bad_input(function: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +110,7 @@ def test_in_a_browser(function: Any, tmp_path: Path) -> None:
         pytest.skip("there is no Chromium here")
     path = tmp_path / "out.html"
     function.explorer(path, function)
-    facts = _facts(path.read_text())
+    facts = facts_of(path.read_text())
     key = next(line["keys"][0] for line in facts["op"] if "op.linear" in _text(line))
 
     def shown(fragment: str) -> str:

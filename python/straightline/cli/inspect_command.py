@@ -89,6 +89,7 @@ def facts_of(function: Any, path: Path | None) -> dict[str, Any]:
             "by": manifest["straightline"],
             "files": {name: row["bytes"] for name, row in manifest["files"].items()},
             "cpus": [[variant["cpu"] for variant in program["variants"]] for program in manifest["programs"]],
+            "targets": [[variant["target"] for variant in program["variants"]] for program in manifest["programs"]],
         }
     return facts
 
@@ -135,6 +136,9 @@ def _tree(facts: Mapping[str, Any], title: str, most: int) -> Any:
     if "saved" in facts:
         saved = facts["saved"]
         branch = tree.add(escape(f"files (format {saved['format']}, abi {saved['abi']}, saved by {saved['by']})"))
+        pairs = zip(saved["targets"][0], saved["cpus"][0], strict=True)
+        names = [cpu if target == "cpu" else f"{target} beside {cpu}" for target, cpu in pairs]
+        branch.add(escape(f"code for {', '.join(names)}"))
         for name, count in saved["files"].items():
             branch.add(escape(f"{name}: {count:,} bytes"))
     return tree

@@ -55,11 +55,7 @@ int32_t fitOf(const Architecture& code, int major, int minor) {
   return kMachineCode + 10 * code.number + (code.suffix == 'a' ? 2 : code.suffix == 'f' ? 1 : 0);
 }
 
-bool isText(std::string_view image) {
-  return image.substr(0, 4) !=
-         "\x7f"
-         "ELF";
-}
+bool isText(std::string_view image) { return image.substr(0, 4) != "\177ELF"; }
 
 int imageArchitecture(std::string_view image, int deviceNumber) {
   if (!isText(image)) {

@@ -56,10 +56,7 @@ TEST(Architecture, TheNearestIsBestAndTextIsLast) {
 }
 
 TEST(Architecture, OfAnImage) {
-  const std::string cubin = std::string(
-                                "\x7f"
-                                "ELF") +
-                            std::string(60, '\0');
+  const std::string cubin = "\177ELF" + std::string(60, '\0');
   EXPECT_FALSE(isText(cubin));
   EXPECT_EQ(89, imageArchitecture(cubin, 89));
   const std::string ptx = "// Generated\n.version 8.3\n.target sm_80, texmode_independent\n";

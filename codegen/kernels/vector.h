@@ -288,6 +288,23 @@ SL_INLINE void store(T* p, V v) {
   }
 }
 
+/// Stores a native vector to an address that is a multiple of its size, past the caches where the
+/// target can: for data that is not read soon. Whole cache lines should be written at a time.
+/// Another thread sees it after finishStoresPastCaches() and what else orders the two.
+template <class T, class V>
+SL_INLINE void storePastCaches(T* p, V v) {
+#if defined(__clang__)
+  __builtin_nontemporal_store(v, reinterpret_cast<V*>(p));
+#else
+  store(p, v);
+#endif
+}
+SL_INLINE void finishStoresPastCaches() {
+#if defined(__clang__) && defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
+
 /// Lanes p[0], p[stride], p[2 * stride], ...; `stride` in elements.
 template <int N, class T>
 SL_INLINE Wide<T, N> loadStrided(const T* p, int64_t stride) {

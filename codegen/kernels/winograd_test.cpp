@@ -4,7 +4,7 @@
 #include "straightline/kernels/winograd.h"
 
 #include "straightline/kernels/kernel_testing.h"
-#include "straightline/kernels/pack.h"
+#include "straightline/kernels/pack_winograd.h"
 
 namespace sl::testing {
 namespace {

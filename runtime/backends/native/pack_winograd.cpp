@@ -15,6 +15,7 @@ constexpr sl_tunable kTunables[] = {
     {"m", 4, 2, 4},
     {"nr", 16, 16, 32},
     {"kb", 64, 16, 4096},
+    {"stream", 0, 0, 1},
 };
 
 }  // namespace

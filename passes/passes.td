@@ -227,6 +227,16 @@ def PlaceOnDevice : KernelPass<"place-on-device"> {
                  Option<"space", "space", "std::string", "\"\"", "memory space of the backend's device">];
 }
 
+def FusePrologues : KernelPass<"fuse-prologues"> {
+  let summary = "compute a weight while it is packed";
+  let description = [{
+    Of prepare: an elementwise launch whose result a packing alone reads becomes the prologue of that packing, a lambda of its kernel, where the
+    kernel's description has SL_KERNEL_PROLOGUE. One operand has each element where the result has it; the others have one element for each
+    index of the weight's first dim, which is the outermost of its memory. Refuses: a result that something else reads, a packing that has a prologue,
+    operands that depend on more than the output, more than four of them, an operand that is written in between.
+  }];
+}
+
 def OrderPrepare : KernelPass<"order-prepare"> {
   let summary = "make scratch of prepare just before it is read";
   let description = [{

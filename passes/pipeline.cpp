@@ -111,6 +111,9 @@ void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& option
 void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& options) {
   manager.addPass(passes::createLowerToKernel());
   manager.addPass(createVerifyKernelLevelPass());
+  // Before kernels are shared, while sizes are numbers, and before statements are ordered: there
+  // are fewer.
+  manager.addPass(passes::createFusePrologues());
   manager.addPass(passes::createOrderPrepare());
   // 1. Before planning, for each memory space has its own plan. The order of the two queues is
   //    checked at once.

@@ -204,6 +204,10 @@ Value ContractionLowering::packConvolution(Value weight, const ConvolutionGeomet
   packing.tune = {lowering_.named("m", lowering_.number(m)),
                   lowering_.named("nr", lowering_.number(nr)),
                   lowering_.named("kb", lowering_.number(kb))};
+  if (isKnownEarly(weight) && !lowering_.inPrepare()) {
+    // Packed once, long before it is read, and more than the caches hold.
+    packing.tune.push_back(lowering_.named("stream", lowering_.number(1)));
+  }
   return pack(weight, packing,
               {extents[0].floorDiv(kb), constant((m + 2) * (m + 2)), constant(kb / nr), extents[1],
                constant(nr)});

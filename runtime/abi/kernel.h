@@ -184,7 +184,11 @@ typedef enum sl_kernel_properties {
   /// which they were widened
   SL_KERNEL_NARROW_INPUTS = 1 << 1,
   /// external: a run touches its operands and its workspace only, so two runs may overlap
-  SL_KERNEL_CONCURRENT = 1 << 2
+  SL_KERNEL_CONCURRENT = 1 << 2,
+  /// emitted: takes elementwise ops that compute its only input as its first lambda, `prologue`. Of
+  /// what they read beside the stored input, it passes one element for each index of that input's
+  /// first dim (shape key `prologueStride`).
+  SL_KERNEL_PROLOGUE = 1 << 3
 } sl_kernel_properties;
 
 /// How an external kernel is called. `inputs` and `outputs` are the operands of the problem in

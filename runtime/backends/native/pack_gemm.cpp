@@ -26,6 +26,7 @@ extern constinit const sl_kernel_desc packGemmKernel = EmittedKernel{
     .accepts = accepts,
     .cost = moveMicroseconds,
     .tunables = kTunables,
+    .properties = SL_KERNEL_PROLOGUE,
 };
 
 }  // namespace sl::native

@@ -29,6 +29,7 @@ extern constinit const sl_kernel_desc packWinogradKernel = EmittedKernel{
     .accepts = accepts,
     .cost = moveMicroseconds,
     .tunables = kTunables,
+    .properties = SL_KERNEL_PROLOGUE,
 };
 
 }  // namespace sl::native

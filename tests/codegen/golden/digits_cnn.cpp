@@ -61,33 +61,12 @@ extern "C" void pointwise_to_dtype_32(sl_ctx* ctx, sl_team team, const float* a0
       a0, a1, a2, a3, a4, o0, o1);
 }
 
-extern "C" void pointwise_to_dtype_16x9(sl_ctx* ctx, sl_team team, const float* a0,
+extern "C" void pack_convolution_16x1x3x3_mul(sl_ctx* ctx, sl_team team, const float* a0,
     const double* a1, float* o0) {
-  sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 2}>(
-      ctx, team,
-      sl::Fixed<sl::PointwiseShape{.extent = {16, 9}, .stride = {{9, 1}, {1, 0}, {9, 1}}}>{},
-      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
-        auto t0 = sl::cast<double>(x0);
-        auto t1 = t0 * x1;
-        auto t2 = sl::cast<float>(t1);
-        y0 = t2;
-      },
-      a0, a1, o0);
-}
-
-extern "C" void pack_convolution_16x1x3x3(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
   sl::pack_convolution<sl::PackConvolutionTune{.nr = 16}>(
       ctx, team,
       sl::PackConvolutionShape{.o = 16, .i = 1, .kh = 3, .kw = 3, .strideO = 9, .strideI = 9,
-          .strideH = 3, .strideW = 1},
-      a0, o0);
-}
-
-extern "C" void pointwise_to_dtype_32x144(sl_ctx* ctx, sl_team team, const float* a0,
-    const double* a1, float* o0) {
-  sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 2}>(
-      ctx, team,
-      sl::Fixed<sl::PointwiseShape{.extent = {32, 144}, .stride = {{144, 1}, {1, 0}, {144, 1}}}>{},
+          .strideH = 3, .strideW = 1, .prologueStride = {1}},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = sl::cast<double>(x0);
         auto t1 = t0 * x1;
@@ -97,12 +76,19 @@ extern "C" void pointwise_to_dtype_32x144(sl_ctx* ctx, sl_team team, const float
       a0, a1, o0);
 }
 
-extern "C" void pack_winograd_32x16x3x3(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
-  sl::pack_winograd<sl::PackWinogradTune{.m = 4, .nr = 16, .kb = 32}>(
+extern "C" void pack_winograd_32x16x3x3_mul(sl_ctx* ctx, sl_team team, const float* a0,
+    const double* a1, float* o0) {
+  sl::pack_winograd<sl::PackWinogradTune{.m = 4, .nr = 16, .kb = 32, .stream = 1}>(
       ctx, team,
       sl::PackWinogradShape{.o = 32, .i = 16, .strideO = 144, .strideI = 9, .strideH = 3,
-          .strideW = 1},
-      a0, o0);
+          .strideW = 1, .prologueStride = {1}},
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
+        auto t0 = sl::cast<double>(x0);
+        auto t1 = t0 * x1;
+        auto t2 = sl::cast<float>(t1);
+        y0 = t2;
+      },
+      a0, a1, o0);
 }
 
 extern "C" void pack_gemm_10x128(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
@@ -218,24 +204,14 @@ static void thunk_pointwise_to_dtype_32(sl_ctx* ctx, sl_team team, void* const* 
       static_cast<double*>(pointers[5]), static_cast<float*>(pointers[6]));
 }
 
-static void thunk_pointwise_to_dtype_16x9(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  pointwise_to_dtype_16x9(ctx, team, static_cast<const float*>(pointers[0]),
+static void thunk_pack_convolution_16x1x3x3_mul(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pack_convolution_16x1x3x3_mul(ctx, team, static_cast<const float*>(pointers[0]),
       static_cast<const double*>(pointers[1]), static_cast<float*>(pointers[2]));
 }
 
-static void thunk_pack_convolution_16x1x3x3(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  pack_convolution_16x1x3x3(ctx, team, static_cast<const float*>(pointers[0]),
-      static_cast<float*>(pointers[1]));
-}
-
-static void thunk_pointwise_to_dtype_32x144(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  pointwise_to_dtype_32x144(ctx, team, static_cast<const float*>(pointers[0]),
+static void thunk_pack_winograd_32x16x3x3_mul(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pack_winograd_32x16x3x3_mul(ctx, team, static_cast<const float*>(pointers[0]),
       static_cast<const double*>(pointers[1]), static_cast<float*>(pointers[2]));
-}
-
-static void thunk_pack_winograd_32x16x3x3(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  pack_winograd_32x16x3x3(ctx, team, static_cast<const float*>(pointers[0]),
-      static_cast<float*>(pointers[1]));
 }
 
 static void thunk_pack_gemm_10x128(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
@@ -306,13 +282,9 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
   const float* const fc_weight = static_cast<const float*>(io->parameters[13]);
   constexpr int64_t fc_weight_packed_at = 74496;
   float* const fc_weight_packed = sl::at<float>(io->prepared[0], fc_weight_packed_at);
-  constexpr int64_t conv2_at = 0;
-  float* const conv2 = sl::at<float>(io->arenas[0], conv2_at);
-  constexpr int64_t conv1_at = 0;
-  float* const conv1 = sl::at<float>(io->arenas[0], conv1_at);
-  constexpr int64_t t_at = 18432;
+  constexpr int64_t t_at = 0;
   double* const t = sl::at<double>(io->arenas[0], t_at);
-  constexpr int64_t t_1_at = 576;
+  constexpr int64_t t_1_at = 256;
   double* const t_1 = sl::at<double>(io->arenas[0], t_1_at);
   // to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
   if (team.index == 0) {
@@ -326,19 +298,11 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
         norm2_bias, norm2_running_mean, t, prepared_2);
   }
   double* const t_view = t;
-  // to_dtype, mul, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
-  if (team.index == 0) {
-    pointwise_to_dtype_16x9(ctx, sl::alone(), conv1_weight, t_1_view, conv1);
-  }
   sl_barrier(team);
-  // pack: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
-  pack_convolution_16x1x3x3(ctx, team, conv1, conv1_weight_packed);
-  sl_barrier(team);
-  // to_dtype, mul, to_dtype: conv2 (demo_models.py:25), norm2 (demo_models.py:25)
-  pointwise_to_dtype_32x144(ctx, team, conv2_weight, t_view, conv2);
-  sl_barrier(team);
-  // pack: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
-  pack_winograd_32x16x3x3(ctx, team, conv2, conv2_weight_packed);
+  // to_dtype, mul, to_dtype, pack: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
+  pack_convolution_16x1x3x3_mul(ctx, team, conv1_weight, t_1_view, conv1_weight_packed);
+  // to_dtype, mul, to_dtype, pack: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
+  pack_winograd_32x16x3x3_mul(ctx, team, conv2_weight, t_view, conv2_weight_packed);
   // pack: fc (demo_models.py:26)
   pack_gemm_10x128(ctx, team, fc_weight, fc_weight_packed);
   return SL_OK;
@@ -450,7 +414,7 @@ static constexpr sl_expr_step e37[] = {{'c', 1600}};
 static constexpr sl_expr_step e38[] = {{'c', 44}};
 static constexpr sl_expr_step e39[] = {{'c', 16384}};
 static constexpr sl_expr_step e40[] = {{'c', 141824}};
-static constexpr sl_expr_step e41[] = {{'c', 18688}};
+static constexpr sl_expr_step e41[] = {{'c', 384}};
 static constexpr sl_expr_step e42[] = {{'c', 82688}};
 static constexpr sl_expr l0[] = {{e0, 1}};
 static constexpr sl_expr l1[] = {{e1, 1}};
@@ -507,12 +471,10 @@ static constexpr sl_buffer buffers[] = {
     {sizeof(sl_buffer), "fc_bias", "fc.bias", SL_ROLE_PARAMETER, 0, 12, -1, {2, 32, 1}, 1, l11, l1, {e2, 1}, {e20, 1}, {e2, 1}},
     {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 13, -1, {2, 32, 1}, 2, l12, l13, {e2, 1}, {e21, 1}, {e2, 1}},
     {sizeof(sl_buffer), "fc_weight_packed", "fc.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, l14, l15, {e23, 1}, {e24, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "conv2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l5, l6, {e2, 1}, {e10, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "conv1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l2, l3, {e2, 1}, {e6, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, l4, l1, {e10, 1}, {e16, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, l0, l1, {e6, 1}, {e8, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_1_view", "", SL_ROLE_VIEW, 0, -1, 22, {2, 64, 1}, 4, l16, l17, {e2, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_view", "", SL_ROLE_VIEW, 0, -1, 21, {2, 64, 1}, 4, l18, l17, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, l4, l1, {e2, 1}, {e16, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, l0, l1, {e16, 1}, {e8, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1_view", "", SL_ROLE_VIEW, 0, -1, 20, {2, 64, 1}, 4, l16, l17, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_view", "", SL_ROLE_VIEW, 0, -1, 19, {2, 64, 1}, 4, l18, l17, {e2, 1}, {e2, 1}, {e2, 1}},
     {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 4, l19, l20, {e2, 1}, {e27, 1}, {e2, 1}},
     {sizeof(sl_buffer), "linear", "linear", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, l21, l22, {e2, 1}, {e28, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l23, l24, {e2, 1}, {e22, 1}, {e2, 1}},
@@ -521,7 +483,7 @@ static constexpr sl_buffer buffers[] = {
     {sizeof(sl_buffer), "t_5", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l28, l29, {e32, 1}, {e33, 1}, {e34, 1}},
     {sizeof(sl_buffer), "t_6", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l19, l30, {e36, 1}, {e37, 1}, {e38, 1}},
     {sizeof(sl_buffer), "t_7", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l31, l32, {e2, 1}, {e39, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_2_view", "", SL_ROLE_VIEW, 0, -1, 27, {2, 32, 1}, 2, l33, l13, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_2_view", "", SL_ROLE_VIEW, 0, -1, 25, {2, 32, 1}, 2, l33, l13, {e2, 1}, {e2, 1}, {e2, 1}},
 };
 
 static constexpr sl_argument arguments_pointwise_to_dtype_16[] = {
@@ -544,25 +506,15 @@ static constexpr sl_argument arguments_pointwise_to_dtype_32[] = {
     {sizeof(sl_argument), "o1", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 1, l4, l1},
 };
 
-static constexpr sl_argument arguments_pointwise_to_dtype_16x9[] = {
+static constexpr sl_argument arguments_pack_convolution_16x1x3x3_mul[] = {
     {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l2, l3},
     {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 64, 1}, 4, l16, l17},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l2, l3},
-};
-
-static constexpr sl_argument arguments_pack_convolution_16x1x3x3[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l2, l3},
     {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 5, l7, l8},
 };
 
-static constexpr sl_argument arguments_pointwise_to_dtype_32x144[] = {
+static constexpr sl_argument arguments_pack_winograd_32x16x3x3_mul[] = {
     {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l5, l6},
     {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 64, 1}, 4, l18, l17},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l5, l6},
-};
-
-static constexpr sl_argument arguments_pack_winograd_32x16x3x3[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l5, l6},
     {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 5, l9, l10},
 };
 
@@ -619,10 +571,8 @@ static constexpr sl_argument arguments_gemm_4x10x128_bias[] = {
 static constexpr sl_entry entries[] = {
     {sizeof(sl_entry), "pointwise_to_dtype_16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_16, 7, nullptr, 0, 0.0056, thunk_pointwise_to_dtype_16, nullptr},
     {sizeof(sl_entry), "pointwise_to_dtype_32", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32, 7, nullptr, 0, 0.0112, thunk_pointwise_to_dtype_32, nullptr},
-    {sizeof(sl_entry), "pointwise_to_dtype_16x9", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_16x9, 3, nullptr, 0, 0.0216, thunk_pointwise_to_dtype_16x9, nullptr},
-    {sizeof(sl_entry), "pack_convolution_16x1x3x3", "native", SL_ENTRY_KERNEL, 0, arguments_pack_convolution_16x1x3x3, 2, nullptr, 0, 5, thunk_pack_convolution_16x1x3x3, nullptr},
-    {sizeof(sl_entry), "pointwise_to_dtype_32x144", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32x144, 3, nullptr, 0, 0.346, thunk_pointwise_to_dtype_32x144, nullptr},
-    {sizeof(sl_entry), "pack_winograd_32x16x3x3", "native", SL_ENTRY_KERNEL, 0, arguments_pack_winograd_32x16x3x3, 2, nullptr, 0, 5, thunk_pack_winograd_32x16x3x3, nullptr},
+    {sizeof(sl_entry), "pack_convolution_16x1x3x3_mul", "native", SL_ENTRY_KERNEL, 0, arguments_pack_convolution_16x1x3x3_mul, 3, nullptr, 0, 5, thunk_pack_convolution_16x1x3x3_mul, nullptr},
+    {sizeof(sl_entry), "pack_winograd_32x16x3x3_mul", "native", SL_ENTRY_KERNEL, 0, arguments_pack_winograd_32x16x3x3_mul, 3, nullptr, 0, 5, thunk_pack_winograd_32x16x3x3_mul, nullptr},
     {sizeof(sl_entry), "pack_gemm_10x128", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_10x128, 2, nullptr, 0, 5, thunk_pack_gemm_10x128, nullptr},
     {sizeof(sl_entry), "zero_border", "native", SL_ENTRY_KERNEL, 0, arguments_zero_border, 1, nullptr, 0, 0, thunk_zero_border, nullptr},
     {sizeof(sl_entry), "copy_4x8x8", "native", SL_ENTRY_KERNEL, 0, arguments_copy_4x8x8, 2, nullptr, 0, 0.0256, thunk_copy_4x8x8, nullptr},
@@ -634,50 +584,44 @@ static constexpr sl_entry entries[] = {
     {sizeof(sl_entry), "gemm_4x10x128_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_4x10x128_bias, 4, nullptr, 0, 0.168, thunk_gemm_4x10x128_bias, nullptr},
 };
 
-static constexpr int32_t operands_0[] = {0, 1, 2, 3, 4, 22, 5};
-static constexpr int32_t operands_1[] = {7, 8, 9, 10, 11, 21, 12};
-static constexpr int32_t operands_2[] = {6, 23, 20};
-static constexpr int32_t operands_4[] = {20, 14};
-static constexpr int32_t operands_6[] = {13, 24, 19};
-static constexpr int32_t operands_8[] = {19, 15};
-static constexpr int32_t operands_9[] = {17, 18};
-static constexpr int32_t operands_10[] = {31};
-static constexpr int32_t operands_11[] = {25, 31};
-static constexpr int32_t operands_13[] = {31, 14, 5, 32};
-static constexpr int32_t operands_14[] = {30};
-static constexpr int32_t operands_16[] = {32, 30};
-static constexpr int32_t operands_18[] = {30, 15, 12, 29, 28};
-static constexpr int32_t operands_20[] = {29, 27};
-static constexpr int32_t operands_21[] = {33, 18, 16, 26};
-static constexpr int32_t operands_22[] = {26};
+static constexpr int32_t operands_0[] = {0, 1, 2, 3, 4, 20, 5};
+static constexpr int32_t operands_1[] = {7, 8, 9, 10, 11, 19, 12};
+static constexpr int32_t operands_3[] = {6, 21, 14};
+static constexpr int32_t operands_4[] = {13, 22, 15};
+static constexpr int32_t operands_5[] = {17, 18};
+static constexpr int32_t operands_6[] = {29};
+static constexpr int32_t operands_7[] = {23, 29};
+static constexpr int32_t operands_9[] = {29, 14, 5, 30};
+static constexpr int32_t operands_10[] = {28};
+static constexpr int32_t operands_12[] = {30, 28};
+static constexpr int32_t operands_14[] = {28, 15, 12, 27, 26};
+static constexpr int32_t operands_16[] = {27, 25};
+static constexpr int32_t operands_17[] = {31, 18, 16, 24};
+static constexpr int32_t operands_18[] = {24};
 static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_16", "to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype", "conv1 (demo_models.py:24), norm1 (demo_models.py:24)", operands_0, 5, 2, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_32", "to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype", "conv2 (demo_models.py:25), norm2 (demo_models.py:25)", operands_1, 5, 2, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_16x9", "to_dtype, mul, to_dtype", "conv1 (demo_models.py:24), norm1 (demo_models.py:24)", operands_2, 2, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 0, 0, "", "", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_convolution_16x1x3x3", "pack", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_4, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 0, 0, "", "", "conv2 (demo_models.py:25), norm2 (demo_models.py:25)", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pointwise_to_dtype_32x144", "to_dtype, mul, to_dtype", "conv2 (demo_models.py:25), norm2 (demo_models.py:25)", operands_6, 2, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 0, 0, "", "", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_winograd_32x16x3x3", "pack", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", operands_8, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_10x128", "pack", "fc (demo_models.py:26)", operands_9, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border", "zero border", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_10, 0, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_4x8x8", "reorder", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_11, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_convolution_16x1x3x3_mul", "to_dtype, mul, to_dtype, pack", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_3, 2, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_winograd_32x16x3x3_mul", "to_dtype, mul, to_dtype, pack", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", operands_4, 2, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_10x128", "pack", "fc (demo_models.py:26)", operands_5, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border", "zero border", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_6, 0, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_4x8x8", "reorder", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_7, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "convolution_4x1x8x8x16_3x3_bias_relu", "convolution, relu", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_13, 3, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border_2", "zero border", "demo_models.py:24", operands_14, 0, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "convolution_4x1x8x8x16_3x3_bias_relu", "convolution, relu", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_9, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border_2", "zero border", "demo_models.py:24", operands_10, 0, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "demo_models.py:24", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d", "max_pool2d", "demo_models.py:24", operands_16, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d", "max_pool2d", "demo_models.py:24", operands_12, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "winograd_4x16x4x4x32_3x3_bias_relu", "convolution, relu", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", operands_18, 3, 2, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "winograd_4x16x4x4x32_3x3_bias_relu", "convolution, relu", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", operands_14, 3, 2, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "demo_models.py:25", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d_2", "max_pool2d", "demo_models.py:25", operands_20, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_4x10x128_bias", "linear", "fc (demo_models.py:26)", operands_21, 3, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_22, 1, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d_2", "max_pool2d", "demo_models.py:25", operands_16, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_4x10x128_bias", "linear", "fc (demo_models.py:26)", operands_17, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_18, 1, 0, nullptr, 0},
 };
 
 static constexpr sl_result results[] = {
-    {sizeof(sl_result), 26, 26},
+    {sizeof(sl_result), 24, 24},
 };
 
 static constexpr const char* spaces[] = {"host"};
@@ -691,11 +635,11 @@ extern const sl_program_desc sl_program;
 const sl_program_desc sl_program = {
     sizeof(sl_program_desc), SL_ABI_VERSION, "forward", "#kernel.target<\"cpu\", \"x86-64-v3\", threads = 2>",
     sl_program_prepare, sl_program_run,
-    buffers, 34, statements, 23, nullptr, 0,
+    buffers, 32, statements, 19, nullptr, 0,
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     14, 0, 1, 1, 2,
-    entries, 15, nullptr, 3.43};
+    entries, 13, nullptr, 3.43};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -24,26 +24,20 @@ def prepare(io):
     conv2_weight_packed = buffers[15]  # prepared "conv2.weight.packed": float32[1, 36, 2, 16, 16]
     fc_weight = buffers[17]  # parameter "fc.weight": float32[10, 128]
     fc_weight_packed = buffers[18]  # prepared "fc.weight.packed": float32[1, 128, 16]
-    conv2 = buffers[19]  # arena: float32[32, 16, 3, 3]
-    conv1 = buffers[20]  # arena: float32[16, 1, 3, 3]
-    t = buffers[21]  # arena: float64[32]
-    t_1 = buffers[22]  # arena: float64[16]
+    t = buffers[19]  # arena: float64[32]
+    t_1 = buffers[20]  # arena: float64[16]
     # to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
     native.pointwise_to_dtype_16(alone, norm1_weight, norm1_running_var, conv1_bias, norm1_bias,
         norm1_running_mean, t_1, prepared_0)
-    t_1_view = buffers[23]  # t_1: float64[16, 1, 1, 1]
+    t_1_view = buffers[21]  # t_1: float64[16, 1, 1, 1]
     # to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv2 (demo_models.py:25), norm2 (demo_models.py:25)
     native.pointwise_to_dtype_32(alone, norm2_weight, norm2_running_var, conv2_bias, norm2_bias,
         norm2_running_mean, t, prepared_2)
-    t_view = buffers[24]  # t: float64[32, 1, 1, 1]
-    # to_dtype, mul, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
-    native.pointwise_to_dtype_16x9(alone, conv1_weight, t_1_view, conv1)
-    # pack: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
-    native.pack_convolution_16x1x3x3(team, conv1, conv1_weight_packed)
-    # to_dtype, mul, to_dtype: conv2 (demo_models.py:25), norm2 (demo_models.py:25)
-    native.pointwise_to_dtype_32x144(team, conv2_weight, t_view, conv2)
-    # pack: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
-    native.pack_winograd_32x16x3x3(team, conv2, conv2_weight_packed)
+    t_view = buffers[22]  # t: float64[32, 1, 1, 1]
+    # to_dtype, mul, to_dtype, pack: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
+    native.pack_convolution_16x1x3x3_mul(team, conv1_weight, t_1_view, conv1_weight_packed)
+    # to_dtype, mul, to_dtype, pack: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
+    native.pack_winograd_32x16x3x3_mul(team, conv2_weight, t_view, conv2_weight_packed)
     # pack: fc (demo_models.py:26)
     native.pack_gemm_10x128(team, fc_weight, fc_weight_packed)
 
@@ -58,14 +52,14 @@ def run(io):
     conv2_weight_packed = buffers[15]  # prepared "conv2.weight.packed": float32[1, 36, 2, 16, 16]
     fc_bias = buffers[16]  # parameter "fc.bias": float32[10]
     fc_weight_packed = buffers[18]  # prepared "fc.weight.packed": float32[1, 128, 16]
-    x = buffers[25]  # input "x": float32[4, 1, 8, 8]
-    linear = buffers[26]  # output "linear": float32[4, 10]
-    t_2 = buffers[27]  # arena: float32[4, 32, 2, 2]
-    t_3 = buffers[28]  # arena: int8[124416]
-    t_4 = buffers[29]  # arena: float32[4, 32, 4, 4]
-    t_5 = buffers[30]  # arena: float32[4, 16, 4, 4]
-    t_6 = buffers[31]  # arena: float32[4, 1, 8, 8]
-    t_7 = buffers[32]  # arena: float32[4, 16, 8, 8]
+    x = buffers[23]  # input "x": float32[4, 1, 8, 8]
+    linear = buffers[24]  # output "linear": float32[4, 10]
+    t_2 = buffers[25]  # arena: float32[4, 32, 2, 2]
+    t_3 = buffers[26]  # arena: int8[124416]
+    t_4 = buffers[27]  # arena: float32[4, 32, 4, 4]
+    t_5 = buffers[28]  # arena: float32[4, 16, 4, 4]
+    t_6 = buffers[29]  # arena: float32[4, 1, 8, 8]
+    t_7 = buffers[30]  # arena: float32[4, 16, 8, 8]
     # zero border: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
     native.zero_border(alone, t_6)
     # reorder: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
@@ -81,7 +75,7 @@ def run(io):
         t_3)
     # max_pool2d: demo_models.py:25
     native.max_pool2d_2(alone, t_4, t_2)
-    t_2_view = buffers[33]  # t_2: float32[4, 128]
+    t_2_view = buffers[31]  # t_2: float32[4, 128]
     # linear: fc (demo_models.py:26)
     native.gemm_4x10x128_bias(alone, t_2_view, fc_weight_packed, fc_bias, linear)
 

@@ -20,8 +20,10 @@ from typing import Any
 
 import straightline as sl
 import torch
+from straightline.testing.models.mobilenet import MobileNet
 from torch import nn
 
+from bench.cases.models import EncoderLayer
 from bench.cases.resnet import resnet18
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,6 +49,46 @@ def _private_kb(pid: int) -> tuple[int, int]:
         if name == "Pss":
             shared = int(rest.split()[0])
     return private, shared
+
+
+class _Lstm(nn.Module):
+    """Two layers of 512: 17 MB of weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.LSTM(512, 512, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Takes [steps, batch, 512], returns all h."""
+        return self.layers(x)[0]
+
+
+#: Models of which opening without prepared weights is measured alone, and their input.
+_OPENED: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "mobilenet": (MobileNet, (1, 3, 224, 224)),
+    "encoder_768_2_layers": (lambda: nn.Sequential(*(EncoderLayer(768, 12, 3072) for _ in range(2))), (1, 32, 768)),
+    "lstm_512_2_layers": (_Lstm, (20, 1, 512)),
+}
+
+
+def _runs(runner: Path, file: Path) -> dict[str, float]:
+    """Medians of 9 fresh processes, and opening with the first result as so many calls."""
+    runs = [
+        json.loads(subprocess.run([runner, file], capture_output=True, text=True, check=True).stdout) for _ in range(9)
+    ]
+    facts = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+    facts["opened_in_calls"] = statistics.median((run["load_us"] + run["first_us"]) / run["median_us"] for run in runs)
+    return facts
+
+
+def measure_opening(name: str, folder: Path, runner: Path) -> dict[str, float]:
+    """Opening and calls of a model that needs no library."""
+    make, shape = _OPENED[name]
+    path = folder / f"{name}.sl"
+    with torch.no_grad():
+        function = sl.compile(make().eval(), (torch.randn(shape),), threads=1, cpu="x86-64-v4", allow=("native",))
+        function.save(path)
+    return _runs(runner, path)
 
 
 def measure(name: str, model: nn.Module, x: torch.Tensor, folder: Path, runner: Path) -> dict[str, Any]:
@@ -78,12 +120,7 @@ def measure(name: str, model: nn.Module, x: torch.Tensor, folder: Path, runner: 
         "python_call_us": call,
         "python_least_us": min(jit[:count]) * 1e6,
     }
-    for label, file in (("file", path), ("prepared", prepared)):
-        runs = [
-            json.loads(subprocess.run([runner, file], capture_output=True, text=True, check=True).stdout)
-            for _ in range(9)
-        ]
-        facts[label] = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+    facts["file"], facts["prepared"] = _runs(runner, path), _runs(runner, prepared)
     processes = [
         subprocess.Popen([runner, prepared, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(8)
     ]
@@ -96,6 +133,7 @@ def measure(name: str, model: nn.Module, x: torch.Tensor, folder: Path, runner: 
         process.stdin.close()
         process.wait()
     facts["private_kb_of_8_processes"] = [private for private, _ in sizes]
+    facts["input_kb"] = x.numel() * x.element_size() // 1024  # which each of them has as well
     return facts
 
 
@@ -136,6 +174,7 @@ def main() -> int:
         facts = {
             "mlp": measure("mlp", mlp, torch.randn(1, 64), folder, folder / "run"),
             "resnet18": measure("resnet18", resnet18(), torch.randn(1, 3, 224, 224), folder, folder / "run"),
+            "opened": {name: measure_opening(name, folder, folder / "run") for name in _OPENED},
             "python_start_ms": _python_start(folder / "mlp.sl"),
         }
     print(json.dumps(facts, indent=1))

@@ -17,6 +17,7 @@
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
+#include "passes/kernel_facts.h"
 #include "tools/compilation.h"
 #include "tools/module_builder.h"
 #include "tools/module_context.h"

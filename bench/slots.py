@@ -9,9 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import torch
-
 import straightline as sl
+import torch
 
 
 def least_ns(contenders: dict[str, Callable[[], None]], rounds: int = 15, calls: int = 20000) -> dict[str, float]:

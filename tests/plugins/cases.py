@@ -327,9 +327,16 @@ def case_the_list_of_backends() -> None:
     listed = sl.backends()
     assert [each.name for each in listed][:2] == ["native", "cuda"]
     probe = listed["probe"]
-    assert (probe.version, probe.file, probe.runs_on, probe.missing) == ("probe 1.2", str(_PROBES / "libprobe.so"), "cpu", "")
+    assert (probe.version, probe.file, probe.runs_on, probe.missing) == (
+        "probe 1.2",
+        str(_PROBES / "libprobe.so"),
+        "cpu",
+        "",
+    )
     assert probe.kernels == {"relu": ("probe.relu",)} and not probe.emitted
-    assert listed["native"].emitted and "native.gemm" in listed["native"].kernels["linear"] and not listed["native"].file
+    assert (
+        listed["native"].emitted and "native.gemm" in listed["native"].kernels["linear"] and not listed["native"].file
+    )
     assert listed["cudnn"].runs_on == "cuda" and (listed["cudnn"].missing or listed["cudnn"].version)
     assert "probe 1.2" in str(listed) and '"name": "probe"' in listed.json()
     _raises(sl.UserError, lambda: listed["none"], "there is no backend 'none'; there are native, cuda")
@@ -350,6 +357,7 @@ def case_default_rules_that_are_none() -> None:
     sl.load_backend(_PROBES / "libdefaults_bad.so")
     _raises(sl.UserError, _compile, "default rules of eager:3: 'relu eager' is no rule")
     _raises(sl.UserError, sl.routes, "default rules of eager:3: 'relu eager' is no rule")
+
 
 if __name__ == "__main__":
     globals()[sys.argv[1]]()

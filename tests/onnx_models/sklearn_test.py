@@ -112,7 +112,8 @@ def test_regressors(name: str, rng: np.random.Generator) -> None:
     x, y = data(rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        estimator = REGRESSORS[name]().fit(x, y)
+        few = 25 if name in ("GaussianProcess", "KNeighbors") else len(x)  # each row is a part of the model
+        estimator = REGRESSORS[name]().fit(x[:few], y[:few])
     (found,) = compared(converted(estimator, x), x)
     wanted = estimator.predict(x)
     np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-2, atol=2e-3 * np.abs(wanted).max())
@@ -131,7 +132,6 @@ CLASSIFIERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "LogisticRegression": (linear_model.LogisticRegression, (2, 3)),
     "KNeighbors": (neighbors.KNeighborsClassifier, (3,)),
     "GaussianNB": (naive_bayes.GaussianNB, (3,)),
-    "MLP": (lambda: neural_network.MLPClassifier((5,), max_iter=20), (3,)),
     "scaled": (lambda: pipeline.make_pipeline(preprocessing.MinMaxScaler(), linear_model.LogisticRegression()), (3,)),
 }
 

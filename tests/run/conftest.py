@@ -145,6 +145,7 @@ _OF_THE_CPU = {
     "shared_kernels_test.py": "",
     "stored_weights_test.py::test_no_widened_copy": "",
     "threads_test.py": "",
+    "trees_on_host_test.py": "",  # emulated on the host
     "specialize_test.py::test_all_ways_of_calling": "",
     "specialize_test.py::test_in_a_forked_child": "",  # CUDA does not outlive a fork
     "specialize_test.py::test_other_parameters": "options2",  # emitted Python

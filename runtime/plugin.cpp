@@ -98,11 +98,10 @@ int32_t openLibrary(const char* path, const sl_backend_desc** backend, sl_messag
     return refuse(path, what, message);
   }
   const sl_backend_desc* described = describedBy(library, &why);
-  if (!described || addPlugin(described, path, &what) != SL_OK) {
+  if (!described || addPlugin(described, path, backend, &what) != SL_OK) {
     dlclose(library);
     return refuse(path, what, message);
   }
-  *backend = &findPlugin(described->name)->desc();
   known.open.push_back({path, *backend});
   return SL_OK;
 }
@@ -116,7 +115,7 @@ int32_t openPath(const char* given, const sl_backend_desc** backend, sl_message*
     return refuse(given, what, message);
   }
   if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-    MessageWriter(&what).text("it is no file");
+    MessageWriter(&what).text("it is no file, or a folder that cannot be read");
     return refuse(path, what, message);
   }
   return openLibrary(path, backend, message);
@@ -127,19 +126,21 @@ bool isFolder(const std::string& path) {
   return stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
-/// The *.so of a folder, in order of their names.
+/// The *.so of a folder, in order of their names; a folder that cannot be read, so that opening it
+/// says why.
 std::vector<std::string> librariesIn(const std::string& folder) {
-  std::vector<std::string> paths;
   DIR* directory = opendir(folder.c_str());
-  while (const dirent* entry = directory ? readdir(directory) : nullptr) {
+  if (!directory) {
+    return {folder};
+  }
+  std::vector<std::string> paths;
+  while (const dirent* entry = readdir(directory)) {
     const std::string name = entry->d_name;
     if (name.size() > 3 && name.compare(name.size() - 3, 3, ".so") == 0) {
       paths.push_back(folder + "/" + name);
     }
   }
-  if (directory) {
-    closedir(directory);
-  }
+  closedir(directory);
   std::sort(paths.begin(), paths.end());
   return paths;
 }

@@ -15,8 +15,10 @@ bool checkPlugin(const sl_backend_desc& backend, sl_message* message);
 
 /// In registry.cpp. Whether emitted text calls a function of the runtime by that name.
 bool isOwnSymbol(const char* name);
-/// Registers the backend of a plug-in that lies in `file`.
-int32_t addPlugin(const sl_backend_desc* backend, const char* file, sl_message* message);
+/// Registers the backend of a plug-in that lies in `file`. `registered` is what the registry has of
+/// it, also where the description was registered before.
+int32_t addPlugin(const sl_backend_desc* backend, const char* file,
+                  const sl_backend_desc** registered, sl_message* message);
 /// The backend of that name, where it is a plug-in's; else null.
 const LoadedBackend* findPlugin(const char* name);
 

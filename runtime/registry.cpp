@@ -254,9 +254,14 @@ const sl_backend_desc* findBackend(const char* name) {
       [&](const sl_backend_desc& desc) { return std::strcmp(desc.name, name) == 0; });
 }
 
-int32_t addPlugin(const sl_backend_desc* backend, const char* file, sl_message* message) {
+int32_t addPlugin(const sl_backend_desc* backend, const char* file,
+                  const sl_backend_desc** registered, sl_message* message) {
   addAll();
-  return add(backend, message, file);
+  const int32_t status = add(backend, message, file);
+  if (status == SL_OK) {
+    *registered = findBackend(backend->name);
+  }
+  return status;
 }
 
 const LoadedBackend* findPlugin(const char* name) {

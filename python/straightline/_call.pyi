@@ -110,8 +110,8 @@ def op_call_functions(other: int, forget: Callable[[int], None]) -> tuple[int, i
 def override_fast_path(value: bool | None) -> bool | None:
     """Which path calls of this thread take, whatever their functions say; gives what held before."""
 
-def backend_load(path: str | PathLike[str]) -> tuple[str, str, tuple[tuple[str, str], ...]]:
-    """Opens a plug-in; gives its name, its file, and name and op of its kernels."""
+def backend_load(path: str | PathLike[str]) -> tuple[str, str | None, tuple[tuple[str, str], ...]]:
+    """Opens a plug-in; gives its name, its file (None: its description was registered before), and name and op of its kernels."""
 
 def backend_names() -> tuple[str, ...]:
     """The backends of this process."""

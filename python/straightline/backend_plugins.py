@@ -53,7 +53,8 @@ def load_backend(path: str | os.PathLike[str]) -> LoadedBackend:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise UserError(f"path is a {type(path).__name__}, expected the path of a shared library")
-    return LoadedBackend(*_call.backend_load(path))
+    name, file, kernels = _call.backend_load(path)
+    return LoadedBackend(name, file or os.path.realpath(path), kernels)
 
 
 def open_all() -> None:

@@ -81,6 +81,15 @@ def case_load_backend() -> None:
     assert _backends(_compile(routes={"relu": "probe"})) == ["probe"]
 
 
+def case_one_that_was_registered_by_its_description() -> None:
+    library, runtime = _probe(), ctypes.CDLL(str(Path(sl.__file__).parent / "libstraightline_runtime.so"))
+    library.straightline_backend_v1.restype = ctypes.c_void_p
+    message = ctypes.create_string_buffer(4096)
+    described = ctypes.c_void_p(library.straightline_backend_v1())
+    assert runtime.sl_backend_register(described, message) == 0, message.value
+    assert sl.load_backend(_PROBES / "libprobe.so").name == "probe"
+
+
 def case_a_name_or_a_symbol_that_is_taken() -> None:
     sl.load_backend(_PROBES / "libprobe.so")
     copy = _FOLDER / "copy.so"

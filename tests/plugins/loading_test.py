@@ -53,7 +53,9 @@ def test_a_file_that_is_no_plug_in(tmp_path: Path) -> None:
     text.write_text("no library")
     with pytest.raises(sl.errors.UserError, match=r"plug-in .*text\.so: it cannot be opened: .*"):
         sl.load_backend(text)
-    with pytest.raises(sl.errors.UserError, match=f"plug-in {tmp_path}: it is no file"):
+    with pytest.raises(
+        sl.errors.UserError, match=f"plug-in {tmp_path}: it is no file, or a folder that cannot be read"
+    ):
         sl.load_backend(tmp_path)
     with pytest.raises(sl.errors.UserError, match="path is a int, expected the path of a shared library"):
         sl.load_backend(3)  # type: ignore[arg-type]

@@ -167,8 +167,8 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
   }
 
   /// Gives the op to an external kernel where one is to have it. What kernels say that do not is
-  /// recorded on the op. Answers why the target of a rule did not get it, or ""; a kernel that breaks
-  /// the rules of descriptions is a failure.
+  /// recorded on the op. Answers why the target of a rule did not get it, or ""; a kernel that
+  /// breaks the rules of descriptions is a failure.
   mlir::FailureOr<std::string> ask(Operation* operation, SelectionConstraints constraints) {
     const ExternalCall call = describeCall(operation);
     constraints.whyNot = [&](const sl_kernel_desc& kernel) {

@@ -14,9 +14,9 @@ namespace straightline {
 
 /// All rules of a compilation, those first that count first: the argument's, those of
 /// STRAIGHTLINE_ROUTE_<op> ('.' of the op written '__', '*' written ALL), those of the file that
-/// STRAIGHTLINE_ROUTES names, those that backends bring; within one source as sortRoutes says. User errors: a rule that cannot
-/// be read or names nothing that exists, two of one file that contradict each other, a file
-/// that is missing, unreadable or without a rule. `context` knows the op dialect.
+/// STRAIGHTLINE_ROUTES names, those that backends bring; within one source as sortRoutes says. User
+/// errors: a rule that cannot be read or names nothing that exists, two of one file that contradict
+/// each other, a file that is missing, unreadable or empty. `context` knows the op dialect.
 Failure readRoutes(const CompileOptions& given, mlir::MLIRContext* context,
                    std::vector<Route>* routes);
 

@@ -372,7 +372,7 @@ typedef struct sl_backend_desc {
   /// name of the backend on whose device's queues its kernels run; NULL: its own
   const char* runs_on;
   uint64_t kernel_stride;  ///< bytes from one kernel to the next; 0: the size of the first one
-  /// What it calls, with its version ("oneDNN 3.5.0"). NULL, or a result NULL: nothing that has one.
+  /// What it calls, with its version ("oneDNN 3.5.0"). NULL, or a result NULL: it has none.
   const char* (*version)(void);
   /// Why none of its kernels can run in this process ("cuDNN is missing: ..."). NULL, or a result
   /// NULL: they can. Results of both live as long as the process.

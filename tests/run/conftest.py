@@ -68,7 +68,9 @@ _OF_THE_CPU = {
     "found_by_audit_test.py::test_group_norm_of_a_named_number_of_channels": "",
     "found_by_audit_test.py::test_named_sizes_without_a_maximum": "group_norm",  # torch's form there compares sizes
     "log_test.py::test_codegen_and_cache": "",  # nothing is packed there
+    "explorer_test.py::test_machine_code": "",  # of the host
     "external_kernel_test.py": "",  # its library runs on the host
+    "folded_norms_test.py::test_the_weight_is_packed_from_where_it_lies": "",  # nothing is packed there
     "diagonals_test.py::test_an_index_beyond_the_dim": "",  # an assertion on a device
     "diagonals_test.py::test_for_a_device": "",  # emulated on the host
     "emitted_python_test.py::test_a_kernel_wants_buffers_of_its_call": "",
@@ -132,6 +134,20 @@ _OF_THE_CPU = {
     "routes_test.py::test_the_environment": "",
     "routes_test.py::test_the_order_of_precedence": "",
     "routes_test.py::test_weights_are_packed_for_the_routed_kernel": "",
+    **{
+        f"routes_rules_test.py::{name}": ""  # of the CPU's kernels
+        for name in (
+            "test_a_fused_op_shows_the_rule_of_each_place",
+            "test_a_module_pattern_names_the_modules_and_all_within",
+            "test_an_overload",
+            "test_source_lines",
+            "test_sources_come_before_ranks",
+            "test_the_first_target_that_accepts",
+            "test_the_later_rule",
+            "test_the_report_and_the_rules_in_force",
+            "test_which_rule_decides",
+        )
+    },
     "sampling_test.py::test_grid_sample_for_a_device": "",  # emulated on the host
     "sampling_test.py::test_places_that_are_no_numbers": "",  # ATen's kernels of a device have other results, tested below
     "sampling_test.py::test_places_that_are_no_numbers_for_a_device": "",  # emulated on the host
@@ -143,6 +159,7 @@ _OF_THE_CPU = {
     "scatter_test.py::test_what_is_left_to_torch": "",  # torch says why to standard error there
     "several_examples_test.py::test_dtypes_ranks_structures_and_constants": "",
     "shared_kernels_test.py": "",
+    "slots_test.py::test_programs_from_mlir_and_python_text": "",  # programs from mlir are for the CPU
     "stored_weights_test.py::test_no_widened_copy": "",
     "threads_test.py": "",
     "trees_on_host_test.py": "",  # emulated on the host

@@ -87,6 +87,16 @@ def test_a_module_pattern_names_the_modules_and_all_within() -> None:
     }
 
 
+def test_places_wherever_it_runs() -> None:
+    """Of the target's own kernels and of a library's there, or of another kernel of the CPU's."""
+    other = "cublaslt" if OWN_BACKEND == "cuda" else "native.gemv"
+    function = compiled({"layers.3 : linear": other, f"{FILE}:{LINE_OF_ATTN} : linear": f"{OWN_BACKEND}, auto"})
+    rows = [row for row in function.routes().rows if row["phase"] == "run" and row["rule"]]
+    assert any(row["source"].startswith("layers.3.ff") and row["why"].startswith(other) for row in rows), rows
+    assert not any(row["source"].startswith("layers.3.attn") and row["why"].startswith("cublaslt") for row in rows)
+    assert {rule["decides"] for rule in function.routes().rules} == {1, 12}
+
+
 @pytest.mark.parametrize("lines", [f"{LINE_OF_ATTN}", f"{LINE_OF_ATTN - 1}-{LINE_OF_ATTN}"])
 def test_source_lines(lines: str) -> None:
     found = kernels(compiled({f"{FILE}:{lines} : linear": "native.gemv"}))

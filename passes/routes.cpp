@@ -306,8 +306,9 @@ bool RoutePlace::contains(llvm::StringRef module, llvm::StringRef file, int64_t 
   }
   return llvm::all_of(llvm::zip_first(wanted, parts), [](auto pair) {
     const auto [pattern, part] = pair;
-    if (pattern == part) {
-      return true;
+    if (pattern == part || pattern == kEveryOp ||
+        pattern.find_first_of("*?[\\") == llvm::StringRef::npos) {
+      return pattern == part || pattern == kEveryOp;
     }
     auto glob = llvm::GlobPattern::create(pattern);
     if (!glob) {

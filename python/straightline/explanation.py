@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from straightline._printed import Printed
 
-class Explanation:
+
+class Explanation(Printed):
     """Facts about a compiled program.
 
     Attributes:
@@ -80,13 +82,3 @@ class Explanation:
                 why,
             )
         return table
-
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=200, color_system=None, force_terminal=False)
-        with console.capture() as captured:
-            console.print(self)
-        return captured.get()
-
-    __repr__ = __str__

@@ -7,8 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from straightline._printed import Printed
 
-class RouteReport:
+
+class RouteReport(Printed):
     """The kernels of a compiled function, and why. Prints as a table.
 
     Attributes:
@@ -62,16 +64,6 @@ class RouteReport:
 
     def _rule_lines(self) -> list[str]:
         return [f"{row['rule']}: names {row['ops']} ops, decides about {row['decides']}" for row in self.rules]
-
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=200, color_system=None, force_terminal=False)
-        with console.capture() as captured:
-            console.print(self)
-        return captured.get()
-
-    __repr__ = __str__
 
 
 def _row(statement: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from straightline import _compiler, backend_plugins
+from straightline._printed import Printed
 from straightline.capture.builder import Location
 from straightline.errors import RouteWarning, UserError
 from straightline.options import CompileOptions, Routes
@@ -107,7 +108,7 @@ class BackendInfo:
         return {**vars(self), "kernels": {op: list(names) for op, names in self.kernels.items()}}
 
 
-class Backends(tuple[BackendInfo, ...]):
+class Backends(Printed, tuple[BackendInfo, ...]):
     """Backends in the order in which kernels are asked. Prints as a table."""
 
     def json(self) -> str:
@@ -133,16 +134,6 @@ class Backends(tuple[BackendInfo, ...]):
             ops = "\n".join(f"{op}: {', '.join(names)}" for op, names in each.kernels.items())
             table.add_row(each.name, each.runs_on, each.version, each.file, ops, each.missing)
         return table
-
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=200, color_system=None, force_terminal=False)
-        with console.capture() as captured:
-            console.print(self)
-        return captured.get()
-
-    __repr__ = __str__
 
 
 def backends() -> Backends:

@@ -224,18 +224,23 @@ class Explainer {
     return row;
   }
 
-  /// What other kernels said, as {"kernel", "us" (null: it does not take the problem), "said"}.
+  /// What other kernels said, as {"kernel", "us" (null: it does not take the problem), "said",
+  /// "op"}.
   static json::Array alternativesOf(mlir::Operation* statement) {
     json::Array rows;
     const mlir::ArrayAttr alternatives = kernel::alternativesOf(statement);
+    auto ops = statement->getAttrOfType<mlir::StringAttr>("op");
+    const llvm::StringRef statementOp = ops ? ops.getValue().split(", ").first : llvm::StringRef();
     for (mlir::Attribute each :
          alternatives ? alternatives.getValue() : llvm::ArrayRef<mlir::Attribute>()) {
       auto row = llvm::cast<mlir::DictionaryAttr>(each);
       auto us = row.getAs<mlir::FloatAttr>("us");
+      auto op = row.getAs<mlir::StringAttr>("op");
       rows.push_back(
           json::Object{{"kernel", row.getAs<mlir::StringAttr>("kernel").getValue()},
                        {"us", us ? json::Value(us.getValueAsDouble()) : json::Value(nullptr)},
-                       {"said", json::fixUTF8(row.getAs<mlir::StringAttr>("said").getValue())}});
+                       {"said", json::fixUTF8(row.getAs<mlir::StringAttr>("said").getValue())},
+          {"op", op ? op.getValue() : statementOp}});
     }
     return rows;
   }

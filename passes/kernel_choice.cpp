@@ -240,13 +240,17 @@ class KernelSelector {
 
 }  // namespace
 
-mlir::ArrayAttr KernelChoice::alternativesAttr(mlir::MLIRContext* context) const {
+mlir::ArrayAttr KernelChoice::alternativesAttr(mlir::MLIRContext* context,
+                                               llvm::StringRef op) const {
   mlir::Builder builder(context);
   llvm::SmallVector<mlir::Attribute> rows;
   for (const Alternative& each : alternatives) {
     llvm::SmallVector<mlir::NamedAttribute> row = {
         builder.getNamedAttr("kernel", builder.getStringAttr(each.kernel)),
         builder.getNamedAttr("said", builder.getStringAttr(each.said))};
+    if (!op.empty()) {
+      row.push_back(builder.getNamedAttr("op", builder.getStringAttr(op)));
+    }
     if (each.us) {
       row.push_back(builder.getNamedAttr("us", builder.getF64FloatAttr(*each.us)));
     }

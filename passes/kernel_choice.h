@@ -86,8 +86,9 @@ struct KernelChoice {
   std::string target;    ///< of the route's, the one that names the kernel; kAutoRoute without one
   std::string refusals;  ///< without a kernel: what those of the targets said
   std::vector<Alternative> alternatives;
-  /// `alternatives` as passes record them; null: there are none
-  mlir::ArrayAttr alternativesAttr(mlir::MLIRContext* context) const;
+  /// `alternatives` as passes record them; null: there are none. `op`: by whose name rules give
+  /// them work, where that is not the statement's.
+  mlir::ArrayAttr alternativesAttr(mlir::MLIRContext* context, llvm::StringRef op = "") const;
   /// which kernel breaks which rule of descriptions, and what to do; empty: none does
   std::string fault;
 };

@@ -11,12 +11,12 @@ namespace straightline::passes {
 
 /// Records the refusals of `replaced` on the op that computes `value` now, behind its views.
 inline void keepRefusals(mlir::Operation* replaced, mlir::Value value) {
-  const llvm::StringRef refusals = op::refusalsOf(replaced);
+  const mlir::ArrayAttr refusals = op::refusalsOf(replaced);
   mlir::Operation* maker = value ? value.getDefiningOp() : nullptr;
   while (maker && maker->hasTrait<op::View>()) {
     maker = maker->getOperand(0).getDefiningOp();
   }
-  if (!refusals.empty() && maker && maker != replaced) {
+  if (refusals && maker && maker != replaced) {
     op::addRefusals(maker, refusals);
   }
 }

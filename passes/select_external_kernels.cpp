@@ -144,9 +144,6 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
       }
       if (emitsKernels(target)) {
         why = whyNotEmitted(target);
-        if (why.empty() && !refusals.empty()) {
-          op::addRefusals(operation, refusals);
-        }
       } else {
         SelectionConstraints constraints{prefer, route, avoided, allow};
         constraints.target = target;
@@ -175,28 +172,32 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
       return whyNotCalled(kernel, operation, call,
                           [&](Value value) { return isKnownBeforePrepare(value, freeze); });
     };
-    const KernelChoice choice = chooseKernel(problemOf(operation, call), constraints);
+    KernelChoice choice = chooseKernel(problemOf(operation, call), constraints);
+    const auto refused = [&] {
+      if (mlir::ArrayAttr said = choice.alternativesAttr(operation->getContext(), call.name)) {
+        op::addRefusals(operation, said);
+      }
+    };
     if (failed(checkRules(operation, choice))) {
       return mlir::failure();
     }
     const bool isRouted = constraints.route && constraints.target != kAutoRoute;
-    if (!choice.kernel && isRouted) {
-      return choice.refusals;
-    }
     if (!choice.kernel) {
-      if (!choice.others.empty()) {
-        op::addRefusals(operation, choice.others);
-      }
-      return std::string();
+      refused();
+      return isRouted ? choice.refusals : std::string();
     }
     const bool isWanted = isRouted || constraints.preferred == choice.kernel->backend;
     std::string why = choice.why;
     if (const std::optional<double> emitted = emittedUs(operation)) {
-      char text[64];
+      char text[96];
       std::snprintf(text, sizeof text, "; emitted kernels: estimated %.2f us", *emitted);
       why += text;
       if (!isWanted && *emitted <= choice.costUs) {
-        op::addRefusals(operation, why);
+        std::snprintf(text, sizeof text, "estimated %.2f us; emitted kernels: estimated %.2f us",
+                      choice.costUs, *emitted);
+        choice.alternatives.insert(choice.alternatives.begin(),
+                                   {choice.kernel->name, choice.costUs, text});
+        refused();
         return std::string();
       }
     }

@@ -38,17 +38,19 @@ KernelChoiceAttr kernelChoiceOf(Operation* op) {
 }
 void setKernelChoice(Operation* op, KernelChoiceAttr choice) { op->setAttr(kKernel, choice); }
 
-llvm::StringRef refusalsOf(Operation* op) {
-  auto refusals = op->getAttrOfType<StringAttr>(kRefusals);
-  return refusals ? refusals.getValue() : llvm::StringRef();
-}
-void addRefusals(Operation* op, llvm::StringRef refusals) {
-  const llvm::StringRef before = refusalsOf(op);
-  if (before.contains(refusals)) {
-    return;  // of a pass that has run before
+mlir::ArrayAttr refusalsOf(Operation* op) { return op->getAttrOfType<mlir::ArrayAttr>(kRefusals); }
+void addRefusals(Operation* op, mlir::ArrayAttr refusals) {
+  const mlir::ArrayAttr before = refusalsOf(op);
+  llvm::SmallVector<Attribute> all;
+  if (before) {
+    llvm::append_range(all, before);
   }
-  const std::string all = before.empty() ? refusals.str() : (before + "; " + refusals).str();
-  op->setAttr(kRefusals, StringAttr::get(op->getContext(), all));
+  for (Attribute each : refusals) {
+    if (!llvm::is_contained(all, each)) {  // else of a pass that has run before
+      all.push_back(each);
+    }
+  }
+  op->setAttr(kRefusals, mlir::ArrayAttr::get(op->getContext(), all));
 }
 
 LayoutAttr layoutOf(Operation* op) { return op->getAttrOfType<LayoutAttr>(kLayout); }
@@ -298,7 +300,7 @@ llvm::StringRef expectedOf(llvm::StringRef name) {
   return llvm::StringSwitch<llvm::StringRef>(name)
       .Case(kPrepare, "a unit attribute")
       .Case(kKernel, "#op.kernel_choice on an op.fusion or op.external")
-      .Case(kRefusals, "a string on an op of this dialect")
+      .Case(kRefusals, "an array of {kernel, said, op, us} on an op of this dialect")
       .Case(kLayout, "#op.layout with an entry a dim on an op with one result")
       .Case(kStrides, "#op.dims on an op.parameter or op.state")
       .Case(kLiveParameters, "a unit attribute of a function")
@@ -317,6 +319,16 @@ bool isLayoutOf(Operation* op, Attribute value) {
   return layout && type && type.getRank() == static_cast<int64_t>(layout.getOrder().size());
 }
 
+bool areRefusals(Attribute value) {
+  auto rows = llvm::dyn_cast<mlir::ArrayAttr>(value);
+  return rows && llvm::all_of(rows, [](Attribute each) {
+           auto row = llvm::dyn_cast<mlir::DictionaryAttr>(each);
+           return row && row.getAs<StringAttr>("kernel") && row.getAs<StringAttr>("said") &&
+                  row.getAs<StringAttr>("op") &&
+                  (!row.contains("us") || row.getAs<mlir::FloatAttr>("us"));
+         });
+}
+
 bool isAsExpected(Operation* op, llvm::StringRef name, Attribute value) {
   if (name == kPrepare) {
     return llvm::isa<UnitAttr>(value);
@@ -325,7 +337,7 @@ bool isAsExpected(Operation* op, llvm::StringRef name, Attribute value) {
     return llvm::isa<FusionOp, ExternalOp>(op) && llvm::isa<KernelChoiceAttr>(value);
   }
   if (name == kRefusals) {
-    return llvm::isa<OpDialect>(op->getDialect()) && llvm::isa<StringAttr>(value);
+    return llvm::isa<OpDialect>(op->getDialect()) && areRefusals(value);
   }
   if (name == kLayout) {
     return isLayoutOf(op, value);

@@ -32,10 +32,12 @@ void clearPrepared(mlir::Operation* op);
 KernelChoiceAttr kernelChoiceOf(mlir::Operation* op);
 void setKernelChoice(mlir::Operation* op, KernelChoiceAttr choice);
 
-/// op.refusals: why external kernels did not get the op, for `explain`; empty: none was asked.
-llvm::StringRef refusalsOf(mlir::Operation* op);
-/// Appends refusals to those that the op has, unless these contain them already.
-void addRefusals(mlir::Operation* op, llvm::StringRef refusals);
+/// op.refusals: what external kernels said that did not get the op, for `explain`, a dictionary
+/// each: `kernel`, `said`, `op` (whose name rules give it by), and `us` of one that would have taken
+/// it; null: none was asked.
+mlir::ArrayAttr refusalsOf(mlir::Operation* op);
+/// Appends refusals to those that the op has, each once.
+void addRefusals(mlir::Operation* op, mlir::ArrayAttr refusals);
 
 /// op.layout: the memory layout of the op's result; null: the lowering decides.
 LayoutAttr layoutOf(mlir::Operation* op);

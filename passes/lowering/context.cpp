@@ -3,6 +3,7 @@
 #include "passes/lowering/context.h"
 
 #include "dialect/error_kind.h"
+#include "dialect/kernel/recorded.h"
 #include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/SaveAndRestore.h"
@@ -90,9 +91,14 @@ LogicalResult LoweringContext::lowerOp(Operation* op) {
 /// kernel that computes it. `before` is the statement before its own; null: there was none.
 void LoweringContext::tellRefusals(Operation* op, Operation* before) {
   std::string refusals;
+  llvm::SmallVector<mlir::Attribute> alternatives;
   op->walk([&](Operation* part) {
-    if (const llvm::StringRef said = op::refusalsOf(part); !said.empty()) {
-      refusals += "; " + said.str();
+    const mlir::ArrayAttr said = op::refusalsOf(part);
+    for (mlir::Attribute each : said ? said.getValue() : llvm::ArrayRef<mlir::Attribute>()) {
+      auto row = llvm::cast<mlir::DictionaryAttr>(each);
+      refusals += "; " + row.getAs<mlir::StringAttr>("kernel").str() + ": " +
+                  row.getAs<mlir::StringAttr>("said").str();
+      alternatives.push_back(row);
     }
   });
   if (refusals.empty()) {
@@ -109,6 +115,10 @@ void LoweringContext::tellRefusals(Operation* op, Operation* before) {
   }
   if (last) {
     last.setWhyAttr(builder_.getStringAttr(last.getWhy().value_or("") + refusals));
+    if (const mlir::ArrayAttr own = kernel::alternativesOf(last)) {
+      alternatives.insert(alternatives.begin(), own.begin(), own.end());
+    }
+    kernel::setAlternatives(last, builder_.getArrayAttr(alternatives));
   }
 }
 

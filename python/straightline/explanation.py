@@ -16,10 +16,11 @@ class Explanation(Printed):
         programs: The facts of each program; there are several when it was compiled for several examples, or
             has programs for single sizes (`specialize`).
         facts: Those of the first, as JSON-like data: `example`, `target`, `threads`, `arena_bytes`, `prepared_bytes`,
-            `parameter_bytes`, `estimated_us`, `path` ("straight line", "python" or "interpreter": what a call where `explain`
-            was called takes), `path_reason`, `launch` ("stream" or "graph" on a CUDA device, else None), `launch_reason`
-            and `statements`, each with `phase`, `op`, `source`, `kernel`, `backend`, `why`
-            and `bytes`, and where a graph runs branches concurrently `branch`: statements of one number run in order.
+            `parameter_bytes`, `estimated_us`, `routes` (the rules that hold), `path` ("straight line", "python" or
+            "interpreter": what a call where `explain` was called takes), `path_reason`, `launch` ("stream" or "graph" on a CUDA
+            device, else None), `launch_reason` and `statements`, each with `phase`, `op`, `source`, `kernel`, `backend`, `why`,
+            `bytes`, `rule` and `alternatives` (as `fn.routes()` has them), and where a graph runs branches concurrently
+            `branch`: statements of one number run in order.
             `captured_again` of a library's kernel on a CUDA device: inputs and results whose addresses it gets, so that a graph
             captures it again where one of them is new. Of our kernels there: `blocks` and `block_threads` of a launch, and what
             the machine code says, `registers` and `stack_bytes` of a thread and `shared_bytes` of a block; `parts` of a launch

@@ -16,7 +16,7 @@ class RouteReport(Printed):
     Attributes:
         rows: A row a statement, in order: `phase`, `op`, `source`, `kernel`, `backend`, `rule` (in words; "": no rule decides),
             `why`, and `alternatives`, the kernels of the registry that did not get the work, each with `kernel`, `us` (what it is
-            estimated to take; None: it does not take the work) and `said`.
+            estimated to take; None: it does not take the work), `said`, and `op`, by whose name a rule gives it the work.
         rules: A row a rule of the compilation: `rule` in words, its `op`, `where`, `targets` and `by`, how many `ops` of the
             captured graph it names, about how many it `decides` (an earlier rule decides about the others), the `statements`
             that have it, and `nearest`: what a rule that names no op may have meant.

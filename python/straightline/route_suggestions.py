@@ -31,7 +31,9 @@ class _Group:
 
     op: str
     kernel: str
+    #: Where the statements are; the op is at the first of a statement's places, or at the last where it is behind others.
     sources: list[str]
+    leads: bool
     alternatives: dict[str, float]
     #: The least microseconds seen of all of its statements together, by kernel.
     times: dict[str, float] = field(default_factory=dict)
@@ -39,7 +41,7 @@ class _Group:
 
     def rules(self, kernel: str) -> dict[str, str]:
         """The rules that give these statements to a kernel."""
-        return {f"{_place(source)} : {self.op}": kernel for source in self.sources}
+        return {f"{_place(source, self.leads)} : {self.op}": kernel for source in self.sources}
 
     @property
     def winner(self) -> str | None:
@@ -74,31 +76,33 @@ def suggest(compiled: Compiled, arguments: Arguments, *, rounds: int = 5, runs: 
     return _text(groups, winners, whole)
 
 
-def _place(source: str) -> str:
+def _place(source: str, leads: bool) -> str:
     """Where an op is, as a rule names it: its module, or its line."""
-    first = source.split(", ")[0]
-    module, mark, line = first.partition(" (")
-    return module if mark else line or first
+    place = source.split(", ")[0 if leads else -1]
+    return place.partition(" (")[0]
 
 
 def _groups(rows: Sequence[Mapping[str, Any]]) -> list[_Group]:
     groups: dict[tuple[Any, ...], _Group] = {}
     for row in rows:
-        others = {other["kernel"]: other["us"] for other in row["alternatives"] if other["us"] is not None}
-        if row["phase"] != "run" or not others or not row["source"]:
+        if row["phase"] != "run" or not row["source"]:
             continue
-        op = row["op"].split(", ")[0]
-        chosen = row["why"].split(":")[0]
-        key = (op, row["kernel"], chosen, tuple(sorted(others.items())))
-        groups.setdefault(key, _Group(op, chosen, [], others)).sources.append(row["source"])
+        for op in dict.fromkeys(other["op"] for other in row["alternatives"]):
+            others = {o["kernel"]: o["us"] for o in row["alternatives"] if o["us"] is not None and o["op"] == op}
+            chosen = row["why"].split(":")[0]
+            if others:
+                key = (op, row["kernel"], chosen, tuple(sorted(others.items())))
+                leads = row["op"].split(", ")[0] == op
+                groups.setdefault(key, _Group(op, chosen, [], leads, others)).sources.append(row["source"])
     return list(groups.values())
 
 
 def _statement_us(function: Any, group: _Group, arguments: Arguments, runs: int) -> float:
-    """The least time of the group's statements, together."""
+    """The least time of all statements at the group's places, together: another kernel may leave ops to its neighbours."""
     positional, named = arguments(function)
     rows = function.profile(*positional, runs=runs, **named).rows
-    return sum(row.least_us for row in rows if row.source in group.sources and group.op in row.op.split(", "))
+    places = {place for source in group.sources for place in source.split(", ")}
+    return sum(row.least_us for row in rows if places & set(row.source.split(", ")))
 
 
 def _time(group: _Group, plain: Any, compiled: Compiled, arguments: Arguments, rounds: int, runs: int) -> None:

@@ -20,10 +20,10 @@ func.func @norm(%x: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
 
 // What kernels say against an op stays with it: another dim, another type.
 // CHECK-LABEL: func.func @refused
-// CHECK: op.softmax %{{.*}} {dim = 0 : i64, op.refusals = "vendor.softmax: dim is 0, it takes 1"}
-// CHECK: op.relu %{{.*}} {op.refusals = "vendor.relu: operand 0 (x) is of f64, the kernel takes f32"}
-// CHECK: op.floor %{{.*}} {op.refusals = "vendor.floor: its description has no calling rule"}
-// CHECK: op.maximum %{{.*}} {op.refusals = "vendor.maximum: estimated 1000000.00 us; emitted kernels: estimated
+// CHECK: op.softmax %{{.*}} {dim = 0 : i64, op.refusals = [{kernel = "vendor.softmax", op = "softmax", said = "dim is 0, it takes 1"}]}
+// CHECK: op.relu %{{.*}} {op.refusals = [{kernel = "vendor.relu", op = "relu", said = "operand 0 (x) is of f64, the kernel takes f32"}]}
+// CHECK: op.floor %{{.*}} {op.refusals = [{kernel = "vendor.floor", op = "floor", said = "its description has no calling rule"}]}
+// CHECK: op.maximum %{{.*}} {op.refusals = [{kernel = "vendor.maximum", op = "maximum", said = "estimated 1000000.00 us; emitted kernels: estimated
 func.func @refused(%x: tensor<4x8xf32>, %y: tensor<4xf64>) -> (tensor<4x8xf32>, tensor<4xf64>, tensor<4x8xf32>) {
   %0 = op.softmax %x {dim = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %1 = op.relu %y : (tensor<4xf64>) -> tensor<4xf64>

@@ -13,6 +13,7 @@ import pytest
 
 import straightline as sl
 from straightline.__main__ import main
+from straightline import route_suggestions
 from straightline.route_suggestions import suggest
 
 MODEL = """
@@ -115,8 +116,11 @@ class Fake:
     def routes(self) -> Any:
         row = {
             "phase": "run", "op": "linear", "source": "layers.0.fc (m.py:3)", "kernel": "k", "why": "a.one: estimated",
-            "alternatives": [{"kernel": name, "us": 1.0, "said": ""} for name in self.us if name != "a.one"]
-            + [{"kernel": "a.none", "us": None, "said": "no"}],
+            "alternatives": [
+                {"kernel": name, "us": us, "said": "", "op": "linear"}
+                for name, us in {**dict.fromkeys(self.us, 1.0), "a.none": None}.items()
+                if name != "a.one"
+            ],
         }  # fmt: skip
         return SimpleNamespace(rows=[row])
 
@@ -124,22 +128,19 @@ class Fake:
         row = SimpleNamespace(source="layers.0.fc (m.py:3)", op="linear", least_us=self.us[self.chosen])
         return SimpleNamespace(rows=[row])
 
-    def __call__(self) -> None:
-        import time
-
-        time.sleep(self.whole)
-
 
 def _made(us: dict[str, float], slower: bool = False) -> Callable[[list[Any]], Fake]:
     def compiled(rules: list[Any]) -> Fake:
         if any("a.bad" in rule.values() for rule in rules):
             raise sl.UserError("a.bad: it does not take this")
-        return Fake(us, rules, 0.02 if slower and rules else 0.001)
+        return Fake(us, rules, 20.0 if slower and rules else 10.0)
 
     return compiled
 
 
-def test_which_kernel_is_suggested() -> None:
+def test_which_kernel_is_suggested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route_suggestions, "_whole_us", lambda functions, *rest: [each.whole for each in functions])
+
     def rules(us: dict[str, float], **more: Any) -> list[str]:
         text = suggest(_made(us, **more), lambda function: ((), {}), rounds=1, runs=1)
         return [line for line in text.splitlines() if line and not line.startswith("#")]

@@ -240,7 +240,7 @@ class Explainer {
           json::Object{{"kernel", row.getAs<mlir::StringAttr>("kernel").getValue()},
                        {"us", us ? json::Value(us.getValueAsDouble()) : json::Value(nullptr)},
                        {"said", json::fixUTF8(row.getAs<mlir::StringAttr>("said").getValue())},
-          {"op", op ? op.getValue() : statementOp}});
+                       {"op", op ? op.getValue() : statementOp}});
     }
     return rows;
   }

@@ -33,8 +33,8 @@ KernelChoiceAttr kernelChoiceOf(mlir::Operation* op);
 void setKernelChoice(mlir::Operation* op, KernelChoiceAttr choice);
 
 /// op.refusals: what external kernels said that did not get the op, for `explain`, a dictionary
-/// each: `kernel`, `said`, `op` (whose name rules give it by), and `us` of one that would have taken
-/// it; null: none was asked.
+/// each: `kernel`, `said`, `op` (by whose name rules give it work), and `us` of one that would have
+/// taken it; null: none was asked.
 mlir::ArrayAttr refusalsOf(mlir::Operation* op);
 /// Appends refusals to those that the op has, each once.
 void addRefusals(mlir::Operation* op, mlir::ArrayAttr refusals);

@@ -19,6 +19,7 @@
 //   emitted/io.c        emitted Python: the call, bound to a frame, executed, given back
 //   emitted/entries.c   emitted Python: kernels, external entries, plans and scalar operations
 //   artifacts.c         programs, weights and other contents of a saved model
+//   backends.c          plug-ins: opened, listed, searched for
 //   weights.c           parameters whose storage a program uses
 //   profile.c           times of a profiled program's statements; descriptions for tools
 //   plan.c              what a callable reads from its program's description when it is made
@@ -364,13 +365,16 @@ PyObject* slArtifactEntry(PyObject* module, PyObject* args);
 PyObject* slArtifactChoose(PyObject* module, PyObject* args);
 PyObject* slArtifactProgram(PyObject* module, PyObject* args);
 PyObject* slArtifactTensor(PyObject* module, PyObject* args);
-PyObject* slBackendLoad(PyObject* module, PyObject* args);
-PyObject* slBackendNames(PyObject* module, PyObject* args);
-PyObject* slBackendSearch(PyObject* module, PyObject* args);
 PyObject* slViewedParameters(PyObject* module, PyObject* capsule);
 PyObject* slDigest(PyObject* module, PyObject* args);
 /// Prepared data of (artifact, program, variant) for each memory space of the program.
 int slPreparedOf(PyObject* prepared, const sl_program* program, const void** data, size_t* bytes);
+
+// ---- backends.c
+
+PyObject* slBackendLoad(PyObject* module, PyObject* args);
+PyObject* slBackendNames(PyObject* module, PyObject* args);
+PyObject* slBackendSearch(PyObject* module, PyObject* args);
 
 // ---- weights.c
 

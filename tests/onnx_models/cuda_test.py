@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,15 +36,16 @@ def _has_device() -> bool:
     return torch.cuda.is_available()
 
 
-def test_compiled_for_a_device() -> None:
+def test_compiled_for_a_device(tmp_path: Path) -> None:
     function = sl.compile(_model(), target="cuda:sm_90")
     assert "CUDA C++ for sm_90" in function.code and function.explain()["target"] == "sm_90"
     if not _has_device():
         assert isinstance(function, CompiledElsewhere)
         with pytest.raises(sl.UnsupportedError, match="cannot run here"):
             function(np.zeros((2, 16), np.float32))
-        with pytest.raises(sl.UnsupportedError):
-            function.save("m.sl")
+        function.save(tmp_path / "m.sl")
+        with pytest.raises(sl.errors.StraightlineError, match="device"):
+            sl.load(tmp_path / "m.sl")
 
 
 #: Every so many of all node tests in the order of their names.

@@ -233,7 +233,7 @@ def test_what_nvrtc_does_not_know(arch: int, advice: str) -> None:
 
 def test_an_nvrtc_that_is_too_old(tmp_path: Path) -> None:
     names = ("GetNumSupportedArchs", "GetSupportedArchs", "GetErrorString", "CreateProgram", "DestroyProgram", "CompileProgram",
-             "GetProgramLogSize", "GetProgramLog", "GetCUBINSize", "GetCUBIN")  # fmt: skip
+             "GetProgramLogSize", "GetProgramLog", "GetCUBINSize", "GetCUBIN", "GetPTXSize", "GetPTX")  # fmt: skip
     source = "int nvrtcVersion(int* major, int* minor) { *major = 12; *minor = 2; return 0; }\n"
     (tmp_path / "nvrtc.c").write_text(source + "".join(f"int nvrtc{name}(void) {{ return 1; }}\n" for name in names))
     library = tmp_path / "libnvrtc.so.12"

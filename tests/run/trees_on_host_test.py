@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,14 @@ from cuda_on_host import run_on_host
 from torch import nn
 
 import straightline as sl
-from tests.onnx_models.trees_test import grown, model_of, rng, values_of  # noqa: F401  (rng is a fixture)
+from tests.onnx_models.forests import grown, model_of, values_of
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    return np.random.default_rng(seed)
 
 
 class Held(nn.Module):

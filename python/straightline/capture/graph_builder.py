@@ -40,6 +40,7 @@ FLOAT_OPERANDS: dict[str, int | None] = {
     ),
     "scaled_dot_product_attention": 3,
     "grouped_matmul": 2,
+    "tree_ensemble": 1,
 }  # fmt: skip
 
 #: `end` of a slice that reaches to the end of a dimension.

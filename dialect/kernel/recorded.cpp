@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialect/kernel/recorded.h"
 
+#include "dialect/alternative.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/Builders.h"
@@ -167,11 +168,6 @@ bool isRows(Attribute value) {
   return rows && !rows.empty() && llvm::all_of(rows, llvm::IsaPred<RowAttr>);
 }
 
-bool isAlternative(Attribute value) {
-  auto row = llvm::dyn_cast<mlir::DictionaryAttr>(value);
-  return row && row.getAs<mlir::StringAttr>("kernel") && row.getAs<mlir::StringAttr>("said") &&
-         (!row.contains("us") || isTime(row.get("us")));
-}
 bool areAlternatives(Attribute value) {
   auto rows = llvm::dyn_cast<mlir::ArrayAttr>(value);
   return rows && llvm::all_of(rows, isAlternative);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialect/op/recorded.h"
 
+#include "dialect/alternative.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/InterleavedRange.h"
@@ -322,10 +323,8 @@ bool isLayoutOf(Operation* op, Attribute value) {
 bool areRefusals(Attribute value) {
   auto rows = llvm::dyn_cast<mlir::ArrayAttr>(value);
   return rows && llvm::all_of(rows, [](Attribute each) {
-           auto row = llvm::dyn_cast<mlir::DictionaryAttr>(each);
-           return row && row.getAs<StringAttr>("kernel") && row.getAs<StringAttr>("said") &&
-                  row.getAs<StringAttr>("op") &&
-                  (!row.contains("us") || row.getAs<mlir::FloatAttr>("us"));
+           return isAlternative(each) &&
+                  llvm::cast<mlir::DictionaryAttr>(each).getAs<StringAttr>("op");
          });
 }
 

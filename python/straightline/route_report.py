@@ -1,13 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `fn.routes()` returns: which rule and which kernel each statement has, and what the other kernels said."""
+"""Rules, and what `fn.routes()` returns: which rule and which kernel each statement has, and what the other kernels said."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from straightline._printed import Printed
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`where : op = targets`, and who said so.
+
+    Attributes:
+        op: ATen's name (`linear`), an overload (`add.Tensor`), or `*`.
+        targets: Backends, kernels, `auto` or `aten`; the first that takes an op runs it.
+        where: A module pattern (`layers.*.attn`) or source lines (`model.py:120-140`); "" is everywhere.
+        by: "the argument routes", a variable of the environment, or a line of a file.
+    """
+
+    op: str
+    targets: tuple[str, ...]
+    where: str
+    by: str
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Rule:
+        """The rule of a row that the compiler gives."""
+        return cls(row["op"], tuple(row["targets"]), row["where"], row["by"])
+
+    def __str__(self) -> str:
+        place = f"{self.where} : " if self.where else ""
+        return f"{place}{self.op} = {', '.join(self.targets)} ({self.by})"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The rule as JSON-like data."""
+        return {"where": self.where, "op": self.op, "targets": list(self.targets), "by": self.by}
 
 
 class RouteReport(Printed):
@@ -30,8 +62,7 @@ class RouteReport(Printed):
                 self._add(row)
 
     def _add(self, row: Mapping[str, Any]) -> None:
-        place = f"{row['where']} : " if row["where"] else ""
-        text = f"{place}{row['op']} = {', '.join(row['targets'])} ({row['by']})"
+        text = str(Rule.of(row))
         known = next((each for each in self.rules if each["rule"] == text), None)
         if known is not None:
             known["ops"] += row["ops"]

@@ -15,41 +15,11 @@ from straightline._printed import Printed
 from straightline.capture.builder import Location
 from straightline.errors import RouteWarning, UserError
 from straightline.options import CompileOptions, Routes
+from straightline.route_report import Rule
 
 #: The backend of torch's ops, to which rules are honoured while a model is captured.
 _FRAMEWORK = "aten"
 _VARIABLES = ("STRAIGHTLINE_ROUTE_", "STRAIGHTLINE_ROUTES")
-
-
-@dataclass(frozen=True)
-class Rule:
-    """`where : op = targets`, and who said so.
-
-    Attributes:
-        op: ATen's name (`linear`), an overload (`add.Tensor`), or `*`.
-        targets: Backends, kernels, `auto` or `aten`; the first that takes an op runs it.
-        where: A module pattern (`layers.*.attn`) or source lines (`model.py:120-140`); "" is everywhere.
-        by: "the argument routes", a variable of the environment, or a line of a file.
-    """
-
-    op: str
-    targets: tuple[str, ...]
-    where: str
-    by: str
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Rule:
-        """The rule of a row that the compiler gives."""
-        return cls(row["op"], tuple(row["targets"]), row["where"], row["by"])
-
-    def __str__(self) -> str:
-        place = f"{self.where} : " if self.where else ""
-        return f"{place}{self.op} = {', '.join(self.targets)} ({self.by})"
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The rule as JSON-like data."""
-        return {"where": self.where, "op": self.op, "targets": list(self.targets), "by": self.by}
 
 
 class Rules(tuple[Rule, ...]):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,6 @@ ort = pytest.importorskip("onnxruntime")
 
 ML = "ai.onnx.ml"
 INT64, FLOAT, STRING = TensorProto.INT64, TensorProto.FLOAT, TensorProto.STRING
-
-
-@pytest.fixture
-def rng() -> np.random.Generator:
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    return np.random.default_rng(seed)
 
 
 def model_of(

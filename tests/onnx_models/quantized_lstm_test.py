@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,6 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 ort = pytest.importorskip("onnxruntime")
 INPUT, HIDDEN = 6, 8
-
-
-@pytest.fixture
-def rng() -> np.random.Generator:
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    return np.random.default_rng(seed)
 
 
 def model_of(rng: np.random.Generator, dtype: Any, each: bool, both: bool, recurs: bool) -> ModelProto:

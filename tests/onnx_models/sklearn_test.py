@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -38,13 +37,6 @@ from sklearn import (  # noqa: E402
 #: Op sets of skl2onnx 1.20: IsolationForest is written for version 3 of ai.onnx.ml alone.
 OPSETS = {"": 21, "ai.onnx.ml": 3}
 FEATURES = 6
-
-
-@pytest.fixture
-def rng() -> np.random.Generator:
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    return np.random.default_rng(seed)
 
 
 def data(rng: np.random.Generator, dtype: Any = np.float32) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from typing import Any
 
@@ -20,13 +19,6 @@ ort = pytest.importorskip("onnxruntime")
 
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
 POST = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"]
-
-
-@pytest.fixture
-def rng() -> np.random.Generator:
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}")
-    return np.random.default_rng(seed)
 
 
 def compared(

@@ -6,6 +6,8 @@
 #include <map>
 #include <mutex>
 
+#include "backends/library_version.h"
+
 namespace straightline::cublaslt {
 namespace {
 
@@ -48,16 +50,7 @@ std::string whyMissing() {
          " can be opened";
 }
 
-std::string versionText() {
-  const auto version =
-      opened() ? reinterpret_cast<size_t (*)()>(dlsym(opened(), "cublasLtGetVersion")) : nullptr;
-  if (!version) {
-    return "";
-  }
-  const size_t number = version();
-  return "cuBLASLt " + std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) +
-         "." + std::to_string(number % 100);
-}
+std::string versionText() { return versionOf(opened(), "cublasLtGetVersion", "cuBLASLt"); }
 
 std::string words(const char* function, Status status) {
   const char* meaning = status == 1    ? "the library could not be initialised"

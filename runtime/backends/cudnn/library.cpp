@@ -5,6 +5,8 @@
 
 #include <map>
 
+#include "backends/library_version.h"
+
 namespace straightline::cudnn {
 namespace {
 
@@ -41,16 +43,7 @@ std::string whyMissing() {
   return std::string("cuDNN is missing: ") + kName + " cannot be opened";
 }
 
-std::string versionText() {
-  const auto version =
-      opened() ? reinterpret_cast<size_t (*)()>(dlsym(opened(), "cudnnGetVersion")) : nullptr;
-  if (!version) {
-    return "";
-  }
-  const size_t number = version();
-  return "cuDNN " + std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) +
-         "." + std::to_string(number % 100);
-}
+std::string versionText() { return versionOf(opened(), "cudnnGetVersion", "cuDNN"); }
 
 std::string words(const char* function, Status status) {
   const char* meaning = library().statusText ? library().statusText(status) : nullptr;

@@ -10,7 +10,7 @@ STAMPS := .cache/setup
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup build demo test sanitize lint tidy bench docs example-plugins tour conformance coverage every-float wheel runtime-wheel clean
+.PHONY: setup frameworks build demo test sanitize lint tidy bench docs example-plugins tour conformance coverage every-float wheel runtime-wheel clean
 
 SYSTEM := $(STAMPS)/system
 VENV_BUILD := $(STAMPS)/venv-build
@@ -20,6 +20,8 @@ VENV_BENCH := $(STAMPS)/venv-bench
 VENV_DOCS := $(STAMPS)/venv-docs
 VENV_TOUR := $(STAMPS)/venv-tour
 VENV_TIDY := $(STAMPS)/venv-tidy
+VENV_JAX := $(STAMPS)/venv-jax
+VENV_PADDLE := $(STAMPS)/venv-paddle
 
 $(SYSTEM): tools/setup/apt_packages.txt tools/setup/system_packages.sh cmake/llvm_version.txt
 	tools/setup/system_packages.sh
@@ -46,8 +48,16 @@ $(VENV_DOCS): requirements/docs.txt $(VENV_TEST)
 	tools/setup/python_environment.sh build test docs
 	@touch $@
 
-$(VENV_TOUR): requirements/tour.txt tools/setup/tour_environment.sh $(VENV_TEST)
-	tools/setup/tour_environment.sh
+$(VENV_TOUR): requirements/tour.txt tools/setup/layered_environment.sh $(VENV_TEST)
+	tools/setup/layered_environment.sh tour
+	@touch $@
+
+$(VENV_JAX): requirements/jax.txt tools/setup/layered_environment.sh $(VENV_TEST)
+	tools/setup/layered_environment.sh jax
+	@touch $@
+
+$(VENV_PADDLE): requirements/paddle.txt tools/setup/layered_environment.sh $(VENV_TEST)
+	tools/setup/layered_environment.sh paddle
 	@touch $@
 
 $(VENV_TIDY): requirements/tidy.txt $(VENV_TEST)
@@ -56,10 +66,19 @@ $(VENV_TIDY): requirements/tidy.txt $(VENV_TEST)
 
 # A stamp counts for nothing when what it stands for is gone.
 ifeq ($(wildcard .venv/bin/python),)
-$(shell rm -f $(VENV_BUILD) $(VENV_TEST) $(VENV_DEMO) $(VENV_BENCH) $(VENV_DOCS) $(VENV_TOUR) $(VENV_TIDY))
+$(shell rm -f $(VENV_BUILD) $(VENV_TEST) $(VENV_DEMO) $(VENV_BENCH) $(VENV_DOCS) $(VENV_TOUR) $(VENV_TIDY) $(VENV_JAX) $(VENV_PADDLE))
+endif
+ifeq ($(wildcard .venv-jax/bin/python),)
+$(shell rm -f $(VENV_JAX))
+endif
+ifeq ($(wildcard .venv-paddle/bin/python),)
+$(shell rm -f $(VENV_PADDLE))
 endif
 
-setup: $(SYSTEM) $(VENV_TEST) $(VENV_DEMO) $(VENV_DOCS)
+setup: $(SYSTEM) $(VENV_TEST) $(VENV_DEMO) $(VENV_DOCS) frameworks
+
+# Environments of the other frameworks whose programs are compiled, each over .venv: tests/frameworks runs in them.
+frameworks: $(VENV_JAX) $(VENV_PADDLE)
 
 build: $(SYSTEM) $(VENV_BUILD)
 	tools/setup/build.sh $(PRESET) $(JOBS)
@@ -67,7 +86,7 @@ build: $(SYSTEM) $(VENV_BUILD)
 demo: $(VENV_DEMO) build
 	$(PY) -m straightline.demo
 
-test: $(SYSTEM) $(VENV_TEST) $(VENV_DOCS)
+test: $(SYSTEM) $(VENV_TEST) $(VENV_DOCS) frameworks
 	@tools/setup/test.sh $(PRESET) $(JOBS)
 
 # The C++ tests of runtime and kernels under AddressSanitizer and UBSan; SANITIZE=tsan: under ThreadSanitizer.

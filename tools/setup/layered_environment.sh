@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# layered_environment.sh NAME: makes .venv-NAME, which sees the packages of .venv, and installs requirements/NAME.txt into it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+name=$1
+if ! ".venv-$name/bin/python" -c 'import pip' 2>/dev/null; then
+  rm -rf ".venv-$name"
+  .venv/bin/python -m venv ".venv-$name"
+fi
+site() { "$1" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
+echo "$(cd "$(site .venv/bin/python)" && pwd)" >"$(site ".venv-$name/bin/python")/venv.pth"
+".venv-$name/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -r "requirements/$name.txt" </dev/null

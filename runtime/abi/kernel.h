@@ -285,6 +285,52 @@ typedef struct sl_grid {
   int32_t shared_bytes;  ///< in addition to what the kernel declares
 } sl_grid;
 
+/// A device, in numbers. Fields that are 0 are unknown, and the default in brackets holds.
+typedef struct sl_device_properties {
+  uint64_t size;
+  const char* name;       ///< for people ("Simulated accelerator"); lives as long as the process
+  uint64_t memory_bytes;  ///< of the device's own memory
+  int32_t vector_bytes;   ///< of a core's vectors, for which kernels are written [32]
+  int64_t l1_bytes;       ///< [32 KiB]
+  int64_t l2_bytes;       ///< [1 MiB]
+  double start_us;        ///< of starting a kernel, for estimates [1]
+  double bytes_per_us;    ///< of copies between host and device, for estimates [10,000]
+} sl_device_properties;
+
+/// A file that a unit includes, by the name that stands in its #include.
+typedef struct sl_source_file {
+  const char* name;  ///< "straightline/kernels/gemm.h"
+  const char* text;
+} sl_source_file;
+
+/// Kernels for a device's compiler: one unit of C++20 with the vector extensions of clang
+/// (vector_size, __builtin_shufflevector, __builtin_elementwise_*), freestanding: what it includes
+/// stands in `headers`, and it calls no function but memcpy, memset and memmove.
+///
+/// Of each kernel that is started by name ("gemm_64x64") the unit has
+///
+///   extern "C" void gemm_64x64_start(sl_ctx* ctx, sl_team team, void* const* arguments);
+///
+/// where arguments[i] is the address of the i-th argument that `start` got, 8 bytes each: an
+/// address of the device, or an int64_t. `ctx` is one of the device's own (zeroed, with its size); a
+/// kernel that finds a bad index sets its status (sl_status) and detail. The team is {NULL, 0, 1}.
+typedef struct sl_device_source {
+  uint64_t size;
+  const char* name;  ///< of the unit, for messages
+  const char* text;
+  const char* machine;  ///< what stands after the name in target="sim:v2": "v2", or ""
+  const sl_source_file* headers;
+  int32_t header_count;
+  uint64_t header_stride;  ///< bytes from one header to the next
+} sl_device_source;
+
+/// What random numbers are drawn from.
+typedef enum sl_random_kind {
+  SL_RANDOM_UNIFORM = 0,  ///< floats from [0, 1)
+  SL_RANDOM_NORMAL = 1,   ///< floats of mean 0 and deviation 1
+  SL_RANDOM_BITS = 2      ///< integers of all bits
+} sl_random_kind;
+
 /// Memory and queues of a backend with its own address space or its own order of execution. Host
 /// code never dereferences an address of a space whose `host_access` is 0. One description serves
 /// all devices of its kind, numbered from 0: a function that makes an object takes the number, and
@@ -358,6 +404,34 @@ typedef struct sl_device_desc {
   /// compiles) runs on the device of this number: the more, the better; 0: not at all, and `reason`
   /// receives what the device is. The device can be used (`missing`).
   int32_t (*fits)(int32_t device, const char* target, char* reason, size_t reason_bytes);
+  // Of plug-ins (docs/guides/device.md). A feature that a device lacks is NULL.
+  /// How many devices there are, numbered from 0. NULL: one.
+  int32_t (*count)(void);
+  /// Fills what is known; `properties` arrives zeroed, with its size.
+  void (*properties)(int32_t device, sl_device_properties* properties);
+  /// Compiles kernels of ours for the device, in a process that need not have one. Calls give(user,
+  /// image, bytes) once with code that `load` takes (sl_device_code.image), which is copied. Returns
+  /// sl_status; `reason` has the compiler's own words. Any thread, several at once.
+  int32_t (*compile)(const sl_device_source* source,
+                     void (*give)(void* user, const void* image, uint64_t bytes), void* user,
+                     char* reason, size_t reason_bytes);
+  /// Version of the compiler: images are kept in a cache under it, the unit's text and the machine.
+  /// Lives as long as the process. Required with `compile`.
+  const char* (*compiler)(void);
+  /// Memory of the host from and to which a copy runs beside the host (pinned). NULL when out of
+  /// memory.
+  void* (*allocate_host)(int32_t device, size_t bytes, size_t alignment);
+  void (*deallocate_host)(int32_t device, void* address, size_t bytes);
+  /// As `record`; the event keeps when it fired.
+  void* (*record_timed)(void* queue);
+  /// From the one to the other, both fired and timed.
+  double (*elapsed_ms)(void* first, void* second);
+  /// Enqueues filling `count` elements at `address` with random numbers, which `seed` and `offset`
+  /// alone determine.
+  int32_t (*random)(void* queue, sl_ctx* ctx, int32_t kind, sl_dtype dtype, void* address,
+                    int64_t count, uint64_t seed, uint64_t offset);
+  /// By how much the offset grows for `count` elements. Required with `random`.
+  uint64_t (*random_step)(int32_t kind, sl_dtype dtype, int64_t count);
 } sl_device_desc;
 
 /// What `straightline_backend_v1` of a shared library (a plug-in) returns, and what built-in

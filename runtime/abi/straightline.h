@@ -109,6 +109,16 @@ SL_API int32_t sl_queue_create(const char* backend, int32_t device, sl_queue** o
 SL_API int32_t sl_queue_adopt(const char* backend, int32_t device, void* native, sl_queue** out,
                               sl_message* message);
 SL_API void sl_queue_release(sl_queue* queue);
+/// The queue on which this thread uses device number `device` of a plug-in's backend: the device's
+/// default one, which is made on first use and kept for the life of the process, or the one that the
+/// thread has chosen. It is not the caller's to release. Any thread.
+SL_API int32_t sl_queue_current(const char* backend, int32_t device, sl_queue** out,
+                                sl_message* message);
+/// This thread's uses of the queue's device are on `queue` from now on, up to the next such call;
+/// NULL with the device named: on its default queue again. The caller keeps the queue alive.
+SL_API void sl_queue_choose(const char* backend, int32_t device, sl_queue* queue);
+/// What the device's own functions (sl_device_desc) take as `queue`; NULL for a team.
+SL_API void* sl_queue_handle(const sl_queue* queue);
 /// Number of the order in which the queue's work runs: work that is enqueued later on a queue with
 /// the same number runs after it. A team has one, too. 0: there is none, or the caller captures the
 /// queue's stream, so that the work runs whenever the captured graph does.

@@ -113,6 +113,7 @@ class Edges {
       moved.getBaseMutable().assign(device);
       redirect(view.getResult(), moved.getResult(), region);
       if (view->use_empty()) {
+        first_ = first_ == view ? view->getNextNode() : first_;
         view.erase();
       }
     }

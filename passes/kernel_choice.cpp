@@ -71,9 +71,12 @@ sl_problem Problem::view() const {
   problem.variant = variant_;
   problem.dot_bf16 = static_cast<int32_t>(target_.getDotBf16());
   problem.fma_bytes = static_cast<int32_t>(target_.getFmaBytes());
-  problem.device = targetNamedBy(target_).hasQueue() ? target_.getBackend().data() : nullptr;
+  problem.device =
+      targetNamedBy(target_).hasQueue() && !isOnHost_ ? target_.getBackend().data() : nullptr;
   return problem;
 }
+
+bool Problem::sharesWithHost() const { return targetNamedBy(target_).sharesWithHost(); }
 
 namespace {
 
@@ -97,9 +100,11 @@ class KernelSelector {
                  llvm::StringRef target)
       : problem_(problem),
         asked_(problem.view()),
-        device_(problem.device()),
+        device_(target == kHostRoute ? llvm::StringRef(kernel::kHostBackend) : problem.device()),
         constraints_(constraints),
-        target_(target) {}
+        target_(target) {
+    asked_.device = target == kHostRoute ? nullptr : asked_.device;
+  }
 
   void ask(const sl_kernel_desc& kernel) {
     if (llvm::StringRef(kernel.op) != asked_.op || (constraints_.whyNot && !isExternal(kernel))) {
@@ -223,7 +228,7 @@ class KernelSelector {
   }
 
   const Problem& problem_;
-  const sl_problem asked_;
+  sl_problem asked_;
   const llvm::StringRef device_;
   const SelectionConstraints& constraints_;
   const llvm::StringRef target_;
@@ -267,6 +272,11 @@ KernelChoice chooseKernel(const Problem& problem, const SelectionConstraints& co
   KernelChoice choice;
   std::string refusals;
   for (const std::string& target : targets) {
+    if (target == kHostRoute && !problem.sharesWithHost()) {
+      choice.why = "programs for " + problem.device().str() + " give nothing to the cpu";
+      refusals += (refusals.empty() ? "" : "; ") + choice.why;
+      continue;
+    }
     KernelSelector selector(problem, constraints, target);
     forEachKernel([&](const sl_kernel_desc& kernel) { selector.ask(kernel); });
     choice = selector.decide();

@@ -44,6 +44,10 @@ class Problem {
   bool atEdge() const { return atEdge_; }
   /// Where the program runs: "cpu", or the backend of a device. Only its kernels are asked.
   llvm::StringRef device() const { return target_.getBackend(); }
+  /// Whether rules may give the problem to the host, if that is not where the program runs.
+  bool sharesWithHost() const;
+  /// The host computes it, wherever the program runs.
+  void setOnHost() { isOnHost_ = true; }
   /// Valid until the problem changes or goes. Its attributes are its own ones, then the target's
   /// (Target::problemFacts).
   sl_problem view() const;
@@ -57,6 +61,7 @@ class Problem {
   int32_t variant_ = 0;
   int32_t inputs_ = 0;
   bool atEdge_ = false;
+  bool isOnHost_ = false;
   llvm::SmallVector<sl_operand> operands_;
   struct Attribute {
     std::string name;

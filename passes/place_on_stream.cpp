@@ -12,6 +12,7 @@
 
 #include "dialect/error_kind.h"
 #include "dialect/kernel/recorded.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/IR/Builders.h"
 #include "passes/kernel_facts.h"
@@ -26,6 +27,7 @@ using mlir::Operation;
 using mlir::Value;
 
 constexpr llvm::StringLiteral kQueue = "stream";
+constexpr llvm::StringLiteral kHostSpace = "host";
 
 class Placer {
  public:
@@ -44,39 +46,89 @@ class Placer {
     builder_.setInsertionPointAfter(team_);
     auto queue = kernel::QueueOp::create(builder_, team_.getLoc(), kQueue, target_.name());
     stream_ = mlir::FlatSymbolRefAttr::get(queue.getSymNameAttr());
+    separateFunctions();
     moveStatements();
     moveStorage();
     readOnHost();
+    bridge();
     copyConstants();
     return mlir::success();
   }
 
  private:
+  /// Why the device cannot have a statement; "" where it can.
+  std::string whyNot(Operation* op) {
+    if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
+      return target_.whyNoForm(llvm::cast<kernel::FuncOp>(launch.getEntryOp()));
+    }
+    if (auto load = llvm::dyn_cast<kernel::LoadOp>(op); load && !load.getIndices().empty()) {
+      return "the host can wait for a single number, not for one of " +
+             std::to_string(load.getIndices().size()) + " dims";
+    }
+    if (auto call = llvm::dyn_cast<kernel::CallOp>(op); call && runsHere(call.getEntryOp())) {
+      return "";  // and so do its handle and its plan
+    }
+    return llvm::isa<kernel::AllocOp, kernel::CallOp, kernel::RecordOp, kernel::WaitOp>(op)
+               ? "'" + op->getName().getStringRef().str() + "' has no " + target_.title().str() +
+                     " form"
+               : "";
+  }
+
+  /// Finds the statements that stay on the host: a rule gives them to it (kernel.on_host), or they
+  /// have no form and only such statements read what they make. Reports all others without a form.
   LogicalResult check() {
-    bool whole = true;
+    llvm::SmallVector<std::pair<Operation*, std::string>> formless;
     program_.walk([&](Operation* op) {
-      std::string why;
-      if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
-        why = target_.whyNoForm(llvm::cast<kernel::FuncOp>(launch.getEntryOp()));
-      } else if (auto call = llvm::dyn_cast<kernel::CallOp>(op);
-                 call && runsHere(call.getEntryOp())) {
-        return;  // and so do its handle and its plan
-      } else if (auto load = llvm::dyn_cast<kernel::LoadOp>(op);
-                 load && !load.getIndices().empty()) {
-        why = "the host can wait for a single number, not for one of " +
-              std::to_string(load.getIndices().size()) + " dims";
-      } else if (llvm::isa<kernel::AllocOp, kernel::CallOp, kernel::RecordOp, kernel::WaitOp>(op)) {
-        why = "'" + op->getName().getStringRef().str() + "' has no " + target_.title().str() +
-              " form";
-      }
-      if (!why.empty()) {
-        auto name = op->getAttrOfType<mlir::StringAttr>("op");
-        emitUnsupported(op) << (name ? name.getValue() : op->getName().getStringRef()) << " on "
-                            << target_.name() << ": " << why;
-        whole = false;
+      std::string why = whyNot(op);
+      auto call = llvm::dyn_cast<kernel::CallOp>(op);
+      if (kernel::isOnHost(op) && !(call && runsHere(call.getEntryOp()))) {
+        hosted_.insert(op);
+      } else if (!why.empty()) {
+        formless.emplace_back(op, std::move(why));
       }
     });
-    return mlir::success(whole);
+    for (bool changed = true; changed;) {
+      changed = false;
+      llvm::erase_if(formless, [&](const auto& pair) {
+        const bool isHosted =
+            !hosted_.empty() && llvm::isa<kernel::LaunchOp>(pair.first) &&
+            llvm::all_of(llvm::cast<kernel::LaunchOp>(pair.first).getOutputs(), [&](Value output) {
+              return isForHost(kernel::storageRoot(output), pair.first);
+            });
+        changed |= isHosted && hosted_.insert(pair.first);
+        return isHosted;
+      });
+    }
+    for (const auto& [op, why] : formless) {
+      auto name = op->getAttrOfType<mlir::StringAttr>("op");
+      emitUnsupported(op) << (name ? name.getValue() : op->getName().getStringRef()) << " on "
+                          << target_.name() << ": " << why;
+    }
+    program_.walk([&](kernel::PlanOp plan) {
+      if (!hosted_.empty() && !runsHere(kernel::lookupEntry(plan, plan.getCalleeAttr()))) {
+        hosted_.insert(plan);
+      }
+    });
+    return mlir::success(formless.empty());
+  }
+
+  /// Whether storage is used by statements that stay on the host alone; `besides`: and by this one.
+  bool isForHost(Value root, Operation* besides = nullptr) {
+    if (!root.getDefiningOp() ||
+        !llvm::isa<kernel::SlotOp, kernel::PreparedOp>(root.getDefiningOp())) {
+      return false;
+    }
+    llvm::SmallVector<Value> views = {root};
+    while (!views.empty()) {
+      for (Operation* user : views.pop_back_val().getUsers()) {
+        if (auto view = llvm::dyn_cast<kernel::ViewOp>(user)) {
+          views.push_back(view.getResult());
+        } else if (user != besides && !hosted_.contains(user)) {
+          return false;
+        }
+      }
+    }
+    return true;
   }
 
   bool runsHere(Operation* decl) {
@@ -84,12 +136,37 @@ class Placer {
     return backend && backend.getValue() == target_.name();
   }
 
-  BufferType onDevice(mlir::Type type) {
+  /// A kernel of which some launches stay on the host and others do not becomes two.
+  void separateFunctions() {
+    llvm::DenseMap<Operation*, kernel::FuncOp> ofHost;
+    llvm::SetVector<Operation*> onDevice;
+    program_.walk([&](kernel::LaunchOp launch) {
+      if (!hosted_.contains(launch)) {
+        onDevice.insert(launch.getEntryOp());
+      }
+    });
+    program_.walk([&](kernel::LaunchOp launch) {
+      Operation* entry = launch.getEntryOp();
+      if (!hosted_.contains(launch) || !onDevice.contains(entry)) {
+        return;
+      }
+      kernel::FuncOp& own = ofHost[entry];
+      if (!own) {
+        builder_.setInsertionPointAfter(entry);
+        own = llvm::cast<kernel::FuncOp>(builder_.clone(*entry));
+        own.setSymName(own.getSymName().str() + "_on_host");
+      }
+      launch.setCalleeAttr(mlir::FlatSymbolRefAttr::get(own.getSymNameAttr()));
+    });
+  }
+
+  BufferType inSpace(mlir::Type type, llvm::StringRef space) {
     auto buffer = llvm::cast<BufferType>(type);
     return BufferType::get(program_.getContext(), buffer.getNames(), buffer.getExtents(),
-                           buffer.getElementType(), buffer.getStrides(), target_.name(),
-                           buffer.getBorder());
+                           buffer.getElementType(), buffer.getStrides(), space, buffer.getBorder());
   }
+  BufferType onDevice(mlir::Type type) { return inSpace(type, target_.name()); }
+  BufferType onHost(mlir::Type type) { return inSpace(type, kHostSpace); }
 
   mlir::ArrayAttr onDevice(mlir::ArrayAttr types) {
     return builder_.getTypeArrayAttr(
@@ -100,6 +177,9 @@ class Placer {
   void moveStatements() {
     llvm::SetVector<Operation*> functions, libraries;
     program_.walk([&](Operation* op) {
+      if (hosted_.contains(op)) {
+        return;
+      }
       if (llvm::isa<kernel::LaunchOp, kernel::CopyOp>(op)) {
         kernel::setCostUs(op, target_.estimateUs(op));
       }
@@ -140,10 +220,12 @@ class Placer {
     }
   }
 
-  /// Everything but literals.
+  /// Everything but literals and what statements on the host keep to themselves.
   void moveStorage() {
     program_.walk([&](Operation* op) {
-      if (llvm::isa<kernel::ConstantOp>(op)) {
+      if (llvm::isa<kernel::ConstantOp>(op) || (!hosted_.empty() && op->getNumResults() == 1 &&
+                                                llvm::isa<BufferType>(op->getResult(0).getType()) &&
+                                                isForHost(kernel::storageRoot(op->getResult(0))))) {
         return;
       }
       llvm::for_each(op->getResults(), [&](Value result) { retype(result); });
@@ -165,18 +247,108 @@ class Placer {
       Value host = kernel::SlotOp::create(
           builder_, load.getLoc(),
           BufferType::get(program_.getContext(), type.getNames(), type.getExtents(),
-                          type.getElementType(), type.getStrides(), "host", {}));
+                          type.getElementType(), type.getStrides(), kHostSpace, {}));
       kernel::CopyOp::create(
           builder_, load.getLoc(), load.getBuffer(), host, stream_,
           builder_.getStringAttr("read on the host"),
           builder_.getStringAttr(
               "control flow or a place in memory depends on this number: the call waits for it"));
-      auto done = kernel::RecordOp::create(builder_, load.getLoc(),
-                                           kernel::EventType::get(program_.getContext()), stream_);
-      kernel::WaitOp::create(builder_, load.getLoc(), done.getEvent(),
-                             mlir::FlatSymbolRefAttr::get(team_.getSymNameAttr()));
+      waitForStream(load.getLoc());
       load.getBufferMutable().assign(host);
     }
+  }
+
+  void copy(Operation* of, Value from, Value to, llvm::StringRef why) {
+    auto made = kernel::CopyOp::create(builder_, of->getLoc(), from, to, stream_,
+                                       builder_.getStringAttr("copy"), builder_.getStringAttr(why));
+    kernel::setCostUs(made, target_.estimateUs(made));
+  }
+
+  void waitForStream(mlir::Location loc) {
+    auto done = kernel::RecordOp::create(builder_, loc,
+                                         kernel::EventType::get(program_.getContext()), stream_);
+    kernel::WaitOp::create(builder_, loc, done.getEvent(),
+                           mlir::FlatSymbolRefAttr::get(team_.getSymNameAttr()));
+  }
+
+  /// Gives statements that stay on the host copies of what they read and write:
+  ///
+  ///   launch @k(%x) outs(%y) on @team  ->  copy %x to %h on @stream;  wait
+  ///                                        launch @k(%h) outs(%g) on @team
+  ///                                        copy %g to %y on @stream;  wait
+  void bridge() {
+    struct Twin {
+      Value device, host;
+      bool isRead = false, isWritten = false;
+    };
+    for (Operation* op : hosted_) {
+      llvm::MapVector<Value, Twin> twins;
+      for (mlir::OpOperand& operand : op->getOpOperands()) {
+        auto type = llvm::dyn_cast<BufferType>(operand.get().getType());
+        if (!type || type.getSpace() != target_.name()) {
+          continue;
+        }
+        Twin& twin = twins[operand.get()];
+        if (!twin.host) {
+          builder_.setInsertionPoint(op);
+          twin = {operand.get(), kernel::SlotOp::create(builder_, op->getLoc(), onHost(type))};
+        }
+        const std::optional<size_t> output = numberIn(outputsOf(op), operand);
+        twin.isWritten |= output.has_value();
+        twin.isRead |= output ? kernel::isOutputRead(entryOf(op), *output)
+                              : !numberIn(workspaceOf(op), operand);
+        operand.set(twin.host);
+      }
+      bool isRead = false, isWritten = false;
+      builder_.setInsertionPoint(op);
+      for (const auto& [value, twin] : twins) {
+        if (twin.isRead) {
+          copy(op, twin.device, twin.host, "the op behind it is computed on the host");
+          isRead = true;
+        }
+      }
+      if (isRead) {
+        waitForStream(op->getLoc());
+      }
+      builder_.setInsertionPointAfter(op);
+      for (const auto& [value, twin] : twins) {
+        if (twin.isWritten) {
+          copy(op, twin.host, twin.device, "the op before it was computed on the host");
+          isWritten = true;
+        }
+      }
+      if (isWritten) {
+        waitForStream(op->getLoc());
+      }
+    }
+  }
+
+  static Operation* entryOf(Operation* op) {
+    auto launch = llvm::dyn_cast<kernel::LaunchOp>(op);
+    return launch ? launch.getEntryOp() : llvm::cast<kernel::CallOp>(op).getEntryOp();
+  }
+  /// Of a launch or a call; of a plan, which only reads, none.
+  static std::optional<mlir::OperandRange> outputsOf(Operation* op) {
+    if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
+      return launch.getOutputs();
+    }
+    auto call = llvm::dyn_cast<kernel::CallOp>(op);
+    return call ? std::optional(call.getOutputs()) : std::nullopt;
+  }
+  static std::optional<mlir::OperandRange> workspaceOf(Operation* op) {
+    if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
+      return launch.getWorkspace();
+    }
+    auto call = llvm::dyn_cast<kernel::CallOp>(op);
+    return call ? std::optional(call.getWorkspace()) : std::nullopt;
+  }
+  static std::optional<size_t> numberIn(std::optional<mlir::OperandRange> range,
+                                        mlir::OpOperand& operand) {
+    const size_t number = operand.getOperandNumber();
+    const size_t first = range ? range->getBeginOperandIndex() : 0;
+    return range && number >= first && number < first + range->size()
+               ? std::optional(number - first)
+               : std::nullopt;
   }
 
   kernel::PrepareOp prepare() {
@@ -216,6 +388,7 @@ class Placer {
   mlir::OpBuilder builder_;
   kernel::QueueOp team_;
   mlir::FlatSymbolRefAttr stream_;
+  llvm::SetVector<Operation*> hosted_;  ///< statements that stay on the host
 };
 
 }  // namespace

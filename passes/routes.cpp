@@ -117,7 +117,7 @@ std::string whyNoTarget(llvm::StringRef target, llvm::StringRef op) {
   const llvm::StringRef backend = target.split('.').first;
   if (!offers.backends.contains(backend)) {
     return "unknown backend '" + backend.str() + "'; there are " + offers.backends.text() +
-           ", auto and aten";
+           ", auto, cpu and aten";
   }
   const std::string able =
       offers.kernels.text().empty() ? offers.capable.text() : offers.kernels.text();
@@ -130,7 +130,8 @@ std::string whyNoTarget(llvm::StringRef target, llvm::StringRef op) {
 
 /// Whether the target has, or emits, a kernel for ops of that name.
 bool hasKernelFor(llvm::StringRef target, llvm::StringRef op) {
-  return target == kAutoRoute || target == kFrameworkRoute || whyNoTarget(target, op).empty();
+  return target == kAutoRoute || target == kFrameworkRoute || target == kHostRoute ||
+         whyNoTarget(target, op).empty();
 }
 
 /// Whether capture honours the rule: passes do not ask it, also not about what they make of an op.
@@ -347,7 +348,7 @@ std::string whyNoRoute(const Route& route, mlir::MLIRContext* context) {
              "', but must be the first target: what stays torch's is decided when the model is "
              "captured, before other kernels are asked";
     }
-    if (target == kAutoRoute || target == kFrameworkRoute) {
+    if (target == kAutoRoute || target == kFrameworkRoute || target == kHostRoute) {
       continue;
     }
     if (std::string why = whyNoTarget(target, isOne ? route.op : ""); !why.empty()) {
@@ -466,13 +467,32 @@ const Route* findRoute(llvm::ArrayRef<Route> routes, llvm::StringRef op, llvm::S
 }
 
 bool allows(llvm::StringRef target, const sl_kernel_desc& kernel) {
-  return target == kAutoRoute || target == kernel.backend || target == kernel.name;
+  return target == kAutoRoute || target == kernel.backend || target == kernel.name ||
+         (target == kHostRoute && deviceOf(kernel.backend) == straightline::kernel::kHostBackend);
+}
+
+bool allowsHost(const Route& route) { return llvm::is_contained(route.targets, kHostRoute); }
+
+bool givesEmittedToHost(const Route& route, llvm::StringRef device) {
+  if (!compilesHostKernels(device)) {
+    return allowsHost(route);
+  }
+  for (llvm::StringRef target : route.targets) {
+    if (target == kHostRoute) {
+      return true;
+    }
+    if (target == kAutoRoute || target.split('.').first == emittingBackend(device)) {
+      return false;
+    }
+  }
+  return false;
 }
 
 bool isRoutedElsewhere(mlir::Operation* operation, llvm::StringRef backend, llvm::StringRef name) {
   const std::optional<Route> route = routeOf(operation, name);
   return route && llvm::any_of(route->targets, [&](llvm::StringRef target) {
-           return target != kAutoRoute && target.split('.').first != backend;
+           return target != kAutoRoute && target != kHostRoute &&
+                  target.split('.').first != backend;
          });
 }
 

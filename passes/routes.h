@@ -53,6 +53,9 @@ class RoutePlace {
 inline constexpr const char* kFrameworkRoute = "aten";
 /// The estimates decide.
 inline constexpr const char* kAutoRoute = "auto";
+/// Any kernel of the host; in a program for a device with copies around it. Behind other targets:
+/// where none of them takes the op.
+inline constexpr const char* kHostRoute = "cpu";
 inline constexpr const char* kEveryOp = "*";
 
 /// Whether rules may be about ops of this name: those that compute something. Views, storage and
@@ -87,6 +90,12 @@ std::optional<Route> routeAt(mlir::ModuleOp module, mlir::Location location, llv
 /// The first of the rules that names an op of `overload`, `op` at this place.
 const Route* findRoute(llvm::ArrayRef<Route> routes, llvm::StringRef op, llvm::StringRef overload,
                        llvm::StringRef module, llvm::StringRef file, int64_t line);
+
+/// Whether a rule gives an op whose kernel is to be emitted to the host, in a program for `device`:
+/// one of its targets is kHostRoute, and none before that takes emitted kernels.
+bool givesEmittedToHost(const Route& route, llvm::StringRef device);
+/// Whether one of the rule's targets is kHostRoute.
+bool allowsHost(const Route& route);
 
 /// Whether this kernel is one that the target names.
 bool allows(llvm::StringRef target, const sl_kernel_desc& kernel);

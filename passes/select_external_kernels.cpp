@@ -89,6 +89,13 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
                          : ("the kernels that are emitted for this program are of " + own).str();
   }
 
+  std::string whyNotHost() {
+    const Target& target = targetNamedBy(targetOf(getOperation()));
+    return target.sharesWithHost()
+               ? ""
+               : ("programs for " + target.name() + " give nothing to the cpu").str();
+  }
+
   Problem problemOf(Operation* operation, const ExternalCall& call) {
     const lowering::Sizes sizes(getOperation());
     Problem problem(call.name, targetOf(getOperation()));
@@ -114,11 +121,11 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
     return problem;
   }
 
-  /// What the op is estimated to cost as an emitted kernel of its own; nullopt: devices have no
-  /// such estimate before kernels have grids.
+  /// What the op is estimated to cost as an emitted kernel of its own; nullopt: there is no such
+  /// kernel, or a device has no such estimate before kernels have grids.
   std::optional<double> emittedUs(Operation* operation) {
     const kernel::TargetAttr target = targetOf(getOperation());
-    if (targetNamedBy(target).hasQueue()) {
+    if (targetNamedBy(target).hasQueue() && !compilesHostKernels(target.getBackend())) {
       return std::nullopt;
     }
     const lowering::Sizes sizes(getOperation());
@@ -144,6 +151,14 @@ struct SelectExternalKernelsPass : impl::SelectExternalKernelsBase<SelectExterna
       }
       if (emitsKernels(target)) {
         why = whyNotEmitted(target);
+      } else if (target == kHostRoute) {
+        why = whyNotHost();
+        SelectionConstraints constraints{prefer, route, avoided, allow};
+        constraints.target = target;
+        // Where no external kernel takes it, one is emitted.
+        if (why.empty() && failed(ask(operation, constraints))) {
+          return mlir::failure();
+        }
       } else {
         SelectionConstraints constraints{prefer, route, avoided, allow};
         constraints.target = target;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr llvm::StringLiteral kCostUs = "kernel.cost_us", kChoice = "kernel.choice",
                               kRule = "kernel.rule", kAlternatives = "kernel.alternatives",
-                              kOutsideGraph = "kernel.outside_graph",
+                              kOnHost = "kernel.on_host", kOutsideGraph = "kernel.outside_graph",
                               kExclusiveHandle = "kernel.exclusive_handle",
                               kEveryBranch = "kernel.every_branch",
                               kEarlyStart = "kernel.early_start", kParts = "kernel.parts",
@@ -53,6 +53,11 @@ mlir::ArrayAttr alternativesOf(Operation* statement) {
 }
 void setAlternatives(Operation* statement, mlir::ArrayAttr alternatives) {
   statement->setAttr(kAlternatives, alternatives);
+}
+
+bool isOnHost(Operation* statement) { return statement->hasAttr(kOnHost); }
+void setOnHost(Operation* statement) {
+  statement->setAttr(kOnHost, mlir::UnitAttr::get(statement->getContext()));
 }
 
 bool isOutsideGraph(Operation* declaration) { return declaration->hasAttr(kOutsideGraph); }
@@ -192,6 +197,7 @@ constexpr Recorded kRecorded[] = {
     {kRule, "a launch or a call", isCall, "a string", isA<mlir::StringAttr>},
     {kAlternatives, "a launch or a call", isCall, "an array of {kernel, said, us}",
      areAlternatives},
+    {kOnHost, "a launch or a call", isCall, "a unit attribute", isA<mlir::UnitAttr>},
     {kOutsideGraph, "a kernel.decl", isDeclaration, "a unit attribute", isA<mlir::UnitAttr>},
     {kExclusiveHandle, "a kernel.decl with a plan", hasPlan, "a unit attribute",
      isA<mlir::UnitAttr>},

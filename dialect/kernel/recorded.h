@@ -32,6 +32,12 @@ void setRule(mlir::Operation* statement, llvm::StringRef rule);
 mlir::ArrayAttr alternativesOf(mlir::Operation* statement);
 void setAlternatives(mlir::Operation* statement, mlir::ArrayAttr alternatives);
 
+/// kernel.on_host, of a launch or a call in a program for a device: a rule gives its op to the host
+/// where the device has no kernel for it. It stays on the team, and what it reads and writes is
+/// copied.
+bool isOnHost(mlir::Operation* statement);
+void setOnHost(mlir::Operation* statement);
+
 /// kernel.outside_graph, of a declaration with kernel.runs_on: the work of its calls is never part
 /// of a graph. A run launches what it has gathered before such a call, and gathers what comes
 /// behind the call as its next part.

@@ -5,6 +5,7 @@
 #include "dialect/kernel/recorded.h"
 #include "passes/kernel_choice.h"
 #include "passes/lowering/context.h"
+#include "passes/routes.h"
 
 namespace straightline::lowering {
 
@@ -80,6 +81,9 @@ Problem describe(op::AtenOp aten, Operands& operands, LoweringContext& context) 
       operands.sizes.push_back(kernel::ExtentAttr::get(context.context(), context.names(), expr));
     }
   }
+  if (targetNamedBy(context.target()).sharesWithHost()) {
+    problem.setOnHost();
+  }
   problem.setInputs(static_cast<int32_t>(operands.inputs.size()));
   problem.setText(callText(aten), static_cast<int32_t>(operands.sizes.size()));
   return problem;
@@ -108,7 +112,8 @@ Value plan(mlir::Location loc, const std::string& symbol, const sl_kernel_desc& 
       builder.getDictionaryAttr(attributes), builder.getStringAttr(kernel.run_symbol),
       builder.getStringAttr(kernel.plan_symbol), builder.getStringAttr(destroy),
       builder.getUnitAttr());
-  if (targetNamedBy(context.target()).hasQueue()) {
+  if (const Target& target = targetNamedBy(context.target());
+      target.hasQueue() && !target.sharesWithHost()) {
     decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(context.target().getBackend()));
     kernel::setOutsideGraph(decl);  // torch may allocate in it, or wait
   }
@@ -140,6 +145,14 @@ LogicalResult lowerAten(op::AtenOp aten, LoweringContext& context) {
                                    << "; the nearest supported form has rank " << SL_MAX_RANK;
     }
   }
+  const std::optional<Route> route = routeAt(context.module(), aten.getLoc(), kEveryOp);
+  const Target& target = targetNamedBy(context.target());
+  const bool isShared = target.hasQueue() && target.sharesWithHost();
+  if (isShared && !(route && allowsHost(*route))) {
+    return emitUnsupported(aten) << "aten " << aten.getName() << " has no kernel on "
+                                 << target.name()
+                                 << "; a rule such as '* = auto, cpu' gives it to the host";
+  }
   const Problem problem = describe(aten, operands, context);
   const KernelChoice choice = chooseKernel(problem);
   if (!choice.kernel) {
@@ -159,6 +172,10 @@ LogicalResult lowerAten(op::AtenOp aten, LoweringContext& context) {
       builder.getI64IntegerAttr(1), builder.getStringAttr(name),
       builder.getStringAttr(aten.getWhy()));
   kernel::setCostUs(call, choice.costUs);
+  if (isShared) {
+    kernel::setRule(call, route->text());
+    kernel::setOnHost(call);
+  }
   return success();
 }
 

@@ -51,9 +51,11 @@ class ContractionLowering {
   }
   /// What the kernel writes.
   mlir::Type written() { return plain_ ? element() : elementOf(fusion_.getResult(0)); }
-  /// Whether the kernel is a library's that puts its work on a device's queue.
+  /// Whether the kernel is a library's that puts its work on a device's queue and gets operands as
+  /// those of CUDA do. Kernels of a plug-in's device get them as on a CPU.
   bool runsOnQueue() {
-    return targetNamedBy(lowering_.target()).hasQueue() && spec_.family.empty();
+    const Target& target = targetNamedBy(lowering_.target());
+    return target.hasQueue() && !target.sharesWithHost() && spec_.family.empty();
   }
 
   /// The epilogue operands as buffers of the result's extents (strides 0 where broadcast).

@@ -4,6 +4,7 @@
 
 #include "dialect/kernel/recorded.h"
 #include "llvm/ADT/STLExtras.h"
+#include "passes/kernel_facts.h"
 #include "passes/lowering/context.h"
 
 namespace straightline::lowering {
@@ -53,7 +54,8 @@ void LoweringContext::callLibrary(mlir::Location loc, const LibraryKernel& chose
       // further handles are planned in a run, which fails where plan does
       kernel.can_fail || has(kernel, SL_KERNEL_EXCLUSIVE_HANDLE) ? builder.getUnitAttr()
                                                                  : mlir::UnitAttr());
-  if (targetNamedBy(target_).hasQueue() && chosen.spec.family.empty()) {
+  if (targetNamedBy(target_).hasQueue() && chosen.spec.family.empty() &&
+      deviceOf(kernel.backend) == target_.getBackend()) {
     decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(target_.getBackend()));
   }
   auto queue = mlir::FlatSymbolRefAttr::get(context(), teamQueue());

@@ -109,6 +109,9 @@ void LoweringContext::recordChoice(Operation* statement, const KernelSpec& spec)
   for (llvm::StringRef op : ops) {
     if (const std::optional<Route> route = routeAt(module(), statement->getLoc(), op)) {
       kernel::setRule(statement, route->text());
+      if (targetNamedBy(target_).hasQueue() && givesEmittedToHost(*route, target_.getBackend())) {
+        kernel::setOnHost(statement);
+      }
       return;
     }
   }

@@ -168,6 +168,8 @@ class Target {
   virtual bool hasQueue() const { return false; }
   /// A call may launch all statements as one recorded graph.
   virtual bool launchesGraphs() const { return false; }
+  /// Rules may give ops to the host (kHostRoute), with copies around them.
+  virtual bool sharesWithHost() const { return !hasQueue(); }
 
   // --- the pipeline
 

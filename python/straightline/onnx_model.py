@@ -91,7 +91,7 @@ def compile_onnx(
 
 
 def _place(chosen: CompileOptions, inputs: Any) -> tuple[str, int]:
-    """Where the program runs ("cpu", "cuda:sm_NN", "NAME"), and the device's number: where the examples are, or as the target says."""
+    """Where the program runs ("cpu", "cuda:sm_NN", "NAME") and the number: where the examples are, or as the target says."""
     given = inputs.values() if isinstance(inputs, Mapping) else inputs or ()
     plugin = _devices.place_of((), chosen.target)
     if plugin is not None:

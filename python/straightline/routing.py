@@ -20,6 +20,8 @@ from straightline.route_report import Rule
 #: The backend of torch's ops, to which rules are honoured while a model is captured.
 _FRAMEWORK = "aten"
 _VARIABLES = ("STRAIGHTLINE_ROUTE_", "STRAIGHTLINE_ROUTES")
+#: How the origin of a rule begins that a plug-in brings.
+_DEFAULT_RULES = "default rules of "
 
 
 class Rules(tuple[Rule, ...]):
@@ -153,12 +155,23 @@ class FrameworkRoutes:
 
 
 def framework_routes(request: Mapping[str, Any]) -> FrameworkRoutes | None:
-    """Those of the options of a compilation and of the environment; None: no rule keeps an op."""
-    if not request.get("routes") and not any(name.startswith(_VARIABLES) for name in os.environ):
+    """Those of the options of a compilation, of the environment and of plug-ins; None: no rule keeps an op."""
+    if not _has_rules(request):
         return None
     table = _table(request)
     rules = _rules(table)
     return FrameworkRoutes(table, rules) if any(rule.targets[0] == _FRAMEWORK for rule in rules) else None
+
+
+def gives_to_host(request: Mapping[str, Any]) -> bool:
+    """Whether a rule gives ops of a device's program to the host (target `cpu`)."""
+    return _has_rules(request) and any("cpu" in rule.targets for rule in _rules(_table(request)))
+
+
+def _has_rules(request: Mapping[str, Any]) -> bool:
+    if request.get("routes") or any(name.startswith(_VARIABLES) for name in os.environ):
+        return True
+    return any(row["default_routes"] for row in json.loads(_compiler.backends_json()))
 
 
 def warn_unmatched(explained: Iterable[Mapping[str, Any]], used: Iterable[Rule] = ()) -> None:
@@ -172,6 +185,8 @@ def warn_unmatched(explained: Iterable[Mapping[str, Any]], used: Iterable[Rule] 
     for rule in programs[0] if programs else ():
         if rule in set(used) or any(rows[rule]["ops"] for rows in programs if rule in rows):
             continue
+        if rule.by.startswith(_DEFAULT_RULES):
+            continue  # of a plug-in: it knows no models
         near = programs[0][rule]["nearest"]
         said = f"; the nearest that is there is '{near}'" if near else ""
         what = f"no op of the model at '{rule.where}'" if rule.where else "no op of the model"

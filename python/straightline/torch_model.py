@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from straightline import (
     _aten_calls,
-    _devices,
     _call_support,
     _compiler,
     _complex,
+    _devices,
     _ending,
     _frameworks,
     _internal_options,
@@ -142,8 +142,10 @@ def compiled(
         if options.tune:
             machine = processor() if place == "cpu" else _targets.machine(number)
             tuning = Tuning(progress, check_interrupts, options.cache, machine, options.launch == "stream")
-        allows_aten = (options.allow is None or "aten" in options.allow) and not _devices.is_plugin(place)
         kept = routing.framework_routes(request)
+        allows_aten = options.allow is None or "aten" in options.allow
+        if _devices.is_plugin(place):
+            allows_aten &= routing.gives_to_host(request)  # torch's ops run there
         captures = captures_in(Where(place, allows_aten, kept))
         check_interrupts()
         _check_distinct(captures)
@@ -208,7 +210,7 @@ def _torch_for(model: object) -> Any:
 
 
 def _place(leaves: Sequence[Any], options: CompileOptions) -> tuple[str, int]:
-    """Returns where the program runs ("cpu", "cuda:sm_NN", "NAME") and the device's number; refuses options without a meaning there."""
+    """Where the program runs ("cpu", "cuda:sm_NN", "NAME") and the number; refuses options without a meaning there."""
     import torch
 
     # Tensor subclasses are refused while capturing: nothing of theirs runs.

@@ -77,6 +77,7 @@ class PluginTarget final : public Target {
   }
 
   bool hasQueue() const override { return true; }
+  bool sharesWithHost() const override { return true; }
   TargetFacts facts(kernel::TargetAttr) const override {
     TargetFacts facts;
     facts.estimatesStatements = true;

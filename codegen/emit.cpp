@@ -42,10 +42,25 @@ mlir::LogicalResult checkPlanned(kernel::ProgramOp program) {
   return mlir::failure(result.wasInterrupted());
 }
 
+/// "cuda sm_90", "sim".
+std::string machineOf(kernel::TargetAttr target) {
+  return target.getBackend().str() + (target.getCpu().empty() ? "" : " " + target.getCpu().str());
+}
+
 std::string headline(kernel::ProgramOp program, const std::string& comment) {
   kernel::TargetAttr target = program.getTarget();
-  return comment + " Program " + program.getSymName().str() + " for " + target.getBackend().str() +
-         " " + target.getCpu().str() + ", threads: " + std::to_string(target.getThreads()) + ".\n";
+  return comment + " Program " + program.getSymName().str() + " for " + machineOf(target) +
+         ", threads: " + std::to_string(target.getThreads()) + ".\n";
+}
+
+/// The first line of a device's kernels in the listing.
+std::string deviceHeadline(kernel::ProgramOp program) {
+  kernel::TargetAttr target = program.getTarget();
+  const bool isHostText = llvm::any_of(launchedFuncs(program), [](kernel::FuncOp func) {
+    return kernel::runsOnDevice(func) && kernel::isPrintedAsHost(func);
+  });
+  return isHostText ? "// C++ for the compiler of " + machineOf(target) + ".\n"
+                    : "// CUDA C++ for " + target.getCpu().str() + ".\n";
 }
 
 /// Adds a kernel to the last of `units` if there is room, else begins a new one.
@@ -138,9 +153,9 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
   }
   emitted.python = headline(program, "#") + *python;
   if (!emitted.deviceUnits.empty()) {
+    emitted.device = program.getTarget().getBackend().str();
     emitted.arch = program.getTarget().getCpu().str();
-    emitted.listing = "// CUDA C++ for " + emitted.arch + ".\n" + lines(deviceIncludes) +
-                      deviceKernels + "// C++.\n";
+    emitted.listing = deviceHeadline(program) + lines(deviceIncludes) + deviceKernels + "// C++.\n";
   }
   emitted.listing += headline(program, "//") + lines(includes) + kernels +
                      separated(text->declarations) + text->body + tables;

@@ -20,7 +20,7 @@ struct EmittedUnit {
   bool runsOnce = false;               ///< a kernel that prepare alone starts
 };
 
-/// CUDA C++ that is compiled as one.
+/// Kernels of a device that are compiled as one.
 struct DeviceUnit {
   std::vector<std::string> kernels;  ///< their symbols
   std::string text;
@@ -32,7 +32,8 @@ struct Emitted {
   EmittedUnit program;
   /// each kernel of run by itself, then those that only prepare starts, some together
   std::vector<DeviceUnit> deviceUnits;
-  std::string arch;  ///< of the device ("sm_90"), "" where there is none
+  std::string device;  ///< the backend of the device, "" where there is none
+  std::string arch;    ///< its machine ("sm_90"); may be "" for a device of a plug-in
   /// all of it as one translation unit: what fn.code shows (kernels of a device are one of their
   /// own before it)
   std::string listing;

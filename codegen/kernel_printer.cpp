@@ -83,7 +83,7 @@ std::string structText(const std::string& type, llvm::ArrayRef<mlir::NamedAttrib
 /// fewer instructions, and a fraction of the time in clang.
 bool takesFixedShape(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
-  return func.getScalarNames().empty() && !kernel::runsOnDevice(func) &&
+  return func.getScalarNames().empty() && kernel::isPrintedAsHost(func) &&
          llvm::is_contained({"pointwise", "fill", "zero_border", "row_reduction",
                              "convolution_direct", "convolution", "gemm", "gemm_int8", "matmul"},
                             family);
@@ -122,7 +122,7 @@ mlir::FailureOr<std::string> callText(FuncOp func, const Parameters& parameters,
 
   std::string text = head + structText(structs + "Tune", tune, spelling, head.size(), indent + 4) +
                      ">(\n" + margin;
-  text += kernel::runsOnDevice(func) ? "" : "ctx, team,\n" + margin;
+  text += kernel::isPrintedAsHost(func) ? "ctx, team,\n" + margin : "";
   if (takesFixedShape(func)) {
     text += "sl::Fixed<" +
             structText(structs + "Shape", schedule.getShape(), spelling, indent + 14, indent + 8) +
@@ -176,12 +176,32 @@ mlir::FailureOr<std::string> partsText(FuncOp func, llvm::ArrayRef<FuncOp> parts
   return text + "\n";
 }
 
+/// What a device starts (sl_device_source): unpacks the arguments of a kernel that is printed as the
+/// host's are.
+///
+///   extern "C" void relu_4x4_start(sl_ctx* ctx, sl_team team, void* const* arguments) {
+///     relu_4x4(ctx, team, *static_cast<const float**>(arguments[0]), ...);
+///   }
+std::string startText(FuncOp func, const Parameters& parameters) {
+  llvm::SmallVector<std::string> items = {"ctx", "team"};
+  for (auto [position, declaration] : llvm::enumerate(parameters.declarations)) {
+    const StringRef type = StringRef(declaration).rsplit(' ').first;
+    items.push_back("*static_cast<" + type.str() + "*>(arguments[" + std::to_string(position) +
+                    "])");
+  }
+  const std::string head = "  " + func.getSymName().str() + "(";
+  return "extern \"C\" void " + func.getSymName().str() +
+         "_start(sl_ctx* ctx, sl_team team, void* const* arguments) {\n" + head +
+         wrapped(items, head.size(), 6) + ");\n}\n";
+}
+
 }  // namespace
 
 std::string kernelSignature(FuncOp func) {
   llvm::SmallVector<std::string> items;
   std::string head;
-  if (auto threads = func->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr)) {
+  if (!kernel::isPrintedAsHost(func)) {
+    auto threads = func->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr);
     auto cluster = func->getAttrOfType<mlir::IntegerAttr>(kernel::kClusterAttr);
     auto resident = func->getAttrOfType<mlir::IntegerAttr>(kernel::kResidentAttr);
     const mlir::IntegerAttr second = cluster ? cluster : resident;
@@ -228,7 +248,10 @@ mlir::FailureOr<std::string> printKernel(FuncOp func) {
   if (failed(body)) {
     return mlir::failure();
   }
-  return text + *body + "}\n";
+  text += *body + "}\n";
+  return kernel::runsOnDevice(func) && kernel::isPrintedAsHost(func)
+             ? text + startText(func, parameters)
+             : text;
 }
 
 }  // namespace straightline::codegen

@@ -241,7 +241,7 @@ FailureOr<std::string> ScalarPrinter::comparison(Operation* op) const {
 static bool mayUseReciprocal(mlir::arith::DivFOp division) {
   return mlir::arith::bitEnumContainsAll(division.getFastmath(),
                                          mlir::arith::FastMathFlags::arcp) &&
-         kernel::runsOnDevice(division->getParentOfType<kernel::FuncOp>());
+         !kernel::isPrintedAsHost(division->getParentOfType<kernel::FuncOp>());
 }
 
 FailureOr<std::string> ScalarPrinter::expression(Operation* op) const {

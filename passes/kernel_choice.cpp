@@ -107,8 +107,8 @@ class KernelSelector {
     }
     const bool isAllowed = allows(target_, kernel);
     const bool isRouted = target_ != kAutoRoute;
-    if (const llvm::StringRef device = deviceOf(kernel.backend);
-        device != device_ && !runsAnywhere(kernel)) {
+    if (!runsOn(kernel, device_)) {
+      const llvm::StringRef device = deviceOf(kernel.backend);
       // kernels for other devices are reported only to a user who asks for one by a route
       if (isRouted && isAllowed) {
         refuse(kernel, ("runs on " + device + ", the program on " + device_).str(), isAllowed);
@@ -304,7 +304,7 @@ bool mayTake(const sl_kernel_desc& kernel, const Problem& problem,
   const sl_problem asked = problem.view();
   char reason[256];
   double cost = 0;
-  return llvm::StringRef(kernel.op) == asked.op && deviceOf(kernel.backend) == problem.device() &&
+  return llvm::StringRef(kernel.op) == asked.op && isMadeFor(kernel, problem.device()) &&
          allows(constraints.target.empty() ? llvm::StringRef(kAutoRoute)
                                            : llvm::StringRef(constraints.target),
                 kernel) &&

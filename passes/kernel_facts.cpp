@@ -34,8 +34,26 @@ const sl_kernel_desc* findKernelOfRun(llvm::StringRef symbol) {
   return found;
 }
 
+namespace {
+
+const sl_backend_desc* findBackend(llvm::StringRef name) {
+  for (int32_t i = 0; i < sl_backend_count(); ++i) {
+    if (name == sl_backend_at(i)->name) {
+      return sl_backend_at(i);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool compilesHostKernels(llvm::StringRef device) {
+  const sl_backend_desc* backend = findBackend(device);
+  return backend && backend->device && backend->device->compile;
+}
+
 llvm::StringRef emittingBackend(llvm::StringRef device) {
-  if (device != kernel::kHostBackend) {
+  if (device != kernel::kHostBackend && !compilesHostKernels(device)) {
     return device;
   }
   for (int32_t i = 0; i < sl_backend_count(); ++i) {
@@ -74,12 +92,17 @@ bool allRunAnywhere(const sl_backend_desc& backend) {
 }  // namespace
 
 llvm::StringRef deviceOf(llvm::StringRef backend) {
-  for (int32_t i = 0; i < sl_backend_count(); ++i) {
-    if (backend == sl_backend_at(i)->name) {
-      return deviceOfBackend(*sl_backend_at(i));
-    }
-  }
-  return kernel::kHostBackend;
+  const sl_backend_desc* found = findBackend(backend);
+  return found ? deviceOfBackend(*found) : llvm::StringRef(kernel::kHostBackend);
+}
+
+bool isMadeFor(const sl_kernel_desc& kernel, llvm::StringRef device) {
+  return deviceOf(kernel.backend) == device ||
+         (!isExternal(kernel) && kernel.backend == emittingBackend(device));
+}
+
+bool runsOn(const sl_kernel_desc& kernel, llvm::StringRef device) {
+  return isMadeFor(kernel, device) || runsAnywhere(kernel);
 }
 
 llvm::SmallVector<llvm::StringRef> backendsFor(llvm::StringRef device) {

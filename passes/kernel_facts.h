@@ -21,8 +21,12 @@ const sl_kernel_desc* findKernel(llvm::StringRef name);
 /// The external kernel whose `run` has that symbol, or null.
 const sl_kernel_desc* findKernelOfRun(llvm::StringRef symbol);
 
-/// The backend whose kernels are emitted for programs on `device`: kernel::kHostBackend, or a
-/// backend with a device of its own.
+/// Whether kernels of a device's programs are those of the host, printed for a compiler that the
+/// device brings (sl_device_desc.compile).
+bool compilesHostKernels(llvm::StringRef device);
+
+/// The backend whose kernels are emitted for programs on `device`: the host's, or a backend with a
+/// device of its own.
 llvm::StringRef emittingBackend(llvm::StringRef device);
 
 /// Whether the backend has kernels of its own that are emitted, not called.
@@ -30,6 +34,10 @@ bool emitsKernels(llvm::StringRef backend);
 
 /// Where the kernels of a backend run: kernel::kHostBackend where it has no device and names none.
 llvm::StringRef deviceOf(llvm::StringRef backend);
+/// Whether the kernel runs on `device` itself: its backend does, or it is emitted for that device.
+bool isMadeFor(const sl_kernel_desc& kernel, llvm::StringRef device);
+/// Whether programs on `device` may use the kernel: it is made for that, or runs anywhere.
+bool runsOn(const sl_kernel_desc& kernel, llvm::StringRef device);
 /// The backends whose kernels programs on `device` may use: first the one whose kernels are
 /// emitted, then the others in the order of the registry.
 llvm::SmallVector<llvm::StringRef> backendsFor(llvm::StringRef device);

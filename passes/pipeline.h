@@ -45,6 +45,8 @@ struct PipelineOptions {
   bool everyBranch = false;  ///< records kernel.every_branch
   /// "convolution+matmul": which products of float32 a device may round to TF32; empty: none
   std::string tf32;
+  /// tensors of a program for a device are in host memory, and each run copies them
+  bool hostEdges = false;
 };
 
 /// All passes from a captured module (op level, with the module attributes op.target and, where

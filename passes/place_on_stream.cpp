@@ -14,6 +14,7 @@
 #include "dialect/kernel/recorded.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/IR/Builders.h"
+#include "passes/kernel_facts.h"
 
 namespace straightline::passes {
 
@@ -122,11 +123,13 @@ class Placer {
     }
     for (Operation* op : functions) {
       auto function = llvm::cast<kernel::FuncOp>(op);
-      // On a device a bad index ends the kernel, and the result of a division by zero is undefined,
-      // as in torch.
-      function.setCanFail(false);
+      // A kernel that is printed as the host's are tells of a bad index and of a division by zero by
+      // its context. In others a bad index ends the kernel, and the result of the division is
+      // undefined, as in torch.
+      function.setCanFail(function.getCanFail() && compilesHostKernels(target_.name()));
       function.setInputsAttr(onDevice(function.getInputs()));
       function.setOutputsAttr(onDevice(function.getOutputs()));
+      function.setWorkspaceAttr(onDevice(function.getWorkspace()));
       target_.schedule(function, program_.getTarget());
     }
   }

@@ -32,6 +32,13 @@ std::map<DeviceName, sl_queue*>& chosen() {
   return queues;
 }
 
+/// What this thread asked for last, so that calls of a program take no lock.
+struct Last {
+  DeviceName name;
+  sl_queue* queue = nullptr;
+};
+thread_local Last last;
+
 const sl_device_desc* deviceOf(const char* backend) {
   const sl_backend_desc* found = findBackend(backend);
   return found ? found->device : nullptr;
@@ -44,22 +51,23 @@ int32_t sl_queue_current(const char* backend, int32_t device, sl_queue** out, sl
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
     const DeviceName name{deviceOf(backend), device};
-    if (name.first) {
-      const auto own = chosen().find(name);
-      if (own != chosen().end()) {
-        *out = own->second;
-        return SL_OK;
-      }
-    }
-    const std::lock_guard<std::mutex> lock(defaults().mutex);
-    const auto found = defaults().queues.find(name);
-    if (found != defaults().queues.end()) {
-      *out = found->second;
+    if (name.first && last.queue && last.name == name) {
+      *out = last.queue;
       return SL_OK;
     }
-    const int32_t status = sl_queue_create(backend, device, out, message);
+    int32_t status = SL_OK;
+    if (const auto own = chosen().find(name); own != chosen().end()) {
+      *out = own->second;
+    } else {
+      const std::lock_guard<std::mutex> lock(defaults().mutex);
+      sl_queue*& queue = defaults().queues[name];
+      if (!queue) {
+        status = sl_queue_create(backend, device, &queue, message);
+      }
+      *out = queue;
+    }
     if (status == SL_OK) {
-      defaults().queues[name] = *out;
+      last = {name, *out};
     }
     return status;
   });
@@ -71,6 +79,7 @@ void sl_queue_choose(const char* backend, int32_t device, sl_queue* queue) {
   if (!name.first) {
     return;
   }
+  last.queue = nullptr;
   if (queue) {
     chosen()[name] = queue;
   } else {

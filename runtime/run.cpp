@@ -158,6 +158,16 @@ void recordQueues(const sl_program& program, sl_frame* frame) {
   }
 }
 
+/// Has devices that keep failures by themselves write the first one to `ctx`.
+void askForFailures(const sl_program& program, const sl_frame& frame, sl_ctx* ctx) {
+  for (size_t i = 0; i < frame.queues.size(); ++i) {
+    const sl_device_desc* device = program.queueDevices[i];
+    if (device && device->failure) {
+      device->failure(static_cast<const sl_queue*>(frame.queues[i])->handle, ctx);
+    }
+  }
+}
+
 __attribute__((noinline, cold)) int32_t reportFailure(const sl_program& program, sl_ctx* ctx,
                                                       int32_t result, sl_message* message) {
   if (ctx->status == SL_OK) {
@@ -373,6 +383,7 @@ int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team,
           : execute(program, team, executor, own, bindings);
   __atomic_store_n(&own->cancel, static_cast<const int32_t*>(nullptr),
                    __ATOMIC_RELAXED);  // the caller's context, about to end
+  askForFailures(program, *frame, own);
   if (!captured) {
     recordQueues(program, frame);
   }

@@ -15,6 +15,7 @@
 #include "codegen/jit/compile_program.h"
 #include "codegen/jit/fatal_guard.h"
 #include "codegen/jit/nvrtc.h"
+#include "codegen/jit/plugin_compiler.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 #include "mlir/Pass/PassManager.h"
@@ -79,6 +80,20 @@ class Stopwatch {
   Clock::time_point begin_ = Clock::now();
 };
 
+/// By the compiler of the device's plug-in, or by NVRTC.
+std::unique_ptr<jit::DeviceProgram> compileDeviceUnits(const Emitted& emitted,
+                                                       const jit::CompileOptions& options,
+                                                       jit::CompileError* error) {
+  for (int32_t i = 0; i < sl_backend_count(); ++i) {
+    const sl_backend_desc& backend = *sl_backend_at(i);
+    if (emitted.device == backend.name && backend.device && backend.device->compile) {
+      return jit::compileByPlugin(emitted.deviceUnits, emitted.device, *backend.device,
+                                  emitted.deviceArch, options, error);
+    }
+  }
+  return jit::compileForDevice(emitted.deviceUnits, emitted.deviceArch, options, error);
+}
+
 /// The compilation of a program's kernels for a device, which runs in parallel to that of its host
 /// text until an image is needed. It is on the heap because after a jump out of LLVM
 /// (fatal_guard.h) its thread still uses it.
@@ -92,8 +107,7 @@ class DeviceCompilation {
     }
     work_ = std::async(std::launch::async, [this, options] {
       const auto begin = std::chrono::steady_clock::now();
-      code_->device =
-          jit::compileForDevice(emitted_.deviceUnits, emitted_.deviceArch, options, &error_);
+      code_->device = compileDeviceUnits(emitted_, options, &error_);
       seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     });
   }
@@ -504,7 +518,7 @@ Failure Compilation::codeObjects(jit::CodeRequest* request,
   *compiler = 0;
   if (!emitted_.deviceUnits.empty()) {
     const std::unique_ptr<jit::DeviceProgram> device =
-        jit::compileForDevice(emitted_.deviceUnits, emitted_.deviceArch, options, &error);
+        compileDeviceUnits(emitted_, options, &error);
     if (!device) {
       return {kindOf(error.kind), error.message};
     }

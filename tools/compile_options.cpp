@@ -123,6 +123,7 @@ Failure readCompileOptions(const sl_compile_options* given, CompileOptions* opti
   }
   options->launch = text(own.launch);
   options->tf32 = text(own.tf32);
+  options->hostEdges = own.host_edges != 0;
   if (own.allow != nullptr && own.allow_count < 1) {
     return Failure::user("allow is empty but must have backends that kernels may come from");
   }

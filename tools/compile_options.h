@@ -42,6 +42,7 @@ struct CompileOptions {
   bool useCache = true;
   std::string launch;
   std::string tf32;
+  bool hostEdges = false;
   std::vector<std::string> allow;  ///< empty: all
   std::vector<std::pair<std::string, std::string>> routes;
   sl_progress* progress = nullptr;

@@ -206,6 +206,9 @@ typedef struct sl_compile_options {
   const sl_pair* routes;
   sl_progress* progress;                ///< NULL: nobody looks
   const sl_internal_options* internal;  ///< NULL: nothing
+  /// 1: tensors of a program for a device of a plug-in are in host memory; each run copies them to
+  /// the device and its results back. 0: they are on the device
+  int32_t host_edges;
 } sl_compile_options;
 
 /// What a front end asks of a target ("cpu", "cuda:sm_90"; "": the default one) before it chooses

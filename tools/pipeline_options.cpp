@@ -116,6 +116,7 @@ Failure readPipelineOptions(const CompileOptions& given, mlir::MLIRContext* cont
   options->graph = given.launch != "stream";
   options->branches = given.concurrentBranches;
   options->tf32 = given.tf32;
+  options->hostEdges = given.hostEdges;
   options->poison = given.internal.poison;
   options->profile = given.internal.profile;
   options->listCandidates = given.internal.listCandidates;

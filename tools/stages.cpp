@@ -124,6 +124,7 @@ class ProductStages final : public Stages {
         emitted->unitOfDeviceKernel[kernel] = unit.kernels.front();
       }
     }
+    emitted->device = text->device;
     emitted->deviceArch = text->arch;
     emitted->explain = codegen::explainProgram(module);
     emitted->symbol = "sl_program";

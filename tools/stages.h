@@ -39,9 +39,10 @@ struct Emitted {
   std::vector<jit::Unit> units;        ///< the program's unit first, then the kernels
   std::vector<jit::Unit> deviceUnits;  ///< CUDA C++, by the name of the first kernel in each
   std::map<std::string, std::string> unitOfDeviceKernel;  ///< which of them holds a kernel
-  std::string deviceArch;                                 ///< what those are compiled for, "sm_90"
-  std::string symbol;   ///< extern "C" name of the program's sl_program_desc
-  std::string listing;  ///< all text, for people
+  std::string device;      ///< the backend of the device that those run on
+  std::string deviceArch;  ///< what they are compiled for, "sm_90"
+  std::string symbol;      ///< extern "C" name of the program's sl_program_desc
+  std::string listing;     ///< all text, for people
   /// the program as a Python module; "" where a device has kernels
   std::string python;
   std::string explain;  ///< JSON

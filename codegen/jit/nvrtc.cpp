@@ -4,11 +4,8 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <mutex>
-#include <thread>
 
 #include "codegen/jit/embedded_headers.h"
 
@@ -215,56 +212,17 @@ std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units,
   const std::vector<std::string> flags = arguments(arch);
   std::vector<std::string> keyed = flags;
   keyed.push_back("nvrtc " + std::to_string(nvrtc.major) + "." + std::to_string(nvrtc.minor));
-  ObjectCache& cache = options.cache != nullptr ? *options.cache : ObjectCache::process();
   auto program = std::make_unique<DeviceProgram>();
   program->compiler = nvrtc.major * 1000 + nvrtc.minor * 10;
-  // Units are compiled beside each other; the first failure ends what has not begun.
-  std::atomic<size_t> next = 0;
-  std::atomic<bool> stops = false;
-  std::mutex mutex;
-  CompileError first;
-  const auto work = [&] {
-    for (size_t i = next++; i < units.size() && !stops; i = next++) {
-      const Unit& unit = units[i];
-      const auto begin = std::chrono::steady_clock::now();
-      const std::string key = ObjectCache::key(unit.text, keyed);
-      std::optional<std::string> image = cache.load(key);
-      const bool isCached = image.has_value();
-      Output output = isCached ? Output{true, std::move(*image), ""}
-                               : compileUnit(nvrtc, unit, flags, isVirtual(arch));
-      if (output.ok && !isCached) {
-        cache.store(key, output.image);
-      }
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (options.onUnit) {
-        const std::chrono::duration<double, std::milli> passed =
-            std::chrono::steady_clock::now() - begin;
-        options.onUnit({unit.name, unit.runsOnce, key, passed.count(), isCached, output.ok});
-      }
-      if (!output.ok) {
-        if (!stops.exchange(true)) {
-          first = {CompileError::Kind::internal, keptUnit(unit, ".cu", output.log)};
-        }
-        return;
-      }
-      program->images[unit.name] = std::move(output.image);
-      ++(isCached ? program->cached : program->compiled);
-    }
+  const auto compile = [&](const Unit& unit) {
+    Output output = compileUnit(nvrtc, unit, flags, isVirtual(arch));
+    return output.ok
+               ? DeviceOutput{true, std::move(output.image), {}}
+               : DeviceOutput{
+                     false, {}, {CompileError::Kind::internal, keptUnit(unit, ".cu", output.log)}};
   };
-  std::vector<std::thread> others;
-  for (size_t i = 1;
-       i < std::min<size_t>(units.size(), std::max(1u, std::thread::hardware_concurrency())); ++i) {
-    others.emplace_back(work);
-  }
-  work();
-  for (std::thread& other : others) {
-    other.join();
-  }
-  if (stops) {
-    *error = first;
-    return nullptr;
-  }
-  return program;
+  return compileImages(units, keyed, options, compile, program.get(), error) ? std::move(program)
+                                                                             : nullptr;
 }
 
 }  // namespace straightline::jit

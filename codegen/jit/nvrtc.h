@@ -4,22 +4,13 @@
 #ifndef STRAIGHTLINE_CODEGEN_JIT_NVRTC_H
 #define STRAIGHTLINE_CODEGEN_JIT_NVRTC_H
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "codegen/jit/compile_program.h"
+#include "codegen/jit/device_images.h"
 
 namespace straightline::jit {
-
-struct DeviceProgram {
-  /// cubins, or PTX with its final zero, by the name of their unit
-  std::map<std::string, std::string> images;
-  int compiler = 0;  ///< the library's version, as CUDA's driver counts: 13050 is 13.5
-  unsigned compiled = 0;
-  unsigned cached = 0;
-};
 
 /// Compiles each unit for `arch`: "sm_90", or "compute_90" for PTX, which the driver of that and of
 /// each later device compiles; of the options cache and onUnit count. Null with

@@ -59,6 +59,11 @@ bool canFail(mlir::Operation* entry) {
 
 bool runsOnDevice(mlir::Operation* entry) { return entry && entry->hasAttr(kBlocksAttr); }
 
+bool isPrintedAsHost(mlir::Operation* entry) {
+  auto threads = entry ? entry->getAttrOfType<mlir::IntegerAttr>(kThreadsAttr) : nullptr;
+  return !threads || threads.getInt() == 0;
+}
+
 mlir::Value storageRoot(mlir::Value buffer) {
   while (auto view = buffer.getDefiningOp<ViewOp>()) {
     buffer = view.getBase();

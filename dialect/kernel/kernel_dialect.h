@@ -42,7 +42,8 @@ llvm::SmallVector<Tie> getTies(mlir::Operation* entry);
 bool canFail(mlir::Operation* entry);
 
 /// Attributes of a kernel.func that runs on a device and not on the host: how many blocks
-/// (#kernel.extent) of how many threads (i64).
+/// (#kernel.extent) of how many threads (i64). 1 block of 0 threads: it is printed as a kernel of
+/// the host, for a compiler that the device brings, and one core runs it.
 inline constexpr llvm::StringLiteral kBlocksAttr = "kernel.blocks";
 inline constexpr llvm::StringLiteral kThreadsAttr = "kernel.threads";
 /// Blocks of a cluster; absent: there are no clusters.
@@ -51,6 +52,8 @@ inline constexpr llvm::StringLiteral kClusterAttr = "kernel.cluster";
 /// one.
 inline constexpr llvm::StringLiteral kResidentAttr = "kernel.resident";
 bool runsOnDevice(mlir::Operation* entry);
+/// Whether a kernel.func is printed with a context and a team: on the host, or for such a compiler.
+bool isPrintedAsHost(mlir::Operation* entry);
 /// Of a kernel.decl: the backend of the device on whose queue the library puts its work; without it
 /// the library computes where it is called.
 inline constexpr llvm::StringLiteral kRunsOnAttr = "kernel.runs_on";

@@ -8,7 +8,8 @@ def Kernel_Dialect : Dialect {
   let name = "kernel";
   let cppNamespace = "::straightline::kernel";
   let summary = "buffers and statements: what will run, one to one";
-  let description = [{
+  let description =
+      [{
     An exit dialect. One op per kind of statement; every choice (kernel, layout, order, address) is
     an attribute here, so that printing C++ or a statement table is one walk without decisions.
 
@@ -25,13 +26,13 @@ def Kernel_Dialect : Dialect {
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
-  let extraClassDeclaration = [{
+  let extraClassDeclaration =
+      [{
     void registerTypes();
     void registerAttributes();
   }];
 }
 
-class Kernel_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Kernel_Dialect, mnemonic, traits>;
+class Kernel_Op<string mnemonic, list<Trait> traits = []> : Op<Kernel_Dialect, mnemonic, traits>;
 
 #endif

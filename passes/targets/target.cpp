@@ -17,9 +17,16 @@ llvm::SmallVector<const Target*>& registered() {
   return targets;
 }
 
+using TargetSource = llvm::SmallVector<const Target*> (*)();
+
+llvm::SmallVector<TargetSource>& sources() {
+  static llvm::SmallVector<TargetSource> all;
+  return all;
+}
+
 std::string registeredNames() {
   return llvm::join(
-      llvm::map_range(registered(), [](const Target* target) { return target->name(); }), ", ");
+      llvm::map_range(allTargets(), [](const Target* target) { return target->name(); }), ", ");
 }
 
 }  // namespace
@@ -38,12 +45,35 @@ void registerTarget(const Target& target) {
       &target);
 }
 
-llvm::ArrayRef<const Target*> allTargets() { return registered(); }
+void registerTargetSource(TargetSource all) { sources().push_back(all); }
+
+llvm::SmallVector<const Target*> allTargets() {
+  llvm::SmallVector<const Target*> targets = registered();
+  for (TargetSource source : sources()) {
+    targets.append(source());
+  }
+  llvm::sort(targets, [](const Target* a, const Target* b) { return a->name() < b->name(); });
+  return targets;
+}
+
+bool isOwnTarget(llvm::StringRef name) {
+  return llvm::any_of(registered(), [&](const Target* target) { return target->name() == name; });
+}
 
 const Target* findTarget(llvm::StringRef name) {
-  auto* found =
-      llvm::find_if(registered(), [&](const Target* target) { return target->name() == name; });
-  return found == registered().end() ? nullptr : *found;
+  const auto isNamed = [&](const Target* target) { return target->name() == name; };
+  auto* own = llvm::find_if(registered(), isNamed);
+  if (own != registered().end()) {
+    return *own;
+  }
+  for (TargetSource source : sources()) {
+    const llvm::SmallVector<const Target*> others = source();
+    const auto* found = llvm::find_if(others, isNamed);
+    if (found != others.end()) {
+      return *found;
+    }
+  }
+  return nullptr;
 }
 
 const Target& targetNamed(llvm::StringRef name) {

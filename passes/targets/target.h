@@ -212,8 +212,14 @@ struct TargetRegistration {
   }
 };
 
+/// Targets that may appear while the process runs: devices of plug-ins. `all` gives those there are
+/// now, which live as long as the process. Called before main.
+void registerTargetSource(llvm::SmallVector<const Target*> (*all)());
+/// Whether a target of that name has registered itself, in a folder of its own.
+bool isOwnTarget(llvm::StringRef name);
+
 /// By name.
-llvm::ArrayRef<const Target*> allTargets();
+llvm::SmallVector<const Target*> allTargets();
 /// Null when there is none of that name.
 const Target* findTarget(llvm::StringRef name);
 /// The same for a name that a verifier has seen; ends the process where there is none.

@@ -250,9 +250,11 @@ PyObject* slOverrideFastPath(PyObject* module, PyObject* value) {
 /// The queue of the call. What a caller's capture writes belongs to that graph, which writes it
 /// again at each launch, so no result is kept.
 static int chooseQueue(Callable* self, Scratch* scratch, const sl_dl_exchange* exchange) {
-  const int on_device = self->device_type == SL_DLPACK_CUDA;
-  scratch->queue =
-      on_device ? slCurrentStream(exchange, sl_program_device(self->program)) : self->queue;
+  const int32_t device = sl_program_device(self->program);
+  scratch->queue = self->device_type == SL_DLPACK_CUDA ? slCurrentStream(exchange, device)
+                   : self->device_type == SL_DLPACK_EXTENSION
+                       ? slCurrentQueue(self->desc->queues[1], device)
+                       : self->queue;
   if (!scratch->queue) {
     return -1;
   }

@@ -48,6 +48,19 @@ static PyObject* callTuple(PyObject* self, PyObject* args, PyObject* keywords) {
 
 // ---- making one
 
+/// Where the caller's tensors are: a program for a device may take them from the host by copies of
+/// its own.
+static int32_t callersDevice(const sl_program_desc* desc) {
+  for (int32_t i = 0; i < desc->buffer_count; ++i) {
+    const sl_buffer* buffer = &desc->buffers[i];
+    if (buffer->role == SL_ROLE_INPUT || buffer->role == SL_ROLE_OUTPUT ||
+        buffer->role == SL_ROLE_PARAMETER || buffer->role == SL_ROLE_STATE) {
+      return slDeviceType(desc, buffer);
+    }
+  }
+  return SL_DLPACK_CPU;
+}
+
 static int parseOptions(Callable* self, PyObject* options) {
   double estimate = 0;
   double threshold = SL_GIL_THRESHOLD_US;
@@ -80,11 +93,7 @@ static int parseOptions(Callable* self, PyObject* options) {
   self->fast_path = fast_path;
   // A program that copies results from a device to the host waits for the device, however little it
   // computes. On a stream of the caller's nothing waits.
-  self->device_type = SL_DLPACK_CPU;
-  for (int32_t i = 1; i < self->desc->queue_count; ++i) {
-    self->device_type =
-        strcmp(self->desc->queues[i], "cuda") == 0 ? SL_DLPACK_CUDA : self->device_type;
-  }
+  self->device_type = callersDevice(self->desc);
   // The number of iterations of a `while` is unknown; a short `for` ends by itself.
   int unbounded = 0;
   for (int32_t i = 0; i < self->desc->statement_count; ++i) {

@@ -50,6 +50,18 @@ sl_queue* slCurrentStream(const sl_dl_exchange* exchange, int32_t device) {
   return known->queue;
 }
 
+sl_queue* slCurrentQueue(const char* backend, int32_t device) {
+  sl_message message;
+  message.text[0] = '\0';
+  sl_queue* queue = NULL;
+  const int32_t status = sl_queue_current(backend, device, &queue, &message);
+  if (status != SL_OK) {
+    slRaiseStatus(status, message.text);
+    return NULL;
+  }
+  return queue;
+}
+
 PyObject* slCudaCalls(PyObject* module, PyObject* none) {
   (void)module;
   (void)none;

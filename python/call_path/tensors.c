@@ -43,7 +43,10 @@ int slOnDevice(const sl_tensor* tensor, int32_t device_type, int32_t device) {
 }
 
 int32_t slDeviceType(const sl_program_desc* desc, const sl_buffer* buffer) {
-  return strcmp(desc->spaces[buffer->space], "cuda") == 0 ? SL_DLPACK_CUDA : SL_DLPACK_CPU;
+  const char* space = desc->spaces[buffer->space];
+  return strcmp(space, "host") == 0   ? SL_DLPACK_CPU
+         : strcmp(space, "cuda") == 0 ? SL_DLPACK_CUDA
+                                      : SL_DLPACK_EXTENSION;
 }
 
 PyObject* slDeviceName(int32_t device_type, int32_t device_id) {
@@ -52,6 +55,8 @@ PyObject* slDeviceName(int32_t device_type, int32_t device_id) {
       return PyUnicode_FromString("cpu");
     case SL_DLPACK_CUDA:
       return PyUnicode_FromFormat("cuda:%d", (int)device_id);
+    case SL_DLPACK_EXTENSION:
+      return slSupport("extension_device_name", "(i)", (int)device_id);
     default:
       return PyUnicode_FromFormat("dlpack device %d", (int)device_type);
   }

@@ -53,14 +53,17 @@ enum { kSmallBytes = 1 << 20 };
 
 static PyObject* byShim(const sl_output_plan* plan, int64_t bytes, const int64_t* shape,
                         const int64_t* strides) {
-  enum { kCuda = 1 };  // of aoti_torch_device_type_cuda
+  // Of aoti_torch_device_type_cuda and _privateuse1.
+  enum { kCuda = 1, kPrivateUse1 = 20 };
   if (!shim_.looked) {
     lookUp();
   }
   const int32_t type = scalarType(plan->buffer->dtype);
   void* handle = NULL;
-  if (!shim_.empty || type < 0 || bytes > kSmallBytes || plan->device_type != SL_DLPACK_CUDA ||
-      shim_.empty(plan->buffer->rank, shape, strides, type, kCuda, plan->device, &handle)) {
+  if (!shim_.empty || type < 0 || bytes > kSmallBytes || plan->device_type == SL_DLPACK_CPU ||
+      shim_.empty(plan->buffer->rank, shape, strides, type,
+                  plan->device_type == SL_DLPACK_CUDA ? kCuda : kPrivateUse1, plan->device,
+                  &handle)) {
     return NULL;
   }
   PyObject* object = shim_.wrap(handle);

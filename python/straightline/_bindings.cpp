@@ -518,6 +518,7 @@ class Options {
         {"team", &options_.team},
         {"device", &options_.device},
         {"emit_only", &options_.emit_only},
+        {"host_edges", &options_.host_edges},
         {"kernels_per_unit", &internal_.kernels_per_unit},
         {"list_candidates", &internal_.list_candidates},
         {"profile", &internal_.profile},

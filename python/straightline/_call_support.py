@@ -211,6 +211,13 @@ def numpy_empty_strided(shape: tuple[int, ...], strides: tuple[int, ...], dtype:
     return numpy.ndarray(shape, dtype, memory, 0, tuple(s * dtype.itemsize for s in strides))
 
 
+def extension_device_name(number: int) -> str:
+    """A device of a plug-in by torch's name, "sl:0"."""
+    from straightline import _devices
+
+    return _devices.torch_name(number)
+
+
 def torch_empty_strided(shape: tuple[int, ...], strides: tuple[int, ...], code: int, bits: int, device: str) -> Any:
     """A new tensor of torch's, uninitialized."""
     import torch

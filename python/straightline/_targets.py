@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program is compiled for: this machine's CPU, or a CUDA device, which need not be there."""
+"""What a program is compiled for: this machine's CPU, a CUDA device, which need not be there, or a device of a plug-in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from straightline import _call
+from straightline import _call, _devices
 from straightline.errors import UserError
 
 #: Where NVIDIA's wheels keep the run-time compiler, under any folder of the namespace package `nvidia`.
@@ -27,13 +27,16 @@ _FIRST_WITH = {"a": 90, "f": 100}
 
 
 def number_of(tensors: Iterable[Any]) -> int:
-    """The number of the CUDA device on which the example inputs are; 0 where none is on one.
+    """The number of the device on which the example inputs are; 0 where none is on one.
 
     Raises:
         UserError: They are on two.
     """
     import torch
 
+    tensors = list(tensors)
+    if any(map(_devices.is_there, tensors)):
+        return _devices.number_of(tensors)
     first = None
     for i, tensor in enumerate(tensors, 1):
         if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cuda":
@@ -49,7 +52,7 @@ def number_of(tensors: Iterable[Any]) -> int:
 
 
 def chosen(target: object, tensors: Iterable[Any], number: int) -> str:
-    """The target as "cpu" or "cuda:sm_NN".
+    """The target as "cpu", "cuda:sm_NN" or the device of a plug-in ("NAME", "NAME:MACHINE").
 
     Args:
         target: What the user gave; None: where the tensors are.
@@ -61,6 +64,10 @@ def chosen(target: object, tensors: Iterable[Any], number: int) -> str:
     """
     import torch
 
+    tensors = list(tensors)
+    plugin = _devices.place_of(tensors, target)
+    if plugin is not None:
+        return plugin
     devices = {tensor.device.type for tensor in tensors if isinstance(tensor, torch.Tensor)}
     if target is None:
         target = "cuda" if "cuda" in devices else "cpu"
@@ -79,7 +86,10 @@ def chosen(target: object, tensors: Iterable[Any], number: int) -> str:
         return f"cuda:sm_{major}{minor}"
     named = re.fullmatch(r"cuda:sm_([0-9]{2,3})([a-z]?)", target) if isinstance(target, str) else None
     if named is None:
-        raise UserError(f"target is {target!r} but must be None, 'cpu', 'cuda' or 'cuda:sm_NN', such as 'cuda:sm_90'")
+        others = "".join(f", '{name}'" for name in _devices.names())
+        raise UserError(
+            f"target is {target!r} but must be None, 'cpu', 'cuda'{others} or 'cuda:sm_NN', such as 'cuda:sm_90'"
+        )
     number, suffix = int(named[1]), named[2]
     if suffix and (suffix not in _FIRST_WITH or number < _FIRST_WITH[suffix]):
         others = [f"'cuda:sm_{number}{letter}'" for letter, first in _FIRST_WITH.items() if number >= first]
@@ -124,13 +134,15 @@ def _is_on_cuda(tensor: Any) -> bool:
 
 
 def check_options(*, tune: bool, place: str, tensors: Iterable[Any]) -> None:
-    """Raises for options that mean nothing on a CUDA device that is not here.
+    """Raises for options that mean nothing on a device of a plug-in, or on a CUDA device that is not here.
 
     Args:
         tune: Whether kernels are to be measured.
         place: The target, "cuda:sm_NN".
         tensors: The example inputs, or what stands for them.
     """
+    if tune and _devices.is_plugin(place):
+        raise UserError(f"tune=True but the target is {place}: kernels are measured on the cpu and on CUDA devices")
     if tune and not any(map(_is_on_cuda, tensors)):
         raise UserError(
             f"tune=True measures on the device, but the target is {place} and the example inputs are on the cpu: "
@@ -162,7 +174,7 @@ def apart(request: Mapping[str, Any]) -> Iterator[None]:
 
     On a device it works on a stream of its own, and does not disturb graphs that other threads capture meanwhile.
     """
-    if request["target"] == "cpu":
+    if not request["target"].startswith("cuda"):
         yield
         return
     import torch
@@ -199,6 +211,8 @@ def runs(target: str, major: int, minor: int) -> bool:
 
 def why_no_device(target: str, number: int) -> str:
     """Why device `number` does not run machine code for a target ("cuda:sm_90") in this process; empty when it does."""
+    if _devices.is_plugin(target):
+        return ""
     missing = _call.cuda_missing()
     if missing:
         return missing
@@ -211,7 +225,7 @@ def why_no_device(target: str, number: int) -> str:
 
 
 def why_not_here(tensors: dict[str, Any], target: str) -> str:
-    """Why a program for a CUDA device cannot be called in this process; empty when it can.
+    """Why a program for a device cannot be called in this process; empty when it can.
 
     Args:
         tensors: Example inputs and parameters, by name.
@@ -220,6 +234,9 @@ def why_not_here(tensors: dict[str, Any], target: str) -> str:
     Raises:
         UserError: Some of them are on a device and some are not, or they are on several.
     """
+    if _devices.is_plugin(target):
+        _devices.check_together(tensors)
+        return ""
     away = [name for name, tensor in tensors.items() if tensor.device.type != "cuda"]
     if away and len(away) < len(tensors):
         here = next(name for name in tensors if name not in away)

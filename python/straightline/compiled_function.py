@@ -194,7 +194,8 @@ class FunctionMethods:
             explained["compile_seconds"].update(function._binding.seconds)
             if function._binding.tuning is not None:
                 function._binding.tuning.explain(explained["statements"])
-            _add_resources(explained["statements"], function._compilation.images)
+            if str(function._binding.request.get("target", "")).startswith("cuda"):
+                _add_resources(explained["statements"], function._compilation.images)
             facts.append({**explained, **own})
         return explanation.Explanation(facts[0], facts[1:])
 

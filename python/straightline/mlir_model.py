@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _aten_calls, _compiler, _launch, _paths, _signature, _slots, _targets, routing
+from straightline import _aten_calls, _compiler, _devices, _launch, _paths, _signature, _slots, _targets, routing
 from straightline._compilation import compile_module
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
@@ -44,7 +44,8 @@ def compile_mlir(
         parameters: A numpy array or tensor for each name that the module declares (`op.parameter` and `op.state`): a dict,
             or the path of a safetensors file. A state is updated in the array given; with `freeze` the others are packed
             or copied, else borrowed.
-        options: What `CompileOptions` says; by default its defaults. Programs from text are for the cpu.
+        options: What `CompileOptions` says; by default its defaults. Programs from text are for the cpu, or for the device
+            of a plug-in (`target="NAME"`).
         changes: Options by name, over those of `options`. An unknown name is refused with those that are near.
 
     Returns:
@@ -58,16 +59,31 @@ def compile_mlir(
         InternalError: A bug; the message names the file that keeps what reproduces it.
     """
     chosen = CompileOptions.of(options, changes, compile_mlir)
-    if chosen.target not in (None, "cpu"):
-        raise UserError(f"target is {chosen.target!r} but must be None or 'cpu': programs from mlir are for the cpu")
-    chosen.check("cpu")
+    place = _place(chosen)
     text, name = _text(source)
     module = _compiler.Module.parse(text, name)
     declared = [_declared(row) for row in json.loads(module.parameters_json)]
     table = ParameterTable.of_declared(declared)
     given = _parameters(parameters, declared)
     table.check(given, f"the parameters do not fit {name}")
-    return compiled_module(module, table, given, chosen)
+    return compiled_module(module, table, given, chosen, place=place)
+
+
+def _place(chosen: CompileOptions) -> str:
+    """Where a program from text runs: the cpu, or the device of a plug-in, with its arrays in host memory."""
+    place = "cpu"
+    if chosen.target not in (None, "cpu"):
+        found = _devices.place_of((), chosen.target)
+        if found is None:
+            names = "".join(f", '{name}'" for name in _devices.names())
+            raise UserError(
+                f"target is {chosen.target!r} but must be None or 'cpu'{names}: programs from mlir are for the cpu and for "
+                "devices of plug-ins"
+            )
+        place = found
+        _targets.check_options(tune=chosen.tune, place=place, tensors=())
+    chosen.check(place)
+    return place
 
 
 def compiled_module(
@@ -91,7 +107,8 @@ def compiled_module(
             every result.
         arguments: What a call gives, by name: the number of an argument of the function, a list of such, None. By default every
             argument.
-        place: "cpu", or a CUDA device's architecture ("cuda:sm_90"): then calls take and give tensors of torch there.
+        place: "cpu", or a CUDA device's architecture ("cuda:sm_90"): then calls take and give tensors of torch there. Or a
+            plug-in's device ("NAME"), whose programs take and give arrays in host memory.
         number: The device's.
     """
     request = _request(chosen, place, number)
@@ -151,7 +168,7 @@ def _compiled_with(
         inputs=tuple((argument, _signature.EITHER, _structure(i, argument)) for argument, i in arguments),
         outputs=whole,
         options={
-            "kind": "torch" if place != "cpu" or _all_torch(tensors) else "numpy",
+            "kind": "torch" if place.startswith("cuda") or _all_torch(tensors) else "numpy",
             "estimated_us": explained.get("estimated_us", 0.0),
             "fast_path": path[0],
             "reuse_outputs": chosen.reuse_outputs,

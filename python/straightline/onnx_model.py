@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _targets
+from straightline import _devices, _targets
 from straightline.compiled_function import CompiledFunction
 from straightline.errors import InternalError, UnsupportedError, UserError
 from straightline.mlir_model import DTYPES, compiled_module
@@ -85,13 +85,19 @@ def compile_onnx(
         DeclaredParameter(row["name"], DTYPES.get(row["type"], row["type"]), tuple(row["shape"]), None, False)
         for row in rows
     )
-    parameters = imported.parameters if place == "cpu" else _on_device(imported.parameters, rows, place, number)
+    on_cuda = place.startswith("cuda")
+    parameters = imported.parameters if not on_cuda else _on_device(imported.parameters, rows, place, number)
     return compiled_module(module, table, parameters, chosen, imported.structures, imported.inputs, place, number)
 
 
 def _place(chosen: CompileOptions, inputs: Any) -> tuple[str, int]:
-    """Where the program runs, "cpu" or "cuda:sm_NN", and the device's number: where the examples are, or as the target says."""
+    """Where the program runs ("cpu", "cuda:sm_NN", "NAME"), and the device's number: where the examples are, or as the target says."""
     given = inputs.values() if isinstance(inputs, Mapping) else inputs or ()
+    plugin = _devices.place_of((), chosen.target)
+    if plugin is not None:
+        _targets.check_options(tune=chosen.tune, place=plugin, tensors=())
+        chosen.check(plugin)
+        return plugin, 0
     leaves = [leaf for leaf in given if getattr(getattr(leaf, "device", None), "type", "") in ("cpu", "cuda")]
     if chosen.target in (None, "cpu") and not any(leaf.device.type == "cuda" for leaf in leaves):
         chosen.check("cpu")

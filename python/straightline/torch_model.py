@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from straightline import (
     _aten_calls,
+    _devices,
     _call_support,
     _compiler,
     _complex,
@@ -134,14 +135,14 @@ def compiled(
     backend_plugins.open_all()  # capture asks for routes
     path = _paths.chosen(options.fast_path)
     place, number = _place(leaves, options)
-    request = _request(options, place, number)
+    request = _request(options, place, number, leaves)
     shown = progress_of(name, place)
     with _ending.held_off(), kept_interrupts() as check_interrupts, shown as progress:
         tuning = None
         if options.tune:
             machine = processor() if place == "cpu" else _targets.machine(number)
             tuning = Tuning(progress, check_interrupts, options.cache, machine, options.launch == "stream")
-        allows_aten = options.allow is None or "aten" in options.allow
+        allows_aten = (options.allow is None or "aten" in options.allow) and not _devices.is_plugin(place)
         kept = routing.framework_routes(request)
         captures = captures_in(Where(place, allows_aten, kept))
         check_interrupts()
@@ -207,7 +208,7 @@ def _torch_for(model: object) -> Any:
 
 
 def _place(leaves: Sequence[Any], options: CompileOptions) -> tuple[str, int]:
-    """Returns where the program runs, "cpu" or "cuda:sm_NN", and the device's number; refuses options without a meaning there."""
+    """Returns where the program runs ("cpu", "cuda:sm_NN", "NAME") and the device's number; refuses options without a meaning there."""
     import torch
 
     # Tensor subclasses are refused while capturing: nothing of theirs runs.
@@ -217,15 +218,18 @@ def _place(leaves: Sequence[Any], options: CompileOptions) -> tuple[str, int]:
         options.check(place)
         if place != "cpu":
             _targets.check_options(tune=options.tune, place=place, tensors=leaves)
+        if place.startswith("cuda"):
             _targets.open_compiler()
     return place, number
 
 
-def _request(options: CompileOptions, place: str, number: int = 0) -> dict[str, Any]:
-    """Returns the options for `_compiler.compile`."""
+def _request(options: CompileOptions, place: str, number: int = 0, leaves: Sequence[Any] = ()) -> dict[str, Any]:
+    """Returns the options for `_compiler.compile`; `leaves`: the tensors that say where the program's are."""
     request = {**options.for_compiler(place), **_internal_options.current().for_compiler()}
     if place == "cpu":
         return {**request, **_threads.plan(options.threads)}
+    if _devices.is_plugin(place):
+        return {**request, **_devices.request(place, number, leaves)}
     return {**request, "threads": 1, "device": number, "tf32": _targets.tf32()}
 
 
@@ -266,7 +270,7 @@ class Capture:
     ) -> CompiledFunction | CompiledElsewhere:
         """The program with the model's own parameters, bound to the signature of the example.
 
-        `place`: "cpu", or a CUDA device; where that or the tensors on it are missing, or it is of another kind, this is
+        `place`: "cpu", or a device; where that or the tensors on it are missing, or it is of another kind, this is
         something to look at.
         """
         way = _launch.chosen(options.launch, place, compilation.program)

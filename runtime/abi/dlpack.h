@@ -15,6 +15,8 @@ extern "C" {
 #define SL_DLPACK_MINOR 1
 #define SL_DLPACK_CPU 1
 #define SL_DLPACK_CUDA 2
+/// Of a device of a plug-in (kDLExtDev).
+#define SL_DLPACK_EXTENSION 12
 #define SL_DLPACK_READ_ONLY 1u  ///< bit of sl_dl_managed.flags
 
 typedef struct sl_dl_version {

@@ -432,6 +432,11 @@ typedef struct sl_device_desc {
                     int64_t count, uint64_t seed, uint64_t offset);
   /// By how much the offset grows for `count` elements. Required with `random`.
   uint64_t (*random_step)(int32_t kind, sl_dtype dtype, int64_t count);
+  /// Tells the first failure of what the queue has run since it was last asked: writes it to `ctx`
+  /// (sl_plugin_fail) and returns its sl_status. SL_OK: nothing failed so far. Never blocks. Asked
+  /// behind each run, which has waited for the queue where results are in host memory. NULL: failures
+  /// come by the sl_ctx of each start, or by later calls.
+  int32_t (*failure)(void* queue, sl_ctx* ctx);
 } sl_device_desc;
 
 /// What `straightline_backend_v1` of a shared library (a plug-in) returns, and what built-in

@@ -36,6 +36,9 @@ __all__ = [
 #: The backend of Straightline's own kernels where tests make their models and inputs.
 OWN_BACKEND = "cuda" if torch.get_default_device().type == "cuda" else "native"
 
+#: What `check` compiles for where nothing says so: the device of a plug-in (STRAIGHTLINE_BACKEND_PATH), with tensors on the host.
+_TARGET = os.environ.get("STRAIGHTLINE_TEST_TARGET")
+
 #: How `check` compiles what does not say how it is launched; None: as it is by default.
 _LAUNCH = os.environ.get("STRAIGHTLINE_TEST_LAUNCH")
 
@@ -49,6 +52,8 @@ def check(
     **options: Any,
 ) -> Any:
     """`straightline.testing.policy.check`, launched as the environment says where `options` do not."""
+    if _TARGET:
+        options.setdefault("target", _TARGET)
     if _LAUNCH:
         options.setdefault("launch", _LAUNCH)
     with _through_a_file() if os.environ.get("STRAIGHTLINE_TEST_SAVED") else contextlib.nullcontext():

@@ -141,7 +141,7 @@ every-float: $(VENV_TEST) build
 
 # The plug-ins of examples/ and of the guide, each built against an installed package, tried and compared with our kernels (part of `make test`).
 example-plugins: $(VENV_TEST) build
-	PYTHONPATH=build/$(PRESET)/python $(PY) -m pytest -q tests/plugins/xnnpack_test.py tests/plugins/page_test.py
+	PYTHONPATH=build/$(PRESET)/python $(PY) -m pytest -q tests/plugins/xnnpack_test.py tests/plugins/device_test.py tests/plugins/page_test.py
 
 # For another Python than the build's: the version, or the path of an interpreter.
 runtime-wheel: build

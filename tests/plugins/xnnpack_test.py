@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from builds import PACKAGE, ROOT
+from builds import ROOT, command, example
 
 pytestmark = pytest.mark.skipif(
     not (Path("/usr/include/xnnpack.h").exists() and Path("/usr/include/pthreadpool.h").exists()),
@@ -21,37 +20,13 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def _command(*command: str | Path, **options: object) -> str:
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
-    assert done.returncode == 0, f"{command}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-    return str(done.stdout)
-
-
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The plug-in, against the package as `cmake --install` writes it."""
-    folder = tmp_path_factory.mktemp("xnnpack")
-    _command("cmake", "--install", PACKAGE.parents[1], "--component", "package", "--prefix", folder / "installed")
-    package = next(folder.glob("installed/**/cmake/straightline-config.cmake")).parent
-    build = folder / "build"
-    _command(
-        "cmake",
-        "-S",
-        ROOT / "examples/backend_xnnpack",
-        "-B",
-        build,
-        f"-Dstraightline_DIR={package}",
-        "-DCMAKE_C_FLAGS=-Werror",
-    )
-    _command("cmake", "--build", build)
-    made = build / "libstraightline_backend_xnnpack.so"
-    needed = _command("readelf", "-d", made)
-    assert "straightline" not in "".join(line for line in needed.splitlines() if "(NEEDED)" in line)
-    return made
+    return example("xnnpack", tmp_path_factory.mktemp("xnnpack"))
 
 
 def test_plugin_check(library: Path) -> None:
-    report = json.loads(_command(sys.executable, "-m", "straightline", "plugin", "check", library, "--json"))
+    report = json.loads(command(sys.executable, "-m", "straightline", "plugin", "check", library, "--json"))
     assert report["failed"] == 0
     assert len(report["kernels"]) == 11
     for name, checks in report["kernels"].items():
@@ -65,7 +40,7 @@ def test_models(library: Path) -> None:
     """xnnpack_models.py in a process of its own."""
     paths = os.pathsep.join([str(ROOT / "tests/run"), *(path for path in sys.path if path)])
     print(
-        _command(
+        command(
             sys.executable,
             Path(__file__).with_name("xnnpack_models.py"),
             library,

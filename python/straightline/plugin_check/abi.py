@@ -218,6 +218,7 @@ class _Backend(Structure):
         ("name", c_char_p),
         ("kernels", POINTER(Kernel)),
         ("kernel_count", c_int32),
+        ("device", c_void_p),
     ]
 
 
@@ -227,6 +228,13 @@ def runtime() -> ctypes.CDLL:
     library.sl_backend_at.restype = POINTER(_Backend)
     library.sl_kernel_ask.argtypes = [POINTER(Kernel), POINTER(Problem), POINTER(c_double), c_char_p, c_size_t]
     return library
+
+
+def has_device(name: str) -> bool:
+    """Whether a backend of this process has memory of its own."""
+    library = runtime()
+    backends = [library.sl_backend_at(i)[0] for i in range(library.sl_backend_count())]
+    return any(backend.name.decode() == name and backend.device for backend in backends)
 
 
 def kernels_of(name: str) -> list[Kernel]:

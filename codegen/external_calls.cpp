@@ -181,7 +181,8 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
   items.push_back(std::to_string(decl.getSizes().size()));
   items.push_back(std::to_string(decl.getVariant()));
   items.push_back(std::to_string(target.getDotBf16()));
-  items.push_back(target.isHost() ? "nullptr" : stringLiteral(target.getBackend()));
+  auto runsOn = decl->getAttrOfType<mlir::StringAttr>(kernel::kRunsOnAttr);
+  items.push_back(runsOn ? stringLiteral(runsOn.getValue()) : "nullptr");
   items.push_back(std::to_string(target.getFmaBytes()));
   items.push_back("sizeof(sl_operand)");
   items.push_back("sizeof(sl_attribute)");

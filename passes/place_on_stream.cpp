@@ -52,6 +52,7 @@ class Placer {
     readOnHost();
     bridge();
     copyConstants();
+    waitBeforePlans();
     return mlir::success();
   }
 
@@ -264,12 +265,14 @@ class Placer {
     kernel::setCostUs(made, target_.estimateUs(made));
   }
 
-  void waitForStream(mlir::Location loc) {
+  /// What `later` does from here on comes after what `earlier` has been given so far.
+  void order(mlir::Location loc, mlir::FlatSymbolRefAttr earlier, mlir::FlatSymbolRefAttr later) {
     auto done = kernel::RecordOp::create(builder_, loc,
-                                         kernel::EventType::get(program_.getContext()), stream_);
-    kernel::WaitOp::create(builder_, loc, done.getEvent(),
-                           mlir::FlatSymbolRefAttr::get(team_.getSymNameAttr()));
+                                         kernel::EventType::get(program_.getContext()), earlier);
+    kernel::WaitOp::create(builder_, loc, done.getEvent(), later);
   }
+  mlir::FlatSymbolRefAttr team() { return mlir::FlatSymbolRefAttr::get(team_.getSymNameAttr()); }
+  void waitForStream(mlir::Location loc) { order(loc, stream_, team()); }
 
   /// Gives statements that stay on the host copies of what they read and write:
   ///
@@ -299,26 +302,25 @@ class Placer {
                               : !numberIn(workspaceOf(op), operand);
         operand.set(twin.host);
       }
-      bool isRead = false, isWritten = false;
       builder_.setInsertionPoint(op);
-      for (const auto& [value, twin] : twins) {
-        if (twin.isRead) {
-          copy(op, twin.device, twin.host, "the op behind it is computed on the host");
-          isRead = true;
+      if (llvm::any_of(twins, [](const auto& pair) { return pair.second.isRead; })) {
+        order(op->getLoc(), team(), stream_);  // the memory of the copies was the host's before
+        for (const auto& [value, twin] : twins) {
+          if (twin.isRead) {
+            copy(op, twin.device, twin.host, "the op behind it is computed on the host");
+          }
         }
-      }
-      if (isRead) {
         waitForStream(op->getLoc());
       }
       builder_.setInsertionPointAfter(op);
-      for (const auto& [value, twin] : twins) {
-        if (twin.isWritten) {
-          copy(op, twin.host, twin.device, "the op before it was computed on the host");
-          isWritten = true;
+      if (llvm::any_of(twins, [](const auto& pair) { return pair.second.isWritten; })) {
+        order(op->getLoc(), team(), stream_);
+        for (const auto& [value, twin] : twins) {
+          if (twin.isWritten) {
+            copy(op, twin.host, twin.device, "the op before it was computed on the host");
+          }
         }
-      }
-      if (isWritten) {
-        waitForStream(op->getLoc());
+        waitForStream(op->getLoc());  // before others use the memory of the copies
       }
     }
   }
@@ -344,11 +346,26 @@ class Placer {
   }
   static std::optional<size_t> numberIn(std::optional<mlir::OperandRange> range,
                                         mlir::OpOperand& operand) {
+    if (!range || range->empty()) {
+      return std::nullopt;
+    }
     const size_t number = operand.getOperandNumber();
-    const size_t first = range ? range->getBeginOperandIndex() : 0;
-    return range && number >= first && number < first + range->size()
-               ? std::optional(number - first)
-               : std::nullopt;
+    const size_t first = range->getBeginOperandIndex();
+    return number >= first && number < first + range->size() ? std::optional(number - first)
+                                                             : std::nullopt;
+  }
+
+  /// A plan of the device's own kernels reads parameters, on the team, that the stream brings.
+  void waitBeforePlans() {
+    if (!target_.sharesWithHost()) {
+      return;
+    }
+    program_.walk([&](kernel::PlanOp plan) {
+      if (!hosted_.contains(plan) && !plan.getConstants().empty()) {
+        builder_.setInsertionPoint(plan);
+        waitForStream(plan.getLoc());
+      }
+    });
   }
 
   kernel::PrepareOp prepare() {

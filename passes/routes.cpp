@@ -466,9 +466,9 @@ const Route* findRoute(llvm::ArrayRef<Route> routes, llvm::StringRef op, llvm::S
   return found == routes.end() ? nullptr : found;
 }
 
-bool allows(llvm::StringRef target, const sl_kernel_desc& kernel) {
-  return target == kAutoRoute || target == kernel.backend || target == kernel.name ||
-         (target == kHostRoute && deviceOf(kernel.backend) == straightline::kernel::kHostBackend);
+bool allows(llvm::StringRef target, const sl_kernel_desc& asked) {
+  return target == kAutoRoute || target == asked.backend || target == asked.name ||
+         (target == kHostRoute && deviceOf(asked.backend) == target);
 }
 
 bool allowsHost(const Route& route) { return llvm::is_contained(route.targets, kHostRoute); }

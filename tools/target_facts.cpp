@@ -37,7 +37,8 @@ Failure targetFacts(const std::string& target, std::string* json) {
                            {"most_compared_pairs", own.mostComparedPairs},
                            {"computes_halves_wide", own.computesHalvesWide},
                            {"interpolates_by_scale", own.interpolatesByScale},
-                           {"resamples_bytes_as_integers", own.resamplesBytesAsIntegers}});
+                           {"resamples_bytes_as_integers", own.resamplesBytesAsIntegers},
+                           {"runs_framework_ops", own.runsFrameworkOps}});
   });
 }
 

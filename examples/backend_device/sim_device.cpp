@@ -356,6 +356,8 @@ const char* missing(int32_t device) {
   return isThere(device) ? nullptr : "there are two simulated devices, numbers 0 and 1";
 }
 
+int32_t failure(void* queue, sl_ctx* ctx) { return asQueue(queue).tellFailure(ctx); }
+
 sl_device_desc describeDevice() {
   sl_device_desc device = {};
   device.size = sizeof device;
@@ -390,6 +392,13 @@ sl_device_desc describeDevice() {
   device.elapsed_ms = elapsedMs;
   device.random = random;
   device.random_step = randomStep;
+  // As a device that has kernels of its own alone.
+  const char* compiles = std::getenv("SIM_DEVICE_COMPILES");
+  if (compiles && std::strcmp(compiles, "0") == 0) {
+    device.compile = nullptr;
+    device.compiler = nullptr;
+  }
+  device.failure = failure;
   return device;
 }
 

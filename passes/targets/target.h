@@ -69,6 +69,8 @@ struct FrontEndFacts {
   /// The framework's own linear and cubic interpolation of uint8 there sums integers, one dim after
   /// the other.
   bool resamplesBytesAsIntegers = true;
+  /// Calls of the framework run there, so that an op without a kernel can be one.
+  bool runsFrameworkOps = true;
 };
 
 /// What is true of a machine of a target. The defaults are those of a CPU.

@@ -206,7 +206,7 @@ def _function(
 ) -> CompiledFunction:
     variant = facts["variants"][chosen]
     _open_backends(artifact.path, variant.get("backends", ()))
-    where = device if variant["target"] != "cpu" else None
+    where = device if str(variant["target"]).startswith("cuda") else None
     if where is not None:
         _check_device(artifact.path, str(variant["target"]), where)
     program = _call.artifact_program(artifact.capsule, number, chosen, device)

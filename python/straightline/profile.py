@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from straightline import _call, _signature
-from straightline.errors import GuardError, UserError
+from straightline import _call, _devices, _signature
+from straightline.errors import GuardError, UnsupportedError, UserError
 
 _PARAMETER, _PREPARED = 0, 2  # sl_role
 _CONTRACTIONS = ("linear", "matmul", "bmm", "addmm", "baddbmm", "grouped_matmul", "convolution")
@@ -202,7 +202,12 @@ def _hooked(one: Any, runs: int, nvtx: bool) -> tuple[Any, _Recorder | _DeviceRe
     binding = one._binding
     compilation = binding.compiled_with(profile=True)
     count = len(_call.describe(compilation.program, {})[1])
-    on_device = binding.request.get("target", "cpu") != "cpu"
+    place = str(binding.request.get("target", "cpu"))
+    if _devices.is_plugin(place):
+        raise UnsupportedError(
+            f"the program is for {place}, whose statements are not timed; profile takes those of the cpu and of CUDA devices"
+        )
+    on_device = place != "cpu"
     recorder = _DeviceRecorder(nvtx) if on_device else _Recorder(min((runs + 4) * (4 * count + 16), 1 << 24))
     options = {**binding.options, "profile": recorder.option, "fast_path": True}
     if on_device:

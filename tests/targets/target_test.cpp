@@ -194,7 +194,7 @@ TEST_F(TargetTest, FrontEndsAskForFacts) {
                    R"("copies_elements":false,"interpolates_by_scale":false,)"
                    R"("most_compared_pairs":99,)"
                    R"("multiplies_bytes":true,"resamples_bytes_as_integers":true,)"
-                   R"("rolls_by_rows":false,"sums_named_extents":true})");
+                   R"("rolls_by_rows":false,"runs_framework_ops":true,"sums_named_extents":true})");
   facts.clear();
   EXPECT_FALSE(targetFacts("", &facts).failed());
   EXPECT_NE(facts.find(R"("most_compared_pairs":131072)"), std::string::npos) << facts;

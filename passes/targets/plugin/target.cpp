@@ -81,6 +81,7 @@ class PluginTarget final : public Target {
   TargetFacts facts(kernel::TargetAttr) const override {
     TargetFacts facts;
     facts.estimatesStatements = true;
+    facts.frontEnd.runsFrameworkOps = false;
     return facts;
   }
 

@@ -185,7 +185,7 @@ def _while(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
 @converter("auto_functionalized_v2")
 def _auto_functionalized(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     if not ctx.allows_aten:
-        raise Reject(f"{node.args[0]} runs through 'aten', which `allow` leaves out")
+        raise Reject(f"{node.args[0]} runs through 'aten', {ctx.why_no_aten}")
     return convert_functionalised(ctx, node)
 
 
@@ -193,7 +193,7 @@ def _auto_functionalized(ctx: Importer, a: Arguments, node: torch.fx.Node) -> An
 def _with_effects(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     """`with_effects(token, op, *arguments)` gives (token, *results); statements keep their order without tokens."""
     if not ctx.allows_aten:
-        raise Reject(f"{node.args[1]} runs through 'aten', which `allow` leaves out")
+        raise Reject(f"{node.args[1]} runs through 'aten', {ctx.why_no_aten}")
     return convert_effect(ctx, node)
 
 
@@ -201,5 +201,5 @@ def _with_effects(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
 def _updating(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     """`updating(op, names, *arguments)` gives the results of an op, then the new values of the arguments that it overwrites."""
     if not ctx.allows_aten:
-        raise Reject(f"{node.args[0]} runs through 'aten', which `allow` leaves out")
+        raise Reject(f"{node.args[0]} runs through 'aten', {ctx.why_no_aten}")
     return convert_updating(ctx, node)

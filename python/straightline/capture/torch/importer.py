@@ -336,6 +336,13 @@ class Importer(GraphBuilder):
         finally:
             self.converts = before
 
+    @property
+    def why_no_aten(self) -> str:
+        """Why no op becomes a call of torch, where that is so (`allows_aten`)."""
+        if self.target.supports("runs_framework_ops"):
+            return "which `allow` leaves out"
+        return f"which does not run on {self.target.target}; a rule such as '* = auto, cpu' gives it to the host"
+
     def _run_through_framework(self, node: torch.fx.Node, name: str, refusal: Reject | UnsupportedError) -> None:
         """Tries a call of torch for a node that its converter refused; records the refusal if that fails too."""
         reason, nearest = str(refusal), getattr(refusal, "nearest", "")
@@ -348,7 +355,7 @@ class Importer(GraphBuilder):
                     reason = f"{reason}, and {second}" if str(second) != reason else reason
                     nearest = nearest or getattr(second, "nearest", "")
             else:
-                reason = f"{reason}, so it runs through 'aten', which `allow` leaves out"
+                reason = f"{reason}, so it runs through 'aten', {self.why_no_aten}"
         self._record(node, name, reason, nearest)
         self.of_refused.add(node)
         self.environment[node] = self._stand_in(node.meta.get("val"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue on which a thread uses a device of a plug-in. Frameworks with streams of their own (torch
-// on CUDA) tell theirs instead (sl_queue_adopt).
+// The queue on which a thread uses a device of a plug-in. Frameworks with streams of their own
+// (torch on CUDA) tell theirs instead (sl_queue_adopt).
 #include <map>
 #include <mutex>
 #include <string>

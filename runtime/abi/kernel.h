@@ -312,8 +312,9 @@ typedef struct sl_source_file {
 ///   extern "C" void gemm_64x64_start(sl_ctx* ctx, sl_team team, void* const* arguments);
 ///
 /// where arguments[i] is the address of the i-th argument that `start` got, 8 bytes each: an
-/// address of the device, or an int64_t. `ctx` is one of the device's own (zeroed, with its size); a
-/// kernel that finds a bad index sets its status (sl_status) and detail. The team is {NULL, 0, 1}.
+/// address of the device, or an int64_t. `ctx` is one of the device's own (zeroed, with its size):
+/// a kernel that finds a bad index sets its status (sl_status) and detail. The team is
+/// {NULL, 0, 1}.
 typedef struct sl_device_source {
   uint64_t size;
   const char* name;  ///< of the unit, for messages
@@ -409,9 +410,9 @@ typedef struct sl_device_desc {
   int32_t (*count)(void);
   /// Fills what is known; `properties` arrives zeroed, with its size.
   void (*properties)(int32_t device, sl_device_properties* properties);
-  /// Compiles kernels of ours for the device, in a process that need not have one. Calls give(user,
-  /// image, bytes) once with code that `load` takes (sl_device_code.image), which is copied. Returns
-  /// sl_status; `reason` has the compiler's own words. Any thread, several at once.
+  /// Compiles kernels of ours for the device, in a process that need not have one. Calls
+  /// give(user, image, bytes) once with code that `load` takes (sl_device_code.image), which is
+  /// copied. Returns sl_status; `reason` has the compiler's own words. Any thread, several at once.
   int32_t (*compile)(const sl_device_source* source,
                      void (*give)(void* user, const void* image, uint64_t bytes), void* user,
                      char* reason, size_t reason_bytes);
@@ -434,8 +435,8 @@ typedef struct sl_device_desc {
   uint64_t (*random_step)(int32_t kind, sl_dtype dtype, int64_t count);
   /// Tells the first failure of what the queue has run since it was last asked: writes it to `ctx`
   /// (sl_plugin_fail) and returns its sl_status. SL_OK: nothing failed so far. Never blocks. Asked
-  /// behind each run, which has waited for the queue where results are in host memory. NULL: failures
-  /// come by the sl_ctx of each start, or by later calls.
+  /// behind each run, which has waited for the queue where results are in host memory. NULL:
+  /// failures come by the sl_ctx of each start, or by later calls.
   int32_t (*failure)(void* queue, sl_ctx* ctx);
 } sl_device_desc;
 

@@ -110,8 +110,8 @@ SL_API int32_t sl_queue_adopt(const char* backend, int32_t device, void* native,
                               sl_message* message);
 SL_API void sl_queue_release(sl_queue* queue);
 /// The queue on which this thread uses device number `device` of a plug-in's backend: the device's
-/// default one, which is made on first use and kept for the life of the process, or the one that the
-/// thread has chosen. It is not the caller's to release. Any thread.
+/// default one, which is made on first use and kept for the life of the process, or the one that
+/// the thread has chosen. It is not the caller's to release. Any thread.
 SL_API int32_t sl_queue_current(const char* backend, int32_t device, sl_queue** out,
                                 sl_message* message);
 /// This thread's uses of the queue's device are on `queue` from now on, up to the next such call;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs for the simulated accelerator, with tensors in host memory. `device_programs_test.py` runs this file in a process whose
-STRAIGHTLINE_BACKEND_PATH has the plug-in.
+"""Programs for the simulated accelerator, with tensors in host memory.
+
+`device_programs_test.py` runs this file in a process whose STRAIGHTLINE_BACKEND_PATH has the plug-in.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ import numpy
 import pytest
 from builds import ROOT, command, example
 from straightline.plugin_check.abi import DType
-from simulated_device import BITS, DTYPES, NORMAL, SPACE, UNIFORM, Failed, Properties, Simulated
+from simulated_device import DTYPES, SPACE, Failed, Simulated
+from straightline.plugin_check.device_abi import BITS, NORMAL, UNIFORM, Properties
 
 ADD = """
 #include "abi.h"

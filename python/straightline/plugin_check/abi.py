@@ -230,11 +230,11 @@ def runtime() -> ctypes.CDLL:
     return library
 
 
-def has_device(name: str) -> bool:
-    """Whether a backend of this process has memory of its own."""
+def device_of(name: str) -> int | None:
+    """The address of the sl_device_desc of a backend of this process; None: it has no memory of its own."""
     library = runtime()
     backends = [library.sl_backend_at(i)[0] for i in range(library.sl_backend_count())]
-    return any(backend.name.decode() == name and backend.device for backend in backends)
+    return next((backend.device for backend in backends if backend.name.decode() == name), None)
 
 
 def kernels_of(name: str) -> list[Kernel]:

@@ -18,6 +18,8 @@ import numpy
 from straightline.backend_plugins import load_backend
 from straightline.errors import StraightlineError
 from straightline.plugin_check import abi
+from straightline.plugin_check.device_abi import Device
+from straightline.plugin_check.device_checks import DeviceChecks
 from straightline.plugin_check.problems import Problem, activated, problems_of
 from straightline.plugin_check.trial import Broken, Handle, Trial, dtype_for, layouts_of
 
@@ -242,6 +244,20 @@ def unload(path: str) -> int:
     return 0
 
 
+def _try_device(backend: str, address: int, seed: int, skipped: list[str]) -> None:
+    """The checks of a device, under a name that no kernel has."""
+    name = f"device {backend}"
+    if name in skipped:
+        return
+    for check, run in DeviceChecks(Device.from_address(address), seed).all():
+        say(doing=check, kernel=name)
+        try:
+            say(kernel=name, check=check, status="passed", detail=run())
+        except Broken as broken:
+            say(kernel=name, check=check, status="failed", detail=str(broken))
+    say(finished=name)
+
+
 def main(path: str, seed: int, skipped: list[str]) -> int:
     """Tries a library, without the kernels that were tried already."""
     if seed < 0:
@@ -253,10 +269,12 @@ def main(path: str, seed: int, skipped: list[str]) -> int:
         say(library=path, status="failed", detail=str(error))
         return 0
     say(library=loaded.file, status="passed", detail=f"backend {loaded.name!r}, {len(loaded.kernels)} kernels")
-    library, on_device = abi.runtime(), abi.has_device(loaded.name)
+    library, device = abi.runtime(), abi.device_of(loaded.name)
+    if device is not None:
+        _try_device(loaded.name, device, seed, skipped)
     for kernel in abi.kernels_of(loaded.name):
         if kernel.name.decode() not in skipped:
-            _Checks(kernel, library, seed, on_device).run()
+            _Checks(kernel, library, seed, device is not None).run()
             say(finished=kernel.name.decode())
     return 0
 

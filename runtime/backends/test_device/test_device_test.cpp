@@ -116,6 +116,38 @@ TEST_F(TestDevice, AnEventOrdersTwoQueuesAndMayBeForgottenAtOnce) {
   device->deallocate(0, memory, 16);
 }
 
+TEST_F(TestDevice, AThreadHasTheDefaultQueueUntilItChoosesAnother) {
+  sl_queue *first = nullptr, *again = nullptr, *own = nullptr, *other = nullptr;
+  ASSERT_EQ(SL_OK, sl_queue_current("test_device", 0, &first, nullptr));
+  ASSERT_EQ(SL_OK, sl_queue_current("test_device", 0, &again, nullptr));
+  ASSERT_EQ(SL_OK, sl_queue_current("test_device", 1, &other, nullptr));
+  EXPECT_EQ(first, again);
+  EXPECT_NE(first, other);
+  EXPECT_NE(nullptr, sl_queue_handle(first));
+  ASSERT_EQ(SL_OK, sl_queue_create("test_device", 0, &own, nullptr));
+  sl_queue_choose("test_device", 0, own);
+  ASSERT_EQ(SL_OK, sl_queue_current("test_device", 0, &again, nullptr));
+  EXPECT_EQ(own, again);
+  std::thread([&] {
+    sl_queue* found = nullptr;
+    ASSERT_EQ(SL_OK, sl_queue_current("test_device", 0, &found, nullptr));
+    EXPECT_EQ(first, found) << "another thread has not chosen";
+  }).join();
+  sl_queue_choose("test_device", 0, nullptr);
+  ASSERT_EQ(SL_OK, sl_queue_current("test_device", 0, &again, nullptr));
+  EXPECT_EQ(first, again);
+  sl_queue_release(own);
+}
+
+TEST_F(TestDevice, ThereIsNoCurrentQueueOfAnUnknownDevice) {
+  sl_queue* queue = nullptr;
+  sl_message message;
+  EXPECT_EQ(SL_UNSUPPORTED, sl_queue_current("nobody", 0, &queue, &message));
+  EXPECT_STREQ("no backend 'nobody' is registered", message.text);
+  EXPECT_EQ(SL_OUT_OF_MEMORY, sl_queue_current("test_device", 7, &queue, &message));
+  EXPECT_STREQ("backend 'test_device' could not make a queue on its device 7", message.text);
+}
+
 TEST_F(TestDevice, AddressesOfTheWrongSpaceAreInternalErrors) {
   sl_queue* queue = nullptr;
   ASSERT_EQ(SL_OK, sl_queue_create("test_device", 0, &queue, nullptr));

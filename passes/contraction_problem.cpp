@@ -384,6 +384,10 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
     } else if (i < 2 && elementOf(operand).isBF16() && elementOf(root->getResult(0)).isF32()) {
       const llvm::SmallVector<int64_t> sizes = sizesOf(operand);
       problem.addOperand(elementOf(root->getResult(0)), sizes, rowMajor(sizes), known(operand));
+    } else if (linear && !isLinear && i == 1) {
+      llvm::SmallVector<int64_t> sizes = sizesOf(operand);
+      std::swap(sizes[0], sizes[1]);  // [n, k] of a linear, [k, n] of a product
+      problem.addOperand(elementOf(operand), sizes, rowMajor(sizes), false);
     } else {
       addTensor(problem, operand, known(operand));
     }

@@ -204,8 +204,8 @@ class Placer {
     }
     for (Operation* op : functions) {
       auto function = llvm::cast<kernel::FuncOp>(op);
-      // A kernel that is printed as the host's are tells of a bad index and of a division by zero by
-      // its context. In others a bad index ends the kernel, and the result of the division is
+      // A kernel that is printed as the host's are tells of a bad index and of a division by zero
+      // by its context. In others a bad index ends the kernel, and the result of the division is
       // undefined, as in torch.
       function.setCanFail(function.getCanFail() && compilesHostKernels(target_.name()));
       function.setInputsAttr(onDevice(function.getInputs()));

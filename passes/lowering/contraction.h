@@ -168,6 +168,9 @@ class ContractionLowering {
 
   mlir::LogicalResult lowerExternal();
   mlir::LogicalResult lowerExternalConvolution();
+  /// Of op "matmul": dense [.., m, k] and [.., k, n], and the bias of a linear whose weight is
+  /// computed while running.
+  mlir::LogicalResult lowerExternalProduct();
   /// libraryActivation() of a kernel on the host: none that wants a bias, where there is none.
   std::optional<llvm::StringRef> hostActivation();
   /// What is left behind the call of a kernel on the host that wrote `whole`: nothing, a copy to

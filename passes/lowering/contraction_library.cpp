@@ -303,9 +303,8 @@ LogicalResult ContractionLowering::lowerExternal() {
     return lowerExternalConvolution();
   }
   auto linear = llvm::dyn_cast<op::LinearOp>(root_);
-  if (!linear) {
-    return fusion_.emitOpError() << "kernel " << kernel_->name
-                                 << " is external, and only linear and convolution are called";
+  if (!linear || llvm::StringRef(kernel_->op) == "matmul") {
+    return lowerExternalProduct();
   }
   const mlir::Location loc = fusion_.getLoc();
   Value weight = outer(linear.getWeight());
@@ -335,6 +334,38 @@ LogicalResult ContractionLowering::lowerExternal() {
   }
   tellActivation(activation.value_or(""), attributes);
   callLibrary(inputs, constants, flat, attributes);
+  finishExternal(whole, wanted);
+  return success();
+}
+
+LogicalResult ContractionLowering::lowerExternalProduct() {
+  const mlir::Location loc = fusion_.getLoc();
+  const std::optional<llvm::StringRef> activation = hostActivation();
+  Value wanted = activation ? lowering_.destination(fusion_.getResult(0)) : Value();
+  Value whole = wanted && lowering_.stridesOf(typeOf(wanted)) == lowering_.rowMajor(extents_)
+                    ? wanted
+                    : lowering_.slot(lowering_.contiguousType(extents_, element()));
+  llvm::SmallVector<Value> inputs;
+  for (Value operand : root_->getOperands()) {
+    Value buffer = lowering_.bufferOf(outer(operand));
+    if (llvm::isa<op::LinearOp>(root_) && inputs.size() == 1) {
+      Exprs extents = lowering_.extentsOf(typeOf(buffer)),
+            strides = lowering_.stridesOf(typeOf(buffer));
+      std::swap(extents[0], extents[1]);
+      std::swap(strides[0], strides[1]);
+      buffer =
+          lowering_.view(loc, buffer, lowering_.type(extents, element(), strides), constant(0));
+    }
+    inputs.push_back(lowering_.contiguous(loc, buffer, kDense));
+  }
+  llvm::SmallVector<mlir::NamedAttribute> attributes;
+  const sl_problem asked = problem_.view();
+  for (int32_t i = 0; i < problem_.ownAttributes(); ++i) {  // without the target's attributes
+    attributes.push_back(
+        lowering_.named(asked.attributes[i].name, lowering_.number(asked.attributes[i].value)));
+  }
+  tellActivation(activation.value_or(""), attributes);
+  callLibrary(inputs, {}, whole, attributes);
   finishExternal(whole, wanted);
   return success();
 }

@@ -79,6 +79,13 @@ _CASES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Tensor, ...]], li
     "between emitted kernels": (lambda x: (x * 2).softmax(-1).exp() + 1, lambda: _args((3, 5)), ["softmax", "add"]),
     "no elements": (torch.relu, lambda: _args((0, 4)), []),
     "may fail, and does not": (torch.log, lambda: (torch.rand(4, 3) + 1,), ["log"]),
+    "a product": (torch.matmul, lambda: _args((3, 5), (5, 4)), ["matmul"]),
+    "a batch of products": (torch.matmul, lambda: _args((2, 3, 4, 5), (2, 3, 5, 6)), ["matmul"]),
+    "one factor of a batch": (torch.matmul, lambda: _args((2, 4, 5), (5, 6)), ["matmul"]),
+    "a transposed factor": (lambda a, b: a @ b.t(), lambda: _args((4, 5), (6, 5)), ["matmul"]),
+    "a product and its activation": (lambda a, b: torch.relu(a @ b), lambda: _args((4, 5), (5, 6)), ["matmul", "relu"]),
+    "a product and what follows": (lambda a, b: (a @ b) * 2, lambda: _args((4, 5), (5, 6)), ["matmul, mul"]),
+    "a linear whose weight is computed": (functional.linear, lambda: _args((4, 5), (6, 5), (6,)), ["linear"]),
     "float16, before it is widened": (functional.silu, lambda: (torch.randn(4, 9).half(),), ["silu"]),
 }
 
@@ -89,6 +96,20 @@ def test_matches_eager(name: str, threads: int) -> None:
     function, args, ops = _CASES[name]
     compiled = check(function, args(), calls=[args(), args()], threads=threads, internal={"prefer": "vendor"})
     assert _vendors(compiled) == ops, _by(compiled)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("keys", [6, 300])
+def test_attention(transposed: bool, keys: int) -> None:
+    def attend(*tensors: Tensor) -> Tensor:
+        q, k, v = (tensor.transpose(1, 2) if transposed else tensor for tensor in tensors)
+        return functional.scaled_dot_product_attention(q, k, v, scale=0.5)
+
+    shapes = [(2, 4, 3, 8), (2, keys, 3, 8), (2, keys, 3, 8)]
+    args = _args(*(shape if transposed else (shape[0], shape[2], shape[1], shape[3]) for shape in shapes))
+    routes = {"scaled_dot_product_attention": ("vendor", "auto")}
+    compiled = check(attend, args, routes=routes)
+    assert _vendors(compiled) == (["scaled_dot_product_attention"] if keys < 256 else [])
 
 
 class _Table(nn.Module):

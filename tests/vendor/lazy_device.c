@@ -88,7 +88,8 @@ static void queueDestroy(void* queue) {
     free(own);
   }
 }
-static int32_t copy(void* queue, sl_ctx* ctx, void* to, const char* toSpace, const void* from, const char* fromSpace, size_t bytes) {
+static int32_t copy(void* queue, sl_ctx* ctx, void* to, const char* toSpace, const void* from,
+                    const char* fromSpace, size_t bytes) {
   (void)toSpace;
   (void)fromSpace;
 #ifdef FAULT_STATUS
@@ -129,7 +130,8 @@ static int32_t query(void* event) {
 #endif
   return own->queue->done >= own->position;
 }
-static int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t n, const int64_t* scalars, int32_t m) {
+static int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t n,
+                      const int64_t* scalars, int32_t m) {
   (void)queue;
   (void)n;
   (void)m;
@@ -137,7 +139,8 @@ static int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointe
   return SL_OK;
 }
 #ifdef FAULT_RANDOM
-static int32_t drawNumbers(void* queue, sl_ctx* ctx, int32_t kind, sl_dtype dtype, void* address, int64_t count, uint64_t seed, uint64_t offset) {
+static int32_t drawNumbers(void* queue, sl_ctx* ctx, int32_t kind, sl_dtype dtype, void* address,
+                           int64_t count, uint64_t seed, uint64_t offset) {
   (void)ctx;
   (void)kind;
   (void)dtype;
@@ -186,7 +189,9 @@ static const sl_device_desc kDevice = {
 };
 
 EXPORT const sl_backend_desc* straightline_backend_v1(void) {
-  static const sl_backend_desc backend = {
-      .size = sizeof(sl_backend_desc), .abi_version = SL_KERNEL_ABI_VERSION, .name = "lazy", .device = &kDevice};
+  static const sl_backend_desc backend = {.size = sizeof(sl_backend_desc),
+                                          .abi_version = SL_KERNEL_ABI_VERSION,
+                                          .name = "lazy",
+                                          .device = &kDevice};
   return &backend;
 }

@@ -16,7 +16,7 @@ typedef struct {
   int32_t inputs, outputs, sizes;
   int64_t dim, k, workspaceBytes;
   int32_t hasWeight, hasBias, hasRelu;
-  double eps;
+  double eps, scale;
   float* packed;  ///< of a planned operand: a copy in the library's own order
 } Plan;
 
@@ -81,6 +81,7 @@ __attribute__((visibility("default"))) int32_t sl_vendor_plan(sl_ctx* ctx,
   plan->hasBias = (int32_t)intOf(problem, "operands_2", 0);
   plan->hasRelu = strcmp(textOf(problem, "activation"), "relu") == 0;
   plan->eps = floatOf(problem, "eps");
+  plan->scale = floatOf(problem, "scale");
   if (problem->inputs > 0 && plan->operands[0].constant && constants && constants[0]) {
     const size_t bytes = (size_t)countOf(&plan->operands[0]) * sizeof(float);
     plan->packed = malloc(bytes);
@@ -220,6 +221,60 @@ RUN(softmax) {
   return SL_OK;
 }
 
+/// [.., m, k] times [.., k, n], the batch of either one product or as many as the result has.
+RUN(matmul) {
+  UNUSED;
+  const Plan plan = at(handle, inputs);
+  const sl_operand *a = &plan.operands[0], *b = &plan.operands[1], *y = &plan.operands[plan.inputs];
+  const int64_t m = y->extents[y->rank - 2], n = y->extents[y->rank - 1];
+  const int64_t k = a->extents[a->rank - 1], batch = countOf(y) / (m * n);
+  const int64_t aStep = countOf(a) > m * k ? m * k : 0, bStep = countOf(b) > k * n ? k * n : 0;
+  for (int64_t i = 0; i < batch * m * n; ++i) {
+    const float* row = (const float*)inputs[0] + i / (m * n) * aStep + i / n % m * k;
+    const float* column = (const float*)inputs[1] + i / (m * n) * bStep + i % n;
+    double sum = plan.inputs > 2 ? ((const float*)inputs[2])[i % n] : 0;
+    for (int64_t j = 0; j < k; ++j) {
+      sum += (double)row[j] * (double)column[j * n];
+    }
+    ((float*)outputs[0])[i] = (float)(plan.hasRelu && sum < 0 ? 0 : sum);
+  }
+  return SL_OK;
+}
+
+/// Queries, keys and values [batch, heads, length, width] of any strides; no mask.
+RUN(attention) {
+  UNUSED;
+  const Plan plan = at(handle, inputs);
+  const sl_operand *q = &plan.operands[0], *key = &plan.operands[1], *v = &plan.operands[2];
+  const sl_operand* y = &plan.operands[3];
+  const int64_t width = q->extents[3], keys = key->extents[2];
+  double weights[256];
+  for (int64_t i = 0; i < countOf(q) / width; ++i) {
+    const int64_t at0 = i / q->extents[2] / q->extents[1], at1 = i / q->extents[2] % q->extents[1];
+    const float* query = (const float*)inputs[0] + placeOf(q, i * width);
+    double sum = 0;
+    for (int64_t j = 0; j < keys; ++j) {
+      double product = 0;
+      for (int64_t d = 0; d < width; ++d) {
+        product += (double)query[d * q->strides[3]] *
+                   (double)((const float*)inputs[1])[at0 * key->strides[0] + at1 * key->strides[1] +
+                                                     j * key->strides[2] + d * key->strides[3]];
+      }
+      sum += weights[j] = exp(product * plan.scale);
+    }
+    for (int64_t d = 0; d < v->extents[3]; ++d) {
+      double value = 0;
+      for (int64_t j = 0; j < keys; ++j) {
+        value += weights[j] / sum *
+                 (double)((const float*)inputs[2])[at0 * v->strides[0] + at1 * v->strides[1] +
+                                                   j * v->strides[2] + d * v->strides[3]];
+      }
+      ((float*)outputs[0])[placeOf(y, i * v->extents[3] + d)] = (float)value;
+    }
+  }
+  return SL_OK;
+}
+
 /// Of a matrix: its facts say ROWS.
 RUN(layer_norm) {
   UNUSED;
@@ -342,6 +397,25 @@ static int32_t acceptsAny(const sl_problem* problem, char* reason, size_t bytes)
   return 1;
 }
 
+static int32_t acceptsFloats(const sl_problem* problem, char* reason, size_t bytes) {
+  const int32_t bits = sl_operand_at(problem, 0)->dtype.bits;
+  if (bits != 32) {
+    snprintf(reason, bytes, "x has %d bits, it takes 32", bits);
+    return 0;
+  }
+  return 1;
+}
+
+static int32_t acceptsAttention(const sl_problem* problem, char* reason, size_t bytes) {
+  if (problem->inputs != 3 || intOf(problem, "is_causal", 0) || intOf(problem, "parts", 1) != 1 ||
+      sl_operand_at(problem, 1)->extents[2] > 256) {
+    snprintf(reason, bytes, "it has %d operands or more than 256 keys, or is causal or in parts",
+             problem->inputs);
+    return 0;
+  }
+  return acceptsFloats(problem, reason, bytes);
+}
+
 static int32_t acceptsRank(const sl_problem* problem, char* reason, size_t bytes) {
   const int32_t rank = sl_operand_at(problem, 0)->rank;
   if (rank > 4) {
@@ -422,6 +496,10 @@ static const sl_operand_facts kTwo[] = {
     {"x", F32, 0, ANY, 0, 0, 0}, {"y", F32, 0, ANY, 0, 0, 0}, {"z", F32, 0, ANY, 0, OUT, 0}};
 static const sl_operand_facts kTwoRows[] = {
     {"x", F32, 0, ROW, 0, 0, 0}, {"y", F32, 0, ROW, 0, 0, 0}, {"z", F32, 0, ROW, 0, OUT, 0}};
+static const sl_operand_facts kAttention[] = {{"q", F32, 0, ANY, 0, 0, 0},
+                                              {"k", F32, 0, ANY, 0, 0, 0},
+                                              {"v", F32, 0, ANY, 0, 0, 0},
+                                              {"y", F32, 0, ANY, 0, OUT, 0}};
 static const sl_operand_facts kNorm[] = {{"x", F32, 0, ROW, 0, SL_OPERAND_ROWS, 0},
                                          {"weight", F32, 0, ROW, 0, SL_OPERAND_OPTIONAL, 0},
                                          {"bias", F32, 0, ROW, 0, SL_OPERAND_OPTIONAL, 0},
@@ -498,6 +576,10 @@ static const sl_kernel_desc kKernels[] = {
     KERNEL_AS("log", "log", sl_vendor_log, acceptsAny, cheap, kRows, &kRule, NULL, 1),
     KERNEL(cat, acceptsFirstDim, kRows, &kRule),
     KERNEL(embedding, acceptsAny, kEmbedding, &kRule),
+    KERNEL_WITH("matmul", "matmul", sl_vendor_matmul, acceptsFloats, dear, kTwoRows, NULL, NULL, 0,
+                kRelu, 1),
+    KERNEL_AS("attention", "attention", sl_vendor_attention, acceptsAttention, dear, kAttention,
+              NULL, NULL, 0),
     // What the compiler refuses by their descriptions.
     KERNEL_AS("floor", "floor", sl_vendor_relu, acceptsAny, cheap, kStrided, NULL, NULL, 0),
     {.size = sizeof(sl_kernel_desc),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices of plug-ins: a target for each backend of the registry that has a device and no folder
-// here. Where the device brings a compiler, its kernels are those of the host, each run by one core;
-// else it has the external kernels of its backend alone.
+// here. Where the device brings a compiler, its kernels are those of the host, each run by one
+// core; else it has the external kernels of its backend alone.
 #include <map>
 #include <memory>
 #include <mutex>

@@ -8,9 +8,11 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
+import pytest
 import straightline as sl
 import torch
 
@@ -360,6 +362,21 @@ def case_default_rules_are_below_all_others() -> None:
     assert _backends(_compile(routes={"*": "native"})) == ["native"], "another source comes first, whatever the rank"
     row = next(row for row in _compile().routes().rows if row["phase"] == "run")
     assert row["rule"] == "relu = eager.relu (default rules of eager:1)"
+
+
+def case_default_rules_that_name_no_op_of_a_model() -> None:
+    sl.load_backend(_PROBES / "libdefaults.so")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sl.compile(torch.sin, (torch.randn(3),))
+    with pytest.warns(sl.RouteWarning, match="names no op of the model"):
+        sl.compile(torch.sin, (torch.randn(3),), routes={"relu": "native"})
+
+
+def case_default_rules_to_torchs_ops() -> None:
+    sl.load_backend(_PROBES / "libtorchs.so")
+    assert str(sl.routes()) == "sin = aten (default rules of eager:1)"
+    assert _backends(sl.compile(torch.sin, (torch.randn(3),))) == ["aten"]
 
 
 def case_default_rules_that_are_none() -> None:

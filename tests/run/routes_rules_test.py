@@ -328,3 +328,14 @@ def test_a_fused_op_shows_the_rule_of_each_place() -> None:
     function = compiled({"layers.0 : gelu": "native"})
     rows = [row for row in function.routes().rows if row["rule"]]
     assert len(rows) == 1 and "gelu" in rows[0]["op"] and rows[0]["source"].startswith("layers.0.")
+
+
+def test_the_host_as_target() -> None:
+    x = torch.randn(1, 16)
+    model = Block().eval()
+    compiled = sl.compile(model, (x,), routes={"*": "cpu"})
+    torch.testing.assert_close(compiled(x), model(x))
+    with pytest.raises(sl.UserError, match="linear = cpu .* cannot be honoured: programs for cuda give nothing to the cpu"):
+        sl.compile(model, (x,), target="cuda:sm_90", routes={"linear": "cpu"})
+    with pytest.raises(sl.UserError, match="softmax: route softmax = cpu .*: programs for cuda give nothing to the cpu"):
+        sl.compile(model, (x,), target="cuda:sm_90", routes={"softmax": "cpu"})

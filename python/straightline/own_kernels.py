@@ -119,6 +119,10 @@ class OwnKernel:
         with _lock:
             if _registered.get(self.name) is self:
                 del _registered[self.name]
+            if self._made and self.effectful:
+                import torch
+
+                torch.fx.node._side_effectful_functions.discard(self.op.default)
             for library in self._made:
                 library._destroy()
             self._made.clear()
@@ -707,17 +711,15 @@ def _register(kernel: OwnKernel, fake: Callable[..., Any] | None) -> None:
     shapes = _checked_fake(kernel, fake)
     library = torch.library.Library(namespace, "FRAGMENT")  # noqa: TOR901  (kept with the kernel)
     library.define(kernel.schema.partition("::")[2], tags=(torch.Tag.pt2_compliant_tag,))
+    keys = ["CPU", *(["CUDA"] if kernel.stream else [])]
     if kernel.source:
-        library.impl(name, _on_device(kernel), "CUDA")
-        torch.library.register_fake(kernel.name, shapes, lib=library)
-        kernel._made.append(library)
-        return
-    run = _eager(kernel, shapes)
-    if any(parameter.kind == "tensor" for parameter in kernel.parameters):
-        library.impl(name, run, "CPU")
-        if kernel.stream:
-            library.impl(name, run, "CUDA")
-    else:
-        library.impl(name, run, "CompositeExplicitAutograd")
+        keys = ["CUDA"]
+    elif not any(parameter.kind == "tensor" for parameter in kernel.parameters):
+        keys = ["CompositeExplicitAutograd"]
+    run = _on_device(kernel) if kernel.source else _eager(kernel, shapes)
+    for key in keys:
+        library.impl(name, run, key)
     torch.library.register_fake(kernel.name, shapes, lib=library)
     kernel._made.append(library)
+    if kernel.effectful:
+        torch.fx.node.has_side_effect(kernel.op.default)  # else graphs lose a call whose results nobody reads

@@ -40,6 +40,7 @@ typedef struct OpCall {
   /// Of each operand: a tensor over where it lay in the last call, which nobody else has; NULL
   /// while a call uses it. The GIL is held wherever these change.
   PyObject** kept;
+  uint8_t* kept_in_inference;  ///< of each: whether it was made in inference mode
   int32_t skips_autograd;  ///< autograd has a kernel of the op, which is passed over
   int32_t inputs, operands, result_count;
 } OpCall;
@@ -101,12 +102,12 @@ static int isOver(PyObject* tensor, const Layout* layout, const void* data,
 }
 
 /// The tensor of an operand: the one of the last call where that is of the same memory, which saves
-/// making one. Outside of inference mode alone, whose tensors are of another kind.
+/// making one, and was made in the same mode: tensors of inference mode are of another kind.
 static PyObject* takeTensor(const OpCall* self, int32_t operand, void* data, int inference,
                             const sl_dl_exchange* exchange) {
   PyObject* kept = self->kept[operand];
   self->kept[operand] = NULL;
-  if (kept && !inference && Py_REFCNT(kept) == 1 &&
+  if (kept && self->kept_in_inference[operand] == inference && Py_REFCNT(kept) == 1 &&
       isOver(kept, &self->layouts[operand], data, exchange)) {
     return kept;
   }
@@ -200,9 +201,10 @@ static void putArguments(const OpCall* self, PyObject* positional, PyObject* nam
       }
       const int32_t operand = numbers ? (int32_t)PyLong_AsLong(PyTuple_GetItem(numbers, k)) : place;
       // The tuple, dict or list has one reference, and this one more.
-      if (Py_REFCNT(tensor) == 1 && !inference && !self->kept[operand]) {
+      if (Py_REFCNT(tensor) == 1 && !self->kept[operand]) {
         Py_INCREF(tensor);
         self->kept[operand] = tensor;
+        self->kept_in_inference[operand] = (uint8_t)inference;
       }
     }
   }
@@ -460,8 +462,9 @@ PyObject* slOpCall(PyObject* module, PyObject* args) {
   const Py_ssize_t count = PyTuple_Size(layouts);
   self->layouts = calloc((size_t)count + 1, sizeof(Layout));
   self->kept = calloc((size_t)count + 1, sizeof(*self->kept));
+  self->kept_in_inference = calloc((size_t)count + 1, 1);
   self->operands = (int32_t)count;
-  int status = self->layouts && self->kept ? 0 : -1;
+  int status = self->layouts && self->kept && self->kept_in_inference ? 0 : -1;
   if (status) {
     PyErr_NoMemory();
   }
@@ -487,6 +490,7 @@ static void dealloc(PyObject* object) {
     Py_XDECREF(self->kept[i]);
   }
   free(self->kept);
+  free(self->kept_in_inference);
   free(self->places);
   free(self->results);
   free(self->layouts);

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 #include "codegen/jit/embedded_headers.h"
+#include "codegen/own_source_mark.h"
 
 namespace straightline::jit {
 namespace {
@@ -190,6 +192,16 @@ Output compileUnit(const Nvrtc& nvrtc, const Unit& unit, const std::vector<std::
   return output;
 }
 
+/// The kernel of a user whose text the unit has (codegen/own_source.h); "": the text is all ours.
+std::string userOf(const std::string& text) {
+  const size_t at = text.find(kOwnSourceMark);
+  if (at == std::string::npos) {
+    return "";
+  }
+  const size_t begin = at + std::strlen(kOwnSourceMark);
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
 std::unique_ptr<DeviceProgram> fail(CompileError* error, CompileError::Kind kind,
                                     std::string message) {
   *error = {kind, std::move(message)};
@@ -216,10 +228,17 @@ std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units,
   program->compiler = nvrtc.major * 1000 + nvrtc.minor * 10;
   const auto compile = [&](const Unit& unit) {
     Output output = compileUnit(nvrtc, unit, flags, isVirtual(arch));
-    return output.ok
-               ? DeviceOutput{true, std::move(output.image), {}}
-               : DeviceOutput{
-                     false, {}, {CompileError::Kind::internal, keptUnit(unit, ".cu", output.log)}};
+    if (output.ok) {
+      return DeviceOutput{true, std::move(output.image), {}};
+    }
+    const std::string user = userOf(unit.text);
+    return DeviceOutput{
+        false,
+        {},
+        user.empty() ? CompileError{CompileError::Kind::internal, keptUnit(unit, ".cu", output.log)}
+                     : CompileError{CompileError::Kind::user,
+                                    "the CUDA kernel " + user + " cannot be compiled for " + arch +
+                                        ": " + output.log}};
   };
   return compileImages(units, keyed, options, compile, program.get(), error) ? std::move(program)
                                                                              : nullptr;

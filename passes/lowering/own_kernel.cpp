@@ -77,7 +77,14 @@ class OwnKernelLowering {
                                      << "; the nearest supported form has rank " << SL_MAX_RANK;
       }
     }
-    const bool isOnDevice = targetNamedBy(context_.target()).hasQueue();
+    const Target& target = targetNamedBy(context_.target());
+    const bool isOnDevice = target.hasQueue();
+    if (isOnDevice && !target.launchesGraphs()) {
+      return emitUnsupported(own_) << own_.getName() << " is a kernel of the user's, which runs on "
+                                   << "the cpu and on CUDA devices, but the program runs on "
+                                   << target.name()
+                                   << "; the nearest supported form is a kernel of the plug-in";
+    }
     if (own_.getSource() && !isOnDevice) {
       return emitUnsupported(own_) << own_.getName()
                                    << " is a CUDA kernel but the program runs on the host; the "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 import straightline as sl
 import torch
+from builds import INCLUDE
 from straightline.testing.policy import check
 from torch import Tensor, nn
 from xnnpack_models import ResNet
@@ -220,6 +222,18 @@ def test_profiles_are_refused() -> None:
     x = torch.randn(8, 16)
     with pytest.raises(sl.UnsupportedError, match="the program is for sim, whose statements are not timed"):
         sl.compile(mlp(), (x,), target="sim").profile(x)
+
+
+def test_kernels_of_users_are_refused(tmp_path: Path) -> None:
+    source, library = tmp_path / "twice.c", tmp_path / "libtwice.so"
+    arguments = "const sl_kernel_tensor* x, const sl_kernel_tensor* y"
+    body = "*(float*)y->data = 2 * *(const float*)x->data;"
+    text = f"SL_KERNEL_FUNCTION(void, twice, {arguments}) {{ {body} }}"
+    source.write_text(f"#include <straightline/abi/own_kernel.h>\n{text}\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", f"-I{INCLUDE}", source, "-o", library], check=True)
+    twice = sl.c_kernel(library, "twice", "devicetest::twice(Tensor x) -> Tensor")
+    with pytest.raises(sl.UnsupportedError, match="the cpu and on CUDA devices, but the program runs on sim"):
+        sl.compile(lambda x: twice(x), (torch.ones(1),), target="sim")
 
 
 # ---- who computes what

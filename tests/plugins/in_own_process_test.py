@@ -25,7 +25,11 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built(folder, "FAULT_WORKSPACE_NEGATIVE", name="workspace")
     built(folder, "FAULT_PLAN_FAILS", name="plan_fails")
     built(folder, source="throws.cpp", name="throws")
-    for name, rules in {"defaults": "relu = eager.relu", "torchs": "sin = aten", "defaults_bad": "\\n# none\\nrelu eager"}.items():
+    for name, rules in {
+        "defaults": "relu = eager.relu",
+        "torchs": "sin = aten",
+        "defaults_bad": "\\n# none\\nrelu eager",
+    }.items():
         built(folder, 'BACKEND="eager"', f'DEFAULT_ROUTES="{rules}"', "MISSING", 'KERNEL="eager.relu"', name=name)
     return folder
 

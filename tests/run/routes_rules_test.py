@@ -335,7 +335,11 @@ def test_the_host_as_target() -> None:
     model = Block().eval()
     compiled = sl.compile(model, (x,), routes={"*": "cpu"})
     torch.testing.assert_close(compiled(x), model(x))
-    with pytest.raises(sl.UserError, match="linear = cpu .* cannot be honoured: programs for cuda give nothing to the cpu"):
+    with pytest.raises(
+        sl.UserError, match="linear = cpu .* cannot be honoured: programs for cuda give nothing to the cpu"
+    ):
         sl.compile(model, (x,), target="cuda:sm_90", routes={"linear": "cpu"})
-    with pytest.raises(sl.UserError, match="softmax: route softmax = cpu .*: programs for cuda give nothing to the cpu"):
+    with pytest.raises(
+        sl.UserError, match="softmax: route softmax = cpu .*: programs for cuda give nothing to the cpu"
+    ):
         sl.compile(model, (x,), target="cuda:sm_90", routes={"softmax": "cpu"})

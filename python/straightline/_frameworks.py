@@ -14,6 +14,18 @@ def imported_torch() -> ModuleType | None:
     return module if getattr(getattr(module, "Tensor", None), "__module__", None) == "torch" else None
 
 
+def imported_paddle() -> ModuleType | None:
+    """Paddle, where it is imported."""
+    module = sys.modules.get("paddle")
+    return module if hasattr(module, "Tensor") else None
+
+
+def is_paddle(value: object) -> bool:
+    """Whether a value is a tensor of Paddle; parameters are."""
+    paddle = imported_paddle()
+    return paddle is not None and isinstance(value, paddle.Tensor)
+
+
 def not_pytorch(module: object) -> str:
     """Words for a module named torch that is not PyTorch: "not PyTorch: its Tensor is paddle.Tensor"."""
     tensor = getattr(module, "Tensor", None)

@@ -156,7 +156,7 @@ def _of_function(
     tensors: dict[str, Any] = {}
     for unique, tensor in traced.parameters.items():
         if not tensor._is_initialized():
-            continue  # the state of dropout in recurrent layers, which inference never makes
+            continue  # the state of dropout in recurrent layers, which inference does not read
         tensors[traced.names[unique]] = tensor
         tensors[unique] = tensor
     given = {name: traced.parameters[unique] for name, unique in imported.parameters.items()} | imported.constants

@@ -20,6 +20,8 @@ from straightline.errors import UnsupportedError, UserError
 #: Ops that give inputs, and ops that end a program.
 _INPUTS = ("pd_op.data", "pd_op.feed")
 _RESULTS = ("pd_op.fetch", "builtin.shadow_output")
+#: Operands that training alone reads.
+_NOT_READ = {"rnn": (4,), "dropout": (1,)}
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,9 @@ def _needed(program: pir.Program) -> tuple[list[pir.Op], list[int]]:
         found = [op for op in program.block.ops if op.name in _RESULTS]
         found.sort(key=lambda op: int(op.attributes.get("col", 0)))
         fetches = [op.operands[0] for op in found]
+    for op in pir.every_op(program.block):
+        for place in _NOT_READ.get(op.short, ()):
+            op.operands[place : place + 1] = [0] if place < len(op.operands) else []
     live = set(fetches)
     ops = []
     for op in reversed(program.block.ops):

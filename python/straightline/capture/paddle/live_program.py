@@ -115,3 +115,15 @@ def _attribute(value: Any) -> Any:
     if kind in ("DataType", "dtype"):
         return dtype_name(getattr(value, "name", value))
     return str(value)
+
+
+def scope_tensor(name: str) -> Any:
+    """The tensor of a parameter in Paddle's global scope, over its memory; None where there is none."""
+    variable = paddle.static.global_scope().find_var(name)
+    if variable is None:
+        return None
+    dense = variable.get_tensor()
+    if not dense._is_initialized():
+        return None
+    with paddle.base.dygraph.guard():
+        return paddle.utils.dlpack.from_dlpack(dense._to_dlpack())

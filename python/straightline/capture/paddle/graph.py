@@ -12,9 +12,9 @@ import numpy as np
 
 from straightline.capture.builder import DTYPES, Builder, Dim, Result, TensorType
 from straightline.capture.extents import DEFAULT_MAX, Extent
-from straightline.capture.graph_builder import MAX_RANK, Tensor
+from straightline.capture.graph_builder import MAX_RANK
 from straightline.capture.paddle import pir
-from straightline.capture.paddle.importer import EFFECTS, Importer, Refusal
+from straightline.capture.paddle.importer import EFFECTS, Importer, Refusal, written_operand
 from straightline.errors import UnsupportedError, UserError
 
 #: Ops that give inputs, and ops that end a program.
@@ -99,6 +99,7 @@ def import_program(
         builder.symbol(name, low, high)
     tensors = importer.begin("forward", [(given.name, type) for given, type in zip(inputs, types)])
     importer.values.update((given.number, tensor) for given, tensor in zip(inputs, tensors))
+    importer.inputs.update(given.number for given in inputs)
     parameters = _declare(importer, ops)
     body = [op for op in ops if op.name not in (*_INPUTS, *_RESULTS, "builtin.parameter", "builtin.set_parameter")]
     importer.run(op for op in body)
@@ -121,7 +122,7 @@ def _needed(program: pir.Program) -> tuple[list[pir.Op], list[int]]:
     ops = []
     for op in reversed(program.block.ops):
         acts = op.short in EFFECTS or op.name == "builtin.set_parameter" or any(i.short in EFFECTS for i in _inner(op))
-        if acts or _writes(op) or any(result in live for result in op.results):
+        if acts or written_operand(op) is not None or any(result in live for result in op.results):
             ops.append(op)
             live.update(op.operands)
             for inner in _inner(op):
@@ -131,11 +132,6 @@ def _needed(program: pir.Program) -> tuple[list[pir.Op], list[int]]:
 
 def _inner(op: pir.Op) -> list[pir.Op]:
     return [inner for block in op.blocks for inner in pir.every_op(block)] if op.blocks else []
-
-
-def _writes(op: pir.Op) -> bool:
-    """Whether an op overwrites its first operand."""
-    return op.name.endswith("_") and op.short not in ("batch_norm_", "share_data_")
 
 
 def _note(importer: Importer, ops: Sequence[pir.Op], fetches: Sequence[int]) -> None:
@@ -153,6 +149,7 @@ def _declare(importer: Importer, ops: Sequence[pir.Op]) -> dict[str, str]:
     """The parameters that something reads; unique names by the names that the program gives them."""
     found: dict[str, str] = {}
     stored = {op.attributes.get("parameter_name") for op in ops if op.name == "builtin.set_parameter"}
+    written = _written(ops)
     for op in ops:
         if op.name != "builtin.parameter" or not op.results:
             continue
@@ -161,12 +158,26 @@ def _declare(importer: Importer, ops: Sequence[pir.Op]) -> dict[str, str]:
             raise UserError(f"{importer.model}: the parameter '{unique}' has the type {type}")
         name = importer.names.get(unique, unique)
         found[name] = unique
-        kind = "state" if unique in stored else "parameter"
+        kind = "state" if unique in stored or op.results[0] in written else "parameter"
         tensor = importer.parameter(name, TensorType(type.dtype, type.shape), op=kind)
         importer.values[op.results[0]] = tensor
-        importer.parameter_values[op.results[0]] = unique
+        if op.results[0] in written:
+            importer.states[op.results[0]] = name
         if kind == "parameter":
             importer.fixed.add(id(tensor))
+    return found
+
+
+def _written(ops: Sequence[pir.Op]) -> set[int]:
+    """First values of the memory that ops overwrite."""
+    first: dict[int, int] = {}
+    found = set()
+    for op in ops:
+        for one in (op, *_inner(op)):
+            place = written_operand(one)
+            if place is not None and one.results:
+                first[one.results[0]] = first.get(one.operands[place], one.operands[place])
+                found.add(first[one.results[0]])
     return found
 
 
@@ -217,21 +228,18 @@ def _ended(importer: Importer, fetches: Sequence[int], stored: Sequence[pir.Op])
     for number in fetches:
         if number not in places:
             places[number] = len(results)
-            value = importer.values.get(number)
-            tensor = importer.tensor(value)
-            if isinstance(value, Tensor) and _is_given(importer, value):
-                tensor = importer.emit_one("clone", [tensor], tensor.type)
+            tensor = importer.tensor(importer.values.get(number))
+            tensor = importer.emit_one("clone", [tensor], tensor.type)  # a result is no view of an argument
             results.append(Result(tensor.value, f"result{len(results)}"))
     for op in stored:
         unique = str(op.attributes.get("parameter_name"))
         tensor = importer.tensor(importer.values[op.operands[0]])
         results.append(Result(tensor.value, unique, f"state:{importer.names.get(unique, unique)}"))
+    for number, name in importer.states.items():
+        tensor = importer.tensor(importer.values[number])
+        results.append(Result(tensor.value, f"new_{name}", f"state:{name}"))
     importer.builder.end_function(results)
     return [places[number] for number in fetches]
-
-
-def _is_given(importer: Importer, value: Tensor) -> bool:
-    return True
 
 
 def refused(refusals: Sequence[Refusal], name: str) -> str:

@@ -29,6 +29,8 @@ FOLDS: dict[str, Callable[[Node], Known | list[Known] | None]] = {}
 SAME = {"shape64": "shape", "assign_out_": "assign", "share_data_": "assign"}
 #: Ops that do more than give results.
 EFFECTS = frozenset(("print", "assert", "py_func", "run_program", "pylayer", "set_persistable_value"))
+#: Ops whose names end with "_" and that overwrite nothing here.
+_NO_WRITES = frozenset(("pd_op.batch_norm_", "pd_op.share_data_", "pd_op.sync_batch_norm_"))
 #: Integers and sizes of at most so many elements are folded.
 _MOST_FOLDED = 4096
 #: Larger constants are parameters of the program.
@@ -55,6 +57,14 @@ def fold(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return function
 
     return register
+
+
+def written_operand(op: pir.Op) -> int | None:
+    """The place of the operand that an op overwrites; None where it overwrites nothing."""
+    if not op.name.endswith("_") or op.name in _NO_WRITES:
+        return None
+    place = 1 if op.short == "assign_out_" else 0
+    return place if place < len(op.operands) else None
 
 
 @dataclass
@@ -99,8 +109,6 @@ class Importer(GraphBuilder):
     names: Mapping[str, str] = field(default_factory=dict)
     #: Parameters by their unique names, as the program declares them.
     declared: dict[str, pir.Type] = field(default_factory=dict)
-    #: Unique names of those that the program overwrites.
-    written: set[str] = field(default_factory=set)
     #: Values by number.
     values: dict[int, Value] = field(default_factory=dict)
     #: Large constants, which are parameters, by name.
@@ -110,12 +118,20 @@ class Importer(GraphBuilder):
     #: The op that makes each value, of the outermost block and of those within.
     makers: dict[int, pir.Op] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
-    #: Values that are parameters, by number: their unique names.
-    parameter_values: dict[int, str] = field(default_factory=dict)
+    #: Values that are one memory, by the first of them.
+    memory: dict[int, set[int]] = field(default_factory=dict)
+    #: The first value of a memory, by value, where that is another one.
+    first: dict[int, int] = field(default_factory=dict)
+    #: Names of states, by the number of their first value.
+    states: dict[int, str] = field(default_factory=dict)
+    #: Inputs, which are not overwritten.
+    inputs: set[int] = field(default_factory=set)
     #: Identities of tensors that are computed of parameters alone.
     fixed: set[int] = field(default_factory=set)
     _kept: list[Tensor] = field(default_factory=list)
     _missing: set[int] = field(default_factory=set)
+    #: Values that each block around the present op gives.
+    _scopes: list[set[int]] = field(default_factory=lambda: [set()])
     _depth: int = 0
 
     # Walk -------------------------------------------------------------------------------------------------------------
@@ -182,6 +198,25 @@ class Importer(GraphBuilder):
                     self.fixed.add(id(value))
                     self._kept.append(value)
             self.values[number] = value
+            self._scopes[-1].add(number)
+        place = written_operand(op)
+        if place is not None and op.results and op.results[0] in self.values:
+            self._overwrite(op, op.operands[place])
+
+    def _overwrite(self, op: pir.Op, operand: int) -> None:
+        """Every value that is the memory of an operand is what the op gave."""
+        first = self.first.get(operand, operand)
+        if operand not in self._scopes[-1] and self._depth and first not in self._scopes[-1]:
+            self.refuse(op, "a write, in a branch or loop, to a tensor from outside", "a result of the branch or loop")
+            raise Missing
+        if first in self.inputs:
+            self.refuse(op, "a write to an argument", "the form that gives a new tensor, x = x.add(y)")
+            return
+        same = self.memory.setdefault(first, {first})
+        same.update((operand, *op.results[:1]))
+        self.first[op.results[0]] = first
+        for number in same:
+            self.values[number] = self.values[op.results[0]]
 
     def _check(self, op: pir.Op, value: Tensor, type: pir.Type) -> None:
         """What was converted has the type that the program says."""
@@ -225,10 +260,12 @@ class Importer(GraphBuilder):
         if last.name != "cf.yield":
             raise Reject("a block without a yield at its end")
         depth, self._depth = self._depth, self._depth + 1
+        self._scopes.append(set(block.arguments))
         try:
             self.run(ops)
         finally:
             self._depth = depth
+            self._scopes.pop()
         if any(x in self._missing for x in last.operands):
             raise Missing
         return [self.values[x] for x in last.operands]

@@ -20,7 +20,7 @@ def _kernel(ctx: Importer, node: Node, rank: int) -> list[int]:
 
 
 @converter("pool2d", takes="max and avg, adaptive, global, ceil_mode, exclusive; NCHW and NHWC",
-           refuses="ceil_mode with a window that lies in the border alone; adaptive max")  # fmt: skip
+           refuses="ceil_mode with a window that lies in the border alone")  # fmt: skip
 def _pool2d(ctx: Importer, node: Node) -> Tensor:
     x, last = channels_first(ctx, node, ctx.tensor(node.inputs[0]))
     if x.rank != 4:
@@ -72,13 +72,25 @@ def _adaptive(ctx: Importer, x: Tensor, sizes: Sequence[int], largest: bool) -> 
     type = TensorType(x.dtype, (*x.extents[:2], *wanted))
     if list(wanted) == [1, 1]:
         return ctx.reduce("amax" if largest else "mean", x, [2, 3], True)
-    if not largest:
-        return ctx.emit_one("adaptive_avg_pool2d", [x], type, {"output_size": [known(w) for w in wanted]})
     steps = [known(e) // known(w) if known(e) % known(w) == 0 else 0 for e, w in zip(x.extents[2:], wanted)]
     if 0 in steps:
-        raise Reject(f"an adaptive max of {list(x.extents[2:])} to {wanted}", "sizes that divide the image's")
+        for dim, count in zip((2, 3), wanted):
+            x = _windows(ctx, x, dim, known(count), "amax" if largest else "mean")
+        return x
+    if not largest:
+        return ctx.emit_one("adaptive_avg_pool2d", [x], type, {"output_size": [known(w) for w in wanted]})
     attributes = {"kernel_size": steps, "stride": steps, "padding": [0, 0], "dilation": [1, 1], "ceil_mode": False}
     return ctx.emit_one("max_pool2d", [x], type, attributes)
+
+
+def _windows(ctx: Importer, x: Tensor, dim: int, count: int, reduction: str) -> Tensor:
+    """One dim in windows of unequal sizes, each reduced."""
+    size, parts = known(x.extents[dim]), []
+    for i in range(count):
+        first, end = i * size // count, -(-(i + 1) * size // count)
+        parts.append(ctx.reduce(reduction, ctx.slice(x, dim, first, end, end - first), [dim], True))
+    extents = tuple(count if d == dim else e for d, e in enumerate(x.extents))
+    return ctx.cat(parts, dim, TensorType(x.dtype, extents))
 
 
 @converter("max_pool2d_with_index", takes="the pool itself", refuses="reading the indices")

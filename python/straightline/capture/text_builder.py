@@ -18,6 +18,7 @@ from straightline.capture.builder import (
     Location,
     Result,
     TensorType,
+    Unit,
 )
 from straightline.errors import InternalError
 
@@ -221,6 +222,8 @@ class TextBuilder:
             return str(value)
         if isinstance(value, Extent):
             return f"#op.dims<[{value}]>"
+        if isinstance(value, Unit):
+            return "unit"
         return f"array<i64: {', '.join(map(str, value))}>" if value else "array<i64>"
 
     def _dense(self, value: Dense) -> str:

@@ -367,14 +367,12 @@ class Importer(GraphBuilder):
             return a
         if a == 1:
             return b
-        raise Reject(
-            f"sizes {a} and {b}, which may differ", "one name for both in dynamic_shapes=, or a number"
-        )  # fmt: skip
+        raise _unequal("sizes", a, b)
 
     def equal(self, a: Dim, b: Dim, what: str) -> Dim:
         """A size that two operands share."""
         if a != b:
-            raise Reject(f"{what} of {a} and {b}, which may differ", "one name for both in dynamic_shapes=, or a number")
+            raise _unequal(what, a, b)
         return a
 
     def binary(self, name: str, x: Tensor, y: Tensor) -> Tensor:
@@ -392,3 +390,9 @@ class Importer(GraphBuilder):
     def literal(self, array: np.ndarray[Any, Any], dtype: str) -> Tensor:
         """A constant tensor."""
         return self.tensor(v.known(array, dtype))
+
+
+def _unequal(what: str, a: Dim, b: Dim) -> Reject:
+    if isinstance(a, int) and isinstance(b, int):
+        return Reject(f"{what} {a} and {b}, which differ")
+    return Reject(f"{what} {a} and {b}, which may differ", "one name for both in dynamic_shapes=, or a number")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.paddle.attention import of_product
 from straightline.capture.paddle.importer import Importer, Node, converter
 from straightline.capture.volumes import convolution3d
 
@@ -51,6 +52,8 @@ def _matmul(ctx: Importer, node: Node) -> Tensor:
     if node.op.short == "dot":
         last = x.rank - 1
         return ctx.reduce("sum", ctx.binary("mul", x, y), [last], False)
+    if (found := of_product(ctx, node, y)) is not None:
+        return found
     turns_x, turns_y = node.attribute("transpose_x", False), node.attribute("transpose_y", False)
     if turns_x and x.rank > 1:
         x = _turned(ctx, x)

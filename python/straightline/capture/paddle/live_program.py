@@ -13,6 +13,8 @@ import paddle
 from straightline.capture.paddle import pir
 
 _PADDLE = os.path.dirname(os.path.abspath(paddle.__file__)) + os.sep
+#: Nets that stand in Paddle are a user's model as well.
+_NETS = os.path.join(_PADDLE, "vision", "models") + os.sep
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _FRAME = re.compile(r'^\s*File "(.*)", line (\d+), in ')
 #: Attributes that say where an op comes from or what training needs.
@@ -70,7 +72,7 @@ class LiveReader:
         """The innermost line that is the user's: of no file of Paddle, and none that calls us."""
         for text in reversed(stack or ()):
             found = _FRAME.match(text)
-            if not found or found[1].startswith((_PADDLE, "<")):
+            if not found or found[1].startswith((_PADDLE, "<")) and not found[1].startswith(_NETS):
                 continue
             if found[1].startswith(_OWN):
                 break

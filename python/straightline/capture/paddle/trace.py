@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -157,7 +158,10 @@ def trace(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], free: Mapp
         args = tuple(declared)
     if layer is not None:
         check_layer(layer)
+    if static is None and not _has_source(function):
+        static = paddle.jit.to_static(function, full_graph=False)
     plain = function if static is None else _plain(static, layer)
+    _check_self(plain)
     names = leaf_names(plain, args, kwargs)
     flat = list(leaves((tuple(args), dict(kwargs))))
     positions, count = [], 0
@@ -229,15 +233,25 @@ def _plain(static: Any, layer: Any) -> Any:
     return function if instance is None or inspect.ismethod(function) else function.__get__(instance)
 
 
-def _to_static(function: Any) -> Any:
+def _has_source(function: Any) -> bool:
+    """Whether Paddle can transform its source: a lambda's it cannot, and one that was typed in has none."""
     try:
         inspect.getsource(function)
-    except (OSError, TypeError) as error:
+    except (OSError, TypeError):
+        return False
+    return getattr(function, "__name__", "") != "<lambda>"
+
+
+def _check_self(function: Any) -> None:
+    """Paddle finds the layer of a method by the name of its first parameter."""
+    if not inspect.ismethod(function):
+        return
+    first = next(iter(inspect.signature(function.__func__).parameters), "self")
+    if first != "self":
         raise UserError(
-            f"the source of {getattr(function, '__name__', function)!r} is not there, which Paddle traces ({error}): write it "
-            "into a file, or give paddle.jit.to_static(function, full_graph=False), which is traced by its bytecode"
-        ) from error
-    return paddle.jit.to_static(function, full_graph=True)
+            f"the first parameter of {function.__qualname__} is {first!r}, but Paddle traces methods whose first one is 'self': "
+            "rename it"
+        )
 
 
 def _trace_source(
@@ -256,7 +270,7 @@ def _trace_source(
         return paddle.static.InputSpec(list(shapes[len(used) - 1]), _dtype_of(leaf), used[-1])
 
     specs, named = _mapped((tuple(args), dict(kwargs)), spec)
-    concrete = _concrete(_to_static(function), specs, named)
+    concrete = _concrete(paddle.jit.to_static(function, full_graph=True), specs, named)
     return LiveReader(), concrete, returned(concrete.outputs), used
 
 
@@ -283,12 +297,23 @@ def _shapes(static: Any, tensors: Sequence[tuple[str, Any]], free: Mapping[str, 
 
 
 def _concrete(static: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    try:
-        concrete, _ = static.get_concrete_program(*args, **kwargs, is_train=False)
-    except StraightlineError:
-        raise
-    except Exception as error:
-        raise UserError(f"Paddle cannot trace the model: {in_a_line(error)}") from error
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            concrete, _ = static.get_concrete_program(*args, **kwargs, is_train=False)
+        except StraightlineError:
+            raise
+        except Exception as error:
+            raise UserError(f"Paddle cannot trace the model: {in_a_line(error)}") from error
+    for one in told:
+        text = str(one.message)
+        if "does not perform inplace operation" in text:
+            name = text.split("graph mode, ")[-1].split("()")[0]
+            raise UnsupportedError(
+                f"the model writes in place by {name}, which Paddle's trace leaves out; nearest supported form: x = x.{name[:-1]}(..), "
+                "and paddle.assign(value, buffer) for a buffer"
+            )
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     return concrete
 
 

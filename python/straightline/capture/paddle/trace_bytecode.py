@@ -7,7 +7,6 @@ The call runs once, on the examples. What it does besides one graph, a break of 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,9 @@ from typing import Any
 
 import paddle
 from paddle.jit.sot.opcode_translator.executor.executor_cache import OpcodeExecutorCache
+from paddle.jit.sot.opcode_translator.executor import function_graph
 from paddle.jit.sot.opcode_translator.executor.function_graph import FunctionGraph
+from paddle.jit.sot.opcode_translator.executor.opcode_executor import OpcodeExecutorBase
 from paddle.jit.sot.symbolic import interpreter
 from paddle.jit.sot.symbolic.compile_cache import FallbackWrapper
 from paddle.jit.sot.utils import min_graph_size_guard
@@ -37,6 +38,8 @@ class _Seen:
     graphs: list[tuple[Any, Sequence[Any], Sequence[Any]]] = field(default_factory=list)
     #: Why and where a graph ended.
     breaks: list[str] = field(default_factory=list)
+    #: Where each graph ended.
+    ends: list[str] = field(default_factory=list)
     #: What of Python is written, and where.
     writes: list[str] = field(default_factory=list)
 
@@ -77,7 +80,8 @@ def trace_bytecode(
             "that returns it"
         )
     if len(seen.graphs) != 1 or seen.breaks:
-        why = f": {'; '.join(dict.fromkeys(seen.breaks))}" if seen.breaks else ""
+        reasons = seen.breaks or [f"a break{where}" for where in seen.ends[:-1]]
+        why = f": {'; '.join(dict.fromkeys(reasons))}" if reasons else ""
         raise UnsupportedError(
             f"the function is {len(seen.graphs)} graphs of Paddle{why}; nearest supported form: one graph, a function without "
             "Python effects and without branches on values of tensors, or to_static(full_graph=True)"
@@ -120,6 +124,7 @@ def _watched() -> Iterator[_Seen]:
     """Notes what Paddle's translator does."""
     seen = _Seen()
     call, collect = FallbackWrapper.__call__, BreakGraphReasonInfo.__dict__["collect_break_graph_reason"]
+    compile_function = FunctionGraph.compile_function
     restore, prints, log = FunctionGraph.restore_side_effects, FunctionGraph.restore_print_stmts, interpreter.log_do
 
     def noted_call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -140,6 +145,10 @@ def _watched() -> Iterator[_Seen]:
         seen.writes.extend(f"the output (print){_where()}" for _ in variables)
         return prints(self, variables)
 
+    def noted_graph(self: Any, *args: Any, **kwargs: Any) -> Any:
+        seen.ends.append(_where())
+        return compile_function(self, *args, **kwargs)
+
     def with_places(level: int, function: Any) -> None:
         if level == 3:  # where the lines of statements are written into the program
             function()
@@ -149,14 +158,16 @@ def _watched() -> Iterator[_Seen]:
     FallbackWrapper.__call__ = noted_call
     BreakGraphReasonInfo.collect_break_graph_reason = staticmethod(noted_break)
     FunctionGraph.restore_side_effects, FunctionGraph.restore_print_stmts = noted_writes, noted_prints
-    interpreter.log_do = with_places
+    FunctionGraph.compile_function = noted_graph
+    interpreter.log_do = function_graph.log_do = with_places
     try:
         yield seen
     finally:
         FallbackWrapper.__call__ = call
         BreakGraphReasonInfo.collect_break_graph_reason = collect
         FunctionGraph.restore_side_effects, FunctionGraph.restore_print_stmts = restore, prints
-        interpreter.log_do = log
+        FunctionGraph.compile_function = compile_function
+        interpreter.log_do = function_graph.log_do = log
 
 
 def _is_global(variable: Any) -> bool:
@@ -170,11 +181,7 @@ def _kind(variable: Any) -> str:
 
 def _where() -> str:
     """The user's line that Paddle's translator is at."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        executor = frame.f_locals.get("self")
-        code, line = getattr(executor, "_code", None), getattr(executor, "_current_line", None)
-        if code is not None and isinstance(line, int) and line > 0:
-            return f" at {os.path.basename(code.co_filename)}:{line}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return ""
+    if not OpcodeExecutorBase.call_stack:
+        return ""
+    executor = OpcodeExecutorBase.call_stack[-1]
+    return f" at {os.path.basename(executor.vframe.code.co_filename)}:{executor._current_line}"

@@ -144,7 +144,7 @@ def _fit(one: front_end.Input, example: Any, dims: dict[int, str | int], program
     shape = tuple(-1 if size is None else int(size) for size in example.shape)
     fits = len(shape) == len(one.type.shape) and all(a == b or -1 in (a, b) for a, b in zip(shape, one.type.shape))
     if dtype != one.type.dtype or not fits:
-        raise UserError(f"the example of '{one.name}' is {dtype}{list(shape)} but {program} takes {one.type}")
+        raise UserError(f"the example of '{one.name}' is {pir.Type(dtype, shape)} but {program} takes {one.type}")
     for dim, size in enumerate(shape):
         if one.type.shape[dim] < 0 <= size:
             dims.setdefault(dim, size)

@@ -180,10 +180,19 @@ def copied(tensor: Any) -> Any:
     if _is_torch(tensor):
         return tensor.detach().as_strided((span,), (1,)).clone().as_strided(shape, strides, 0)
     if is_paddle(tensor):
-        return tensor.detach().clone()
+        return _copied_of_paddle(tensor)
     from numpy.lib.stride_tricks import as_strided
 
     return as_strided(as_strided(tensor, (span,), (tensor.itemsize,)).copy(), shape, tensor.strides)
+
+
+def _copied_of_paddle(tensor: Any) -> Any:
+    """A copy as a tensor, also in Paddle's static mode, where its ops would build a program."""
+    paddle = sys.modules["paddle"]
+    if paddle.in_dynamic_mode():
+        return tensor.detach().clone()
+    with paddle.base.dygraph.guard():
+        return tensor.detach().clone()
 
 
 def _text(dtype: str, shape: Iterable[int]) -> str:

@@ -87,11 +87,12 @@ def _check_depth(text: bytes, name: str) -> None:
 
 
 class _Reader:
-    """Turns the JSON of one file into a program."""
+    """Turns the JSON of one file into a program. The line of an op is its number in the file, which says no other place."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._given: set[int] = set()
+        self._count = 0
 
     def _wrong(self, what: str) -> UserError:
         return UserError(f"{self._name} is no program of Paddle: {what}")
@@ -143,6 +144,8 @@ class _Reader:
 
     def _op(self, op: Any) -> pir.Op:
         name = self._entry(op, "#", str, "an op")
+        self._count += 1
+        number = self._count
         if name == "p":
             return self._parameter(op)
         dialect, _, own = name.partition(".")
@@ -164,7 +167,7 @@ class _Reader:
             attributes.pop(key, None)
         return pir.Op(
             f"{_DIALECTS.get(dialect, dialect)}.{own}", operands, attributes, results, types, blocks,
-            str(layer).strip("/").replace("/", "."), self._name,
+            str(layer).strip("/").replace("/", "."), self._name, number,
         )  # fmt: skip
 
     def _parameter(self, op: Any) -> pir.Op:
@@ -283,7 +286,7 @@ def read_parameters(path: str | os.PathLike[str], program: pir.Program) -> dict[
         type = declared[own]
         dtype = pir.DTYPES[array.dtype.name]
         if not isinstance(type, pir.Type) or (dtype, array.shape) != (type.dtype, type.shape):
-            raise UserError(f"{name} has '{own}' as {dtype}{list(array.shape)} but {program.name} says {type}")
+            raise UserError(f"{name} has '{own}' as {pir.Type(dtype, array.shape)} but {program.name} says {type}")
         found[own] = array
     if next(stream, None) is not None:
         raise UserError(f"{name} holds more parameters than the {len(names)} of {program.name}")

@@ -532,8 +532,8 @@ static int borrowDlpack(PyObject* object, PyObject* name, sl_tensor* tensor, sl_
   return 0;
 }
 
-/// 1 when gradients of a tensor with `stop_gradient` would be recorded, 0 if not, -1 on error. Python
-/// code asks for the grad mode, where the tensor says that it takes part.
+/// 1 when gradients of a tensor with `stop_gradient` would be recorded, 0 if not, -1 on error.
+/// Python code asks for the grad mode, where the tensor says that it takes part.
 static int recordsGradient(PyObject* object, PyObject* stop_gradient, descrgetfunc get) {
   if (get) {
     PyObject* stops = get(stop_gradient, object, (PyObject*)Py_TYPE(object));
@@ -575,8 +575,7 @@ static KnownType knownType(PyTypeObject* type) {
   }
   found.stop_gradient = stop_gradient;
   if (stop_gradient) {
-    found.get_stop_gradient =
-        (descrgetfunc)PyType_GetSlot(Py_TYPE(stop_gradient), Py_tp_descr_get);
+    found.get_stop_gradient = (descrgetfunc)PyType_GetSlot(Py_TYPE(stop_gradient), Py_tp_descr_get);
   }
   if (type_count_ < kMaxTypes && found.exchange) {
     Py_INCREF((PyObject*)type);

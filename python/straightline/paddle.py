@@ -28,7 +28,11 @@ class ByCalls:
     """
 
     def __init__(
-        self, model: Any, options: CompileOptions, dynamic_shapes: Mapping[str, Any] | None, sizes: Mapping[str, Any] | None
+        self,
+        model: Any,
+        options: CompileOptions,
+        dynamic_shapes: Mapping[str, Any] | None,
+        sizes: Mapping[str, Any] | None,
     ) -> None:
         self.model = model
         self.programs: dict[Any, Any] = {}

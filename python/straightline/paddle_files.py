@@ -12,12 +12,13 @@ from typing import Any
 from straightline import _signature
 from straightline.capture import paddle as front_end
 from straightline.capture.paddle import pir
+from straightline.capture.paddle.sizes import bounds_of, symbols_of
 from straightline.compiled_function import CompiledFunction
 from straightline.errors import UserError
-from straightline.mlir_model import Calls, compiled_module
+from straightline.mlir_model import DTYPES, Calls, compiled_module
 from straightline.module_builder import ModuleBuilder
 from straightline.options import CompileOptions
-from straightline.paddle_model import bounds_of, symbols_of, table_of
+from straightline.parameters import DeclaredParameter, ParameterTable
 
 Names = Mapping[str, Mapping[int, "str | int"]]
 
@@ -44,7 +45,12 @@ def compile_file(
 
 
 def compile_program(
-    program: Any, examples: Any, fetches: Sequence[Any] | None, names: Names, sizes: Mapping[str, Any], chosen: CompileOptions
+    program: Any,
+    examples: Any,
+    fetches: Sequence[Any] | None,
+    names: Names,
+    sizes: Mapping[str, Any],
+    chosen: CompileOptions,
 ) -> CompiledFunction:
     """A `paddle.static.Program`, with the parameters that Paddle's global scope has."""
     begin = time.perf_counter()
@@ -52,7 +58,9 @@ def compile_program(
 
     trace.check_version()
     if not hasattr(program, "global_block") or not hasattr(program.global_block(), "kwargs"):
-        raise UserError("the program is none of Paddle's new IR (PIR): build it with FLAGS_enable_pir_api=1, the default")
+        raise UserError(
+            "the program is none of Paddle's new IR (PIR): build it with FLAGS_enable_pir_api=1, the default"
+        )
     reader = live_program.LiveReader()
     values = None if fetches is None else [_fetched(program, one) for one in fetches]
     read = reader.program(program, values, "the program")
@@ -93,7 +101,9 @@ def _compiled(
     own = {one.name for one in inputs}
     unknown = sorted(set(found) - own)
     if unknown:
-        raise UserError(f"dynamic_shapes names '{unknown[0]}' but {program.name} has the inputs {', '.join(sorted(own))}")
+        raise UserError(
+            f"dynamic_shapes names '{unknown[0]}' but {program.name} has the inputs {', '.join(sorted(own))}"
+        )
     for one, example in _by_name(examples, inputs, program.name):
         _fit(one, example, found.setdefault(one.name, {}), program.name)
     builder, imported = front_end.import_program(
@@ -110,10 +120,14 @@ def _compiled(
     for name, unique in imported.parameters.items():
         tensor = arrays.get(unique) if arrays is not None else tensor_of(unique)
         if tensor is None:
-            where = "the file of parameters" if arrays is not None else "Paddle's global scope: run the startup program first"
+            where = (
+                "the file of parameters"
+                if arrays is not None
+                else "Paddle's global scope: run the startup program first"
+            )
             raise UserError(f"the parameter '{unique}' of {program.name} is not in {where}")
         given[name] = tensor
-    table = table_of(json.loads(module.parameters_json))
+    table = _table_of(json.loads(module.parameters_json))
     table.check(given, f"the parameters do not fit {program.name}")
     results = tuple(("tensor", f"result[{i}]", place) for i, place in enumerate(imported.results))
     whole = ("tuple", "result", results) if len(results) != 1 else ("tensor", "result", results[0][2])
@@ -121,9 +135,7 @@ def _compiled(
     return compiled_module(module, table, given, chosen, calls=Calls(arguments, whole, time.perf_counter() - begin))
 
 
-def _by_name(
-    examples: Any, inputs: Sequence[front_end.Input], program: str
-) -> list[tuple[front_end.Input, Any]]:
+def _by_name(examples: Any, inputs: Sequence[front_end.Input], program: str) -> list[tuple[front_end.Input, Any]]:
     by_name = {one.name: one for one in inputs}
     if isinstance(examples, Mapping):
         unknown = [name for name in examples if name not in by_name]
@@ -148,3 +160,13 @@ def _fit(one: front_end.Input, example: Any, dims: dict[int, str | int], program
     for dim, size in enumerate(shape):
         if one.type.shape[dim] < 0 <= size:
             dims.setdefault(dim, size)
+
+
+def _table_of(rows: Sequence[Mapping[str, Any]]) -> ParameterTable:
+    """The parameters of a module, as it declares them."""
+    return ParameterTable.of_declared(
+        DeclaredParameter(
+            row["name"], DTYPES.get(row["type"], row["type"]), tuple(row["shape"]), None, row["kind"] == "state"
+        )
+        for row in rows
+    )

@@ -8,13 +8,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _frameworks, _signature
+from straightline import _frameworks, _signature, paddle_files
+from straightline.capture.paddle.sizes import bounds_of, size_names, symbols_of
 from straightline.compiled_function import CompiledFunction
 from straightline.errors import UserError
-from straightline.mlir_model import DTYPES, Calls, compiled_module
+from straightline.mlir_model import Calls, compiled_module
 from straightline.module_builder import ModuleBuilder
 from straightline.options import CompileOptions, takes_options
-from straightline.parameters import DeclaredParameter, ParameterTable
+from straightline.parameters import ParameterTable
 
 
 @takes_options
@@ -57,62 +58,17 @@ def compile_paddle(
     if chosen.target not in (None, "cpu"):
         raise UserError(f"target is {chosen.target!r} but must be None or 'cpu': programs of Paddle are for the cpu")
     chosen.check("cpu")
-    names = _size_names(dynamic_shapes, sizes or {})
+    names = size_names(dynamic_shapes, sizes or {})
     if isinstance(model, (str, os.PathLike)):
-        from straightline import paddle_files
-
         if fetches is not None:
             raise UserError("fetches is of paddle.static.Program: a file says itself what it returns")
         return paddle_files.compile_file(model, args or kwargs or (), names, sizes or {}, chosen)
     paddle = _frameworks.imported_paddle()
     if paddle is not None and isinstance(model, paddle.static.Program):
-        from straightline import paddle_files
-
         return paddle_files.compile_program(model, args or kwargs or (), fetches, names, sizes or {}, chosen)
     if fetches is not None:
         raise UserError("fetches is of paddle.static.Program: a function says itself what it returns")
     return _of_function(model, args, kwargs or {}, names, sizes or {}, chosen)
-
-
-def _size_names(
-    dynamic_shapes: Mapping[str, Any] | None, sizes: Mapping[str, Any]
-) -> dict[str, dict[int, str | int]]:
-    """Names of sizes by input and dim."""
-    found: dict[str, dict[int, str | int]] = {}
-    if dynamic_shapes is not None and not isinstance(dynamic_shapes, Mapping):
-        raise UserError(
-            f"dynamic_shapes is a {type(dynamic_shapes).__name__} but must be names by input and dim: {{'x': {{0: 'batch'}}}}"
-        )
-    for name, dims in (dynamic_shapes or {}).items():
-        items = dims.items() if isinstance(dims, Mapping) else enumerate(dims or ())
-        for dim, said in items:
-            if said is None:
-                continue
-            said = getattr(said, "__name__", said)
-            if not isinstance(said, (str, int)) or isinstance(said, str) and not said.isidentifier():
-                raise UserError(f"dynamic_shapes says {said!r} of size {dim} of '{name}' but a name is needed")
-            given = sizes.get(said) if isinstance(said, str) else None
-            found.setdefault(name, {})[int(dim)] = given if isinstance(given, int) else said
-    return found
-
-
-def bounds_of(sizes: Mapping[str, Any], names: set[str]) -> dict[str, tuple[int, int]]:
-    """Bounds of named sizes, checked."""
-    found = {}
-    for name, said in sizes.items():
-        if isinstance(said, int):
-            continue
-        try:
-            low, high = (int(n) for n in said)
-        except (TypeError, ValueError):
-            raise UserError(f"sizes says {said!r} of '{name}' but a number, or a smallest and a largest, is needed") from None
-        if not 0 <= low <= high:
-            raise UserError(f"sizes says {low} to {high} of '{name}', which holds no size")
-        found[name] = (low, high)
-    unknown = sorted(set(found) - names)
-    if unknown:
-        raise UserError(f"sizes says bounds of '{unknown[0]}' but the program has {', '.join(sorted(names)) or 'no names'}")
-    return found
 
 
 def _of_function(
@@ -165,25 +121,3 @@ def _of_function(
         persistent = set(tensors)
     table = ParameterTable(tensors, persistent, imported.parameters)
     return compiled_module(module, table, given, chosen, calls=calls)
-
-
-def symbols_of(inputs: Sequence[Any], names: Mapping[str, Mapping[int, str | int]]) -> set[str]:
-    """Names of the sizes that a program has."""
-    from straightline.capture.paddle.graph import symbol_name
-
-    found = set()
-    for one in inputs:
-        for dim, size in enumerate(one.type.shape):
-            if size < 0:
-                said = names.get(one.name, {}).get(dim, symbol_name(f"{one.name}_{dim}"))
-                if isinstance(said, str):
-                    found.add(said)
-    return found
-
-
-def table_of(rows: Sequence[Mapping[str, Any]]) -> ParameterTable:
-    """The parameters of a module, as it declares them."""
-    return ParameterTable.of_declared(
-        DeclaredParameter(row["name"], DTYPES.get(row["type"], row["type"]), tuple(row["shape"]), None, row["kind"] == "state")
-        for row in rows
-    )

@@ -37,8 +37,8 @@ from straightline.module_builder import ModuleBuilder
 from straightline.options import CompileOptions, takes_options
 from straightline.parameters import ParameterTable
 
-#: Front ends beside torch's: whether one takes a model with its examples (args, kwargs), and what compiles it. Their modules, which are imported by the first
-#: call of `compile`, fill it.
+#: Front ends beside torch's: whether one takes a model with its examples (args, kwargs), and what compiles it. Their modules,
+#: which are imported by the first call of `compile`, fill it.
 FRONT_ENDS: list[tuple[Callable[[Any, Any, Any], bool], Callable[..., Any]]] = []
 _FRONT_END_MODULES = ("straightline.onnx_calls", "straightline.paddle_calls")
 

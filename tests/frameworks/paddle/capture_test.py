@@ -13,8 +13,10 @@ import pytest
 import straightline as sl
 from paddle import nn
 from paddle.nn import functional as F
+from straightline import paddle_files
+from straightline.capture.paddle import pir
 
-from tests.frameworks.paddle.helpers import assert_close, fresh_seed, program_of, static_mode
+from tests.frameworks.paddle.comparison import assert_close, fresh_seed, program_of, static_mode
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +98,9 @@ def test_functions_of_to_static() -> None:
 
 
 def test_input_spec_of_to_static() -> None:
-    layer = paddle.jit.to_static(nn.Linear(4, 2), input_spec=[paddle.static.InputSpec([None, 4], "float32", "x")], full_graph=True)
+    layer = paddle.jit.to_static(
+        nn.Linear(4, 2), input_spec=[paddle.static.InputSpec([None, 4], "float32", "x")], full_graph=True
+    )
     layer.eval()
     for compiled in (sl.compile(layer), sl.compile(layer, (paddle.ones([3, 4]),))):
         assert [row["name"] for row in compiled.explain().facts["named_sizes"]] == ["input_0"]
@@ -147,8 +151,12 @@ def test_names_of_sizes() -> None:
     assert f"add at <root> ({_line(added, 'return')}): sizes a and b, which may differ" in words
     assert "one name for both in dynamic_shapes=" in words
     assert "k is dynamic" in _refusal(sl.UnsupportedError, product, (x, y), dynamic_shapes=names)
-    assert "names 'q' but the inputs are 'x', 'y'" in _refusal(sl.UserError, added, (x, x), dynamic_shapes={"q": {0: "a"}})
-    assert "names size 5 of 'x', which has rank 2" in _refusal(sl.UserError, added, (x, x), dynamic_shapes={"x": {5: "a"}})
+    assert "names 'q' but the inputs are 'x', 'y'" in _refusal(
+        sl.UserError, added, (x, x), dynamic_shapes={"q": {0: "a"}}
+    )
+    assert "names size 5 of 'x', which has rank 2" in _refusal(
+        sl.UserError, added, (x, x), dynamic_shapes={"x": {5: "a"}}
+    )
     assert "but a name is needed" in _refusal(sl.UserError, added, (x, x), dynamic_shapes={"x": {0: "a b"}})
     assert "which holds no size" in _refusal(
         sl.UserError, added, (x, x), dynamic_shapes={"x": {0: "n"}, "y": {0: "n"}}, sizes={"n": (9, 3)}
@@ -157,6 +165,26 @@ def test_names_of_sizes() -> None:
     bounded = sl.compile(added, (x, x), dynamic_shapes={"x": {0: "n"}, "y": {0: "n"}}, sizes={"n": (1, 8)})
     with pytest.raises(sl.GuardError, match="n"):
         bounded(paddle.ones([9, 4]), paddle.ones([9, 4]))
+
+
+def test_flash_attention_of_programs_for_a_device() -> None:
+    """Paddle writes this op where it traces on a GPU alone, so the program is made by hand."""
+    q, k, mask = pir.Type("f32", (2, 5, 2, 8)), pir.Type("f32", (2, 7, 2, 8)), pir.Type("f32", (2, 1, 5, 7))
+    ops = [
+        pir.Op("pd_op.data", [], {"name": name}, [i], [type])
+        for i, (name, type) in enumerate(zip("qkm", (q, k, mask)), 1)
+    ]
+    for causal in (False, True):
+        operands = [1, 1, 1, 0, 0] if causal else [1, 2, 2, 0, 3]
+        attributes = {"dropout": 0.1, "causal": causal, "is_test": True, "rng_name": ""}
+        last = pir.Op("pd_op.flash_attn", operands, attributes, [4, 5, 6, 7], [q, None, None, None])
+        program = pir.Program(pir.Block(ops=[*ops, last]), [4])
+        compiled = paddle_files._compiled(program, (), {}, {}, sl.CompileOptions(), None, 0.0)
+        x, y, m = (paddle.randn(list(type.shape)) for type in (q, k, mask))
+        with paddle.no_grad():
+            keys, added = (x, None) if causal else (y, m)
+            want = F.scaled_dot_product_attention(x, keys, keys, added, is_causal=causal)
+        assert_close(compiled(x, y, m), want)
 
 
 # Refusals -------------------------------------------------------------------------------------------------------------
@@ -177,7 +205,10 @@ def test_every_unsupported_op_is_named_with_its_line() -> None:
     words = _refusal(sl.UnsupportedError, _Unsupported(), (paddle.ones([3, 3]),))
     assert "4 unsupported ops" in words
     for op, text in (("svd", "svd"), ("unique", "unique"), ("qr", "qr"), ("kron", "kron")):
-        assert f"{op} at <root> ({_line(_Unsupported, 'paddle.' + ('linalg.' if op in ('svd', 'qr') else '') + text)})" in words
+        assert (
+            f"{op} at <root> ({_line(_Unsupported, 'paddle.' + ('linalg.' if op in ('svd', 'qr') else '') + text)})"
+            in words
+        )
 
 
 def test_training_mode() -> None:

@@ -19,7 +19,7 @@ import pytest
 import straightline as sl
 from paddle.vision import models as zoo
 
-from tests.frameworks.paddle.helpers import assert_close, fresh_seed
+from tests.frameworks.paddle.comparison import assert_close, fresh_seed
 from tests.frameworks.paddle.models import Branches, Recurrent
 
 _Spec = paddle.static.InputSpec
@@ -170,14 +170,18 @@ _DAMAGES: list[tuple[str, Callable[[Any], Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "words"), [d[1:] for d in _DAMAGES], ids=[d[0] for d in _DAMAGES])
-def test_damaged_programs(small: pathlib.Path, tmp_path: pathlib.Path, change: Callable[[Any], Any], words: str) -> None:
+def test_damaged_programs(
+    small: pathlib.Path, tmp_path: pathlib.Path, change: Callable[[Any], Any], words: str
+) -> None:
     assert words in _refusal(_changed(small, tmp_path, change))
 
 
 def test_an_op_that_is_not_there(small: pathlib.Path, tmp_path: pathlib.Path) -> None:
     path = _changed(small, tmp_path, lambda w: _named(w, "1.relu").__setitem__("#", "1.relux"))
     words = _refusal(path, sl.UnsupportedError)
-    assert re.search(r"relux at ReLU \(model.json:\d+\): there is no op relux here; nearest supported form: relu", words)
+    assert re.search(
+        r"relux at ReLU \(model.json:\d+\): there is no op relux here; nearest supported form: relu", words
+    )
 
 
 def test_a_reshape_to_a_billion(tmp_path: pathlib.Path) -> None:

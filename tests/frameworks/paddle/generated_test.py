@@ -11,7 +11,7 @@ import paddle
 import straightline as sl
 from paddle.nn import functional as F
 
-from tests.frameworks.paddle.helpers import arrays, assert_close, fresh_seed, program_of
+from tests.frameworks.paddle.comparison import arrays, assert_close, fresh_seed, program_of
 
 _COUNT = 200
 _GROUP = 10

@@ -12,7 +12,9 @@ from paddle import nn
 class Recurrent(nn.Layer):
     """A recurrent layer over embedded words, and a linear one over its last state."""
 
-    def __init__(self, kind: str, width: int = 64, hidden: int = 48, layers: int = 2, direction: str = "bidirect") -> None:
+    def __init__(
+        self, kind: str, width: int = 64, hidden: int = 48, layers: int = 2, direction: str = "bidirect"
+    ) -> None:
         super().__init__()
         made = {"LSTM": nn.LSTM, "GRU": nn.GRU, "RNN": nn.SimpleRNN}[kind]
         self.words = nn.Embedding(100, width)
@@ -28,7 +30,9 @@ class Recurrent(nn.Layer):
 class Bert(nn.Layer):
     """Embeddings, transformer layers behind a mask of padding, and a pooled head."""
 
-    def __init__(self, layers: int = 2, width: int = 64, heads: int = 4, vocabulary: int = 200, length: int = 64) -> None:
+    def __init__(
+        self, layers: int = 2, width: int = 64, heads: int = 4, vocabulary: int = 200, length: int = 64
+    ) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
         self.norm = nn.LayerNorm(width)
@@ -54,7 +58,7 @@ class Branches(nn.Layer):
         self.left, self.right = nn.Linear(8, 8), nn.Linear(8, 8)
 
     def forward(self, x: Any) -> Any:
-        """x [b, 8]."""
+        """Two rows of numbers: y and the rounds, of x [b, 8]."""
         if paddle.mean(x) > 0:
             y = self.left(x)
         else:

@@ -12,7 +12,7 @@ import straightline as sl
 from paddle import nn
 from paddle.vision import models as zoo
 
-from tests.frameworks.paddle.helpers import assert_close, fresh_seed
+from tests.frameworks.paddle.comparison import assert_close, fresh_seed
 from tests.frameworks.paddle.models import Bert, Branches, Recurrent
 
 
@@ -158,7 +158,9 @@ def test_kernels_are_those_of_the_same_nets_of_torch() -> None:
             def heads(t: Any) -> Any:
                 return t.reshape(2, 16, 4, 16).transpose(1, 2)
 
-            seen = torch.nn.functional.scaled_dot_product_attention(heads(self.q(x)), heads(self.k(x)), heads(self.v(x)))
+            seen = torch.nn.functional.scaled_dot_product_attention(
+                heads(self.q(x)), heads(self.k(x)), heads(self.v(x))
+            )
             x = self.first(x + self.o(seen.transpose(1, 2).reshape(2, 16, 64)))
             return self.second(x + self.b(torch.nn.functional.gelu(self.a(x))))
 

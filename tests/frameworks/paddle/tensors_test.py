@@ -14,7 +14,7 @@ import straightline as sl
 import torch
 from paddle import nn
 
-from tests.frameworks.paddle.helpers import assert_close, fresh_seed
+from tests.frameworks.paddle.comparison import assert_close, fresh_seed
 
 
 def _sum(x: Any, y: Any) -> Any:
@@ -28,7 +28,7 @@ def _seed() -> None:
 
 @pytest.fixture(scope="module")
 def added() -> Any:
-    """x + y of [3, 4] floats."""
+    """The sum of two [3, 4] tensors of floats, compiled."""
     return sl.compile(_sum, (paddle.ones([3, 4]), paddle.ones([3, 4])))
 
 
@@ -97,7 +97,9 @@ def test_results_outlive_the_program() -> None:
 def test_gradients_are_refused(added: Any) -> None:
     x, moving = paddle.ones([3, 4]), paddle.ones([3, 4])
     moving.stop_gradient = False
-    words = "'y' has stop_gradient=False while grad mode is on, but a compiled program records no gradient: give x.detach()"
+    words = (
+        "'y' has stop_gradient=False while grad mode is on, but a compiled program records no gradient: give x.detach()"
+    )
     with pytest.raises(sl.GuardError, match="stop_gradient=False while grad mode is on") as error:
         added(x, moving)
     assert words in str(error.value)
@@ -143,7 +145,9 @@ def test_parameters_that_do_not_fit() -> None:
     layer = nn.Linear(4, 3)
     compiled = sl.compile(layer, (paddle.ones([2, 4]),))
     with pytest.raises(sl.UserError) as error:
-        compiled.load_parameters({"weight": paddle.ones([3, 3]), "bias": paddle.ones([3], "float64"), "wieght": paddle.ones([1])})
+        compiled.load_parameters(
+            {"weight": paddle.ones([3, 3]), "bias": paddle.ones([3], "float64"), "wieght": paddle.ones([1])}
+        )
     words = str(error.value)
     assert "unknown: 'wieght' (the module has 'weight')" in words
     assert "'weight' is float32[3, 3] but float32[4, 3] was compiled" in words

@@ -16,9 +16,6 @@ from straightline.capture.paddle import pir
 from straightline.capture.paddle.importer import Importer, Node, converter
 from straightline.capture.paddle.values import Known
 
-#: Places of the mask and names of the causal flag.
-_FORMS = {"flash_attn": (4, "causal"), "memory_efficient_attention": (3, "causal")}
-
 
 @dataclass
 class _Scores:
@@ -71,7 +68,12 @@ def _scores(ctx: Importer, number: int) -> _Scores | None:
 def of_product(ctx: Importer, node: Node, value: Tensor) -> Tensor | None:
     """Attention whose last product this is; None where it is another product."""
     softmax = _through(ctx, node.op.operands[0])
-    if softmax is None or softmax.short != "softmax" or value.rank != 4 or softmax.attributes.get("axis") not in (-1, 3):
+    if (
+        softmax is None
+        or softmax.short != "softmax"
+        or value.rank != 4
+        or softmax.attributes.get("axis") not in (-1, 3)
+    ):
         return None
     if node.attribute("transpose_x") or node.attribute("transpose_y"):
         return None
@@ -110,22 +112,21 @@ def _attention(
     return ctx.emit_one("scaled_dot_product_attention", [query, key, value, mask], type, attributes)
 
 
-@converter("flash_attn", "memory_efficient_attention", takes="[b, s, h, d] of floats, an additive mask, causal",
+@converter("flash_attn", takes="[b, s, h, d] of floats, an additive mask, causal",
            refuses="dropout in training")  # fmt: skip
 def _flash(ctx: Importer, node: Node) -> list[Tensor | None]:
     query, key, value = (ctx.permute(ctx.tensor(t), [0, 2, 1, 3]) for t in node.inputs[:3])
-    place, flag = _FORMS[node.op.short]
-    if node.attribute("dropout", node.attribute("dropout_p", 0.0)) and not node.attribute("is_test", True):
+    if node.attribute("dropout", 0.0) and not node.attribute("is_test", True):
         raise Reject("attention with dropout: the program is in training mode", "layer.eval()")
     width = query.extents[3]
     if not isinstance(width, int):
         raise Reject("attention over heads of a named size", "a constant size")
-    mask = ctx.tensor(node.input(place), query.dtype) if node.input(place) is not None else None
+    mask = ctx.tensor(node.input(4), query.dtype) if node.input(4) is not None else None
     if mask is not None:
         mask = ctx.expand(mask, ctx.common(mask.extents, (*query.extents[:3], key.extents[2])))
     scale = float(node.attribute("scale") or 0.0)
     scale = scale if scale > 0 else 1.0 / math.sqrt(width)
     type = TensorType(query.dtype, (*query.extents[:3], value.extents[3]))
-    attributes = {"is_causal": bool(node.attribute(flag, False)), "scale": scale}
+    attributes = {"is_causal": bool(node.attribute("causal", False)), "scale": scale}
     found = ctx.emit_one("scaled_dot_product_attention", [query, key, value, mask], type, attributes)
     return [ctx.permute(found, [0, 2, 1, 3]), None, None, None]

@@ -64,11 +64,6 @@ def _square(ctx: Importer, node: Node) -> Tensor:
     return ctx.binary("mul", x, x)
 
 
-@converter("negative")
-def _negative(ctx: Importer, node: Node) -> Tensor:
-    return ctx.unary("neg", ctx.tensor(node.inputs[0]))
-
-
 @converter("round", takes="`decimals` 0", refuses="other `decimals`")
 def _round(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
@@ -352,7 +347,7 @@ def _masked_fill(ctx: Importer, node: Node) -> Tensor:
     return _where(ctx, mask, ctx.reshape(value, ()) if value.extents == (1,) else value, x)
 
 
-@converter("increment_", "increment")
+@converter("increment_")
 def _increment(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
     return ctx.binary("add", x, ctx.operand(_typed(node.attribute("value", 1.0), x.dtype), x.type))

@@ -26,7 +26,10 @@ FORMS: dict[str, tuple[str, str]] = {}
 #: Folds of ops whose operands are known integers or sizes: functions of the node, None where the form is not folded.
 FOLDS: dict[str, Callable[[Node], Known | list[Known] | None]] = {}
 #: Ops that mean the same as others.
-SAME = {"shape64": "shape", "assign_out_": "assign", "share_data_": "assign"}
+SAME = {
+    "shape": "shape64", "share_data_": "assign", "assign_value": "assign_value_", "set_value": "set_value_",
+    "set_value_with_tensor": "set_value_with_tensor_", "batch_norm": "batch_norm_", "increment": "increment_",
+}  # fmt: skip
 #: Ops that do more than give results.
 EFFECTS = frozenset(("print", "assert", "py_func", "run_program", "pylayer", "set_persistable_value"))
 #: Ops whose names end with "_" and that overwrite nothing here.

@@ -164,7 +164,7 @@ def _diag(ctx: Importer, node: Node) -> Tensor:
     return ctx.slice(flat, 0, 0, (count - 1) * (columns + 1) + 1, count, columns + 1)
 
 
-@converter("set_value", "set_value_", "set_value_with_tensor", "set_value_with_tensor_",
+@converter("set_value_", "set_value_with_tensor_",
            takes="constant bounds and positive steps, a tensor or numbers", refuses="negative steps")  # fmt: skip
 def _set_value(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])

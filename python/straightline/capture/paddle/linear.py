@@ -43,7 +43,7 @@ def product(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
     return ctx.reshape(found, sizes)
 
 
-@converter("matmul", "bmm", "mv", "mm", "dot", takes="vectors, matrices and batches of floats, either operand transposed",
+@converter("matmul", "bmm", "mv", "dot", takes="vectors, matrices and batches of floats, either operand transposed",
            refuses="integers")  # fmt: skip
 def _matmul(ctx: Importer, node: Node) -> Tensor:
     x, y = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])

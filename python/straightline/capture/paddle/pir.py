@@ -30,7 +30,9 @@ class Type:
     shape: tuple[int, ...]
 
     def __str__(self) -> str:
-        return f"{_NAMES.get(self.dtype, self.dtype)}[{', '.join('?' if size < 0 else str(size) for size in self.shape)}]"
+        return (
+            f"{_NAMES.get(self.dtype, self.dtype)}[{', '.join('?' if size < 0 else str(size) for size in self.shape)}]"
+        )
 
 
 @dataclass(frozen=True)

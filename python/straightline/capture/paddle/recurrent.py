@@ -16,7 +16,9 @@ from straightline.capture.paddle.importer import Importer, Node, converter
 _OPS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn", "RNN_RELU": "rnn"}
 
 
-@converter("rnn", takes="LSTM, GRU, tanh and relu; layers, both directions", refuses="sequence_length, dropout in training")
+@converter(
+    "rnn", takes="LSTM, GRU, tanh and relu; layers, both directions", refuses="sequence_length, dropout in training"
+)
 def _rnn(ctx: Importer, node: Node) -> list[Any]:
     x = ctx.tensor(node.inputs[0])
     states, weights = ctx.tensors(node.inputs[1]), ctx.tensors(node.inputs[2])

@@ -124,12 +124,6 @@ def _p_norm(ctx: Importer, node: Node) -> Tensor:
     return ctx.binary("pow", summed, ctx.operand(1.0 / order, summed.type))
 
 
-@converter("squared_l2_norm")
-def _squared_norm(ctx: Importer, node: Node) -> Tensor:
-    x = ctx.tensor(node.inputs[0])
-    return ctx.reshape(ctx.reduce("sum", ctx.binary("mul", x, x), list(range(x.rank)), False), (1,))
-
-
 @converter("cumsum", takes="both directions, exclusive, a constant axis")
 def _cumsum(ctx: Importer, node: Node) -> Tensor:
     x = ctx.cast(ctx.tensor(node.inputs[0]), _declared(node))
@@ -160,7 +154,7 @@ def _affine(ctx: Importer, node: Node, x: Tensor, shape: tuple[Any, ...], first:
     return found
 
 
-@converter("batch_norm_", "batch_norm", takes="inference, NCHW and NHWC", refuses="training")
+@converter("batch_norm_", takes="inference, NCHW and NHWC", refuses="training")
 def _batch_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
     if not (node.attribute("is_test") or node.attribute("use_global_stats")) or node.attribute("trainable_statistics"):
         raise Reject("batch norm with statistics of the batch: the program is in training mode", "layer.eval()")
@@ -202,14 +196,3 @@ def _grouped(ctx: Importer, node: Node, x: Tensor, groups: int, last: bool) -> T
 def _instance_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
     x = ctx.tensor(node.inputs[0])
     return [_grouped(ctx, node, x, known(x.extents[1]), False), None, None]
-
-
-@converter("rms_norm", takes="the last dims", refuses="a residual, quantisation")
-def _rms_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
-    x = ctx.tensor(node.inputs[0])
-    if any(node.input(place) is not None for place in (1, 2, 4)):
-        raise Reject("rms_norm with a bias or a residual", "rms_norm of x and its scale")
-    axis = ctx.axis(int(node.attribute("begin_norm_axis", x.rank - 1)), x.rank)
-    weight = ctx.reshape(ctx.tensor(node.inputs[3], x.dtype), x.extents[axis:])
-    attributes = {"normalized_rank": x.rank - axis, "eps": float(node.attribute("epsilon", 1e-6))}
-    return [ctx.emit_one("rms_norm", [x, weight], x.type, attributes), None, None]

@@ -202,7 +202,9 @@ class _Reader:
         if kind in ("a_intarray",):
             return [self._integer(item, name) for item in data] if isinstance(data, list) else self._integer(data, name)
         if kind == "a_dtype":
-            return pir.DTYPES.get(str(data), str(data).lower() if not str(data).startswith("Undefined") else "undefined")
+            return pir.DTYPES.get(
+                str(data), str(data).lower() if not str(data).startswith("Undefined") else "undefined"
+            )
         if kind in ("a_i32", "a_i64", "a_index"):
             return self._integer(data, name)
         if kind in ("a_f32", "a_f64", "a_scalar", "a_double"):
@@ -237,7 +239,10 @@ class _Reader:
         if kind == "t_vec":
             if not isinstance(data, list):
                 raise self._wrong("a list of tensors has no types")
-            items = [self._type(item) if isinstance(item, dict) and "vec" not in str(item.get("#")) else None for item in data]
+            items = [
+                self._type(item) if isinstance(item, dict) and "vec" not in str(item.get("#")) else None
+                for item in data
+            ]
             return pir.ListType(tuple(item if isinstance(item, pir.Type) else pir.Type("none", ()) for item in items))
         if kind != "t_dtensor" or not isinstance(data, list) or len(data) < 2 or not isinstance(data[0], dict):
             return None

@@ -44,13 +44,11 @@ def _full(ctx: Importer, node: Node) -> Value:
     return ctx.full(number, dtype, tuple(shape))
 
 
-@converter("full_like", "full_batch_size_like")
+@converter("full_like")
 def _full_like(ctx: Importer, node: Node) -> Tensor:
     like = ctx.type_of(node.inputs[0])
     dtype = node.attribute("dtype", "undefined")
     dtype = like.dtype if dtype == "undefined" else _dtype(dtype)
-    if node.op.short == "full_batch_size_like":
-        raise Reject("full_batch_size_like", "full")
     return ctx.expand(ctx.reshape(ctx.tensor(node.inputs[1], dtype), ()), like.extents)
 
 
@@ -60,7 +58,7 @@ def _full_with_tensor(ctx: Importer, node: Node) -> Tensor:
     return ctx.expand(ctx.reshape(ctx.tensor(node.inputs[0], _dtype(node.attribute("dtype"))), ()), sizes)
 
 
-@converter("assign_value", "assign_value_", takes="numbers of any element type")
+@converter("assign_value_", takes="numbers of any element type")
 def _assign_value(ctx: Importer, node: Node) -> Known:
     dtype = _dtype(node.attribute("dtype"))
     array = np.asarray(node.attribute("values"), dtype=object).reshape(node.attribute("shape"))
@@ -78,7 +76,9 @@ def _arange(ctx: Importer, node: Node) -> Value:
     numbers = [ctx.number(x, "bound of a range") for x in (start, end, step)]
     array = np.arange(*numbers).astype(v.numpy_dtype(dtype))
     if array.size > 64 and dtype not in FLOATS:
-        return ctx.emit_one("iota", [], TensorType(dtype, array.shape), {"start": int(numbers[0]), "step": int(numbers[2])})
+        return ctx.emit_one(
+            "iota", [], TensorType(dtype, array.shape), {"start": int(numbers[0]), "step": int(numbers[2])}
+        )
     return Known(array, dtype)
 
 
@@ -117,7 +117,7 @@ def _slice_list(ctx: Importer, node: Node) -> list[Any]:
     return [items[int(node.attribute("index"))]]
 
 
-@converter("assign", "memcpy_d2h", "memcpy_h2d", "memcpy")
+@converter("assign", "assign_out_", "memcpy_d2h", "memcpy_h2d", "memcpy")
 def _assign(ctx: Importer, node: Node) -> list[Any]:
     return [node.inputs[0]]
 
@@ -214,7 +214,11 @@ def _transpose(ctx: Importer, node: Node) -> Tensor:
 def _expand(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
     if node.op.short == "expand_as":
-        wanted = list(ctx.type_of(node.input(1)).extents) if node.input(1) is not None else list(node.attribute("target_shape"))
+        wanted = (
+            list(ctx.type_of(node.input(1)).extents)
+            if node.input(1) is not None
+            else list(node.attribute("target_shape"))
+        )
     else:
         wanted = ctx.sizes(node.inputs[1], "a shape")
     lead = len(wanted) - x.rank
@@ -298,7 +302,9 @@ def part(ctx: Importer, x: Tensor, dim: int, start: Any, end: Any, step: int = 1
         first, last = slice_bounds(size, start, end, step)
         return ctx.slice(x, dim, first, last, -(-(last - first) // step), step)
     if end is not None and isinstance(end, int) and end >= 0 or not isinstance(start, int) or step != 1 and start < 0:
-        raise Reject(f"a slice [{start}:{end}] of a named size {size}, which may be less", "a part that counts from the end")
+        raise Reject(
+            f"a slice [{start}:{end}] of a named size {size}, which may be less", "a part that counts from the end"
+        )
     first = size + start if start < 0 else start
     last = size if end is None else end if isinstance(end, Extent) else size + end
     extent: Dim = last - first if step == 1 else (last - first + (step - 1)) // step
@@ -444,7 +450,7 @@ def _stack(ctx: Importer, node: Node) -> Tensor:
 # Sizes ----------------------------------------------------------------------------------------------------------------
 
 
-@converter("shape", takes="named sizes, which stay sizes")
+@converter("shape64", takes="named sizes, which stay sizes")
 def _shape(ctx: Importer, node: Node) -> Known:
     sizes = v.sizes_of(ctx.type_of(node.inputs[0]).extents)
     return Known(sizes.array, "i64" if node.op.short == "shape64" else "i32")

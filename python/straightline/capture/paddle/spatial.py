@@ -15,7 +15,9 @@ from straightline.capture.paddle.linear import channels_first, channels_last, pa
 
 def _kernel(ctx: Importer, node: Node, rank: int) -> list[int]:
     given = node.input(1)
-    sizes = ctx.numbers(given, "a kernel size") if given is not None else [int(k) for k in node.attribute("kernel_size")]
+    sizes = (
+        ctx.numbers(given, "a kernel size") if given is not None else [int(k) for k in node.attribute("kernel_size")]
+    )
     return sizes * rank if len(sizes) == 1 else sizes
 
 

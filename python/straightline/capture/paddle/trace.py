@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy
 import paddle
 from paddle.jit.dy2static.program_translator import StaticFunction, SymbolicStaticFunction
 
 from straightline.capture.paddle import pir
 from straightline.capture.paddle.graph import Input, inputs_of
 from straightline.capture.paddle.live_program import LiveReader
+from straightline.capture.paddle.nested import in_a_line, is_tensor, leaf_names, leaves, mapped, returned
+from straightline.capture.paddle.trace_bytecode import trace_bytecode
 from straightline.errors import StraightlineError, UnsupportedError, UserError
 
 #: Names that inputs have while they are traced, by number.
@@ -55,76 +56,6 @@ def check_version() -> None:
             f"paddlepaddle {paddle.__version__} is installed but programs of {_OLDEST[0]}.{_OLDEST[1]} or newer are read: "
             "pip install 'paddlepaddle>=3.3'"
         )
-
-
-# Leaves ---------------------------------------------------------------------------------------------------------------
-
-
-def leaves(value: Any) -> Iterator[Any]:
-    """Leaves in the order of `_signature.structure`."""
-    if isinstance(value, dict):
-        for item in value.values():
-            yield from leaves(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from leaves(item)
-    else:
-        yield value
-
-
-def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    if isinstance(value, dict):
-        return type(value)((key, _mapped(item, function)) for key, item in value.items())
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_mapped(item, function) for item in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(_mapped(item, function) for item in value)
-    return function(value)
-
-
-def is_tensor(value: Any) -> bool:
-    """Whether an example is a tensor of any framework, an array, or an InputSpec."""
-    return isinstance(value, (paddle.Tensor, numpy.ndarray, paddle.static.InputSpec)) or (
-        hasattr(type(value), "__dlpack__") and hasattr(value, "shape")
-    )
-
-
-def leaf_names(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
-    """Names of the leaves, after the function's parameters."""
-    try:
-        bound = inspect.signature(function).bind(*args, **kwargs)
-    except TypeError as error:
-        raise UserError(f"the example arguments do not fit the function: {error}") from error
-    except ValueError:
-        bound = None
-    named: list[tuple[str, Any]] = []
-    if bound is None:
-        named = [(f"args[{i}]", value) for i, value in enumerate(args)]
-    else:
-        parameters = bound.signature.parameters
-        positional = [p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        for i, value in enumerate(args):
-            if i < len(positional):
-                named.append((positional[i].name, value))
-            else:
-                star = next(p.name for p in parameters.values() if p.kind is p.VAR_POSITIONAL)
-                named.append((f"{star}[{i - len(positional)}]", value))
-    named += list(kwargs.items())
-    return [name for own, value in named for name in _leaf_names(own, value)]
-
-
-def _leaf_names(name: str, value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _leaf_names(f"{name}[{key!r}]", item)
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        for field, item in zip(value._fields, value):
-            yield from _leaf_names(f"{name}.{field}", item)
-    elif isinstance(value, (list, tuple)):
-        for i, item in enumerate(value):
-            yield from _leaf_names(f"{name}[{i}]", item)
-    else:
-        yield name
 
 
 def _dtype_of(value: Any) -> str:
@@ -169,8 +100,6 @@ def trace(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], free: Mapp
         positions.append(count if is_tensor(leaf) else -1)
         count += is_tensor(leaf)
     if isinstance(static, SymbolicStaticFunction):
-        from straightline.capture.paddle.trace_bytecode import trace_bytecode
-
         if any(free.values()):
             raise UserError(
                 "dynamic_shapes with a function of to_static(full_graph=False), which is traced for the sizes of tensors; "
@@ -193,13 +122,26 @@ def trace(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], free: Mapp
     parameters = {tensor.name: tensor for tensor in concrete.parameters[0]}
     persistent = list(layer.state_dict()) if layer is not None else []
     return Traced(
-        program, inputs, positions, result, result_positions, parameters, _names(layer, parameters), plain, args, kwargs,
+        program,
+        inputs,
+        positions,
+        result,
+        result_positions,
+        parameters,
+        _names(layer, parameters),
+        plain,
+        args,
+        kwargs,
         persistent,
     )
 
 
 def _inputs(
-    by_name: Mapping[str, Input], given: Sequence[str], names: Sequence[str], positions: Sequence[int], flat: Sequence[Any]
+    by_name: Mapping[str, Input],
+    given: Sequence[str],
+    names: Sequence[str],
+    positions: Sequence[int],
+    flat: Sequence[Any],
 ) -> list[Input]:
     """Inputs by the users' names; one that the program does not read keeps the example's type."""
     found = []
@@ -269,7 +211,7 @@ def _trace_source(
         used.append(_TRACED.format(len(used)))
         return paddle.static.InputSpec(list(shapes[len(used) - 1]), _dtype_of(leaf), used[-1])
 
-    specs, named = _mapped((tuple(args), dict(kwargs)), spec)
+    specs, named = mapped((tuple(args), dict(kwargs)), spec)
     concrete = _concrete(paddle.jit.to_static(function, full_graph=True), specs, named)
     return LiveReader(), concrete, returned(concrete.outputs), used
 
@@ -310,25 +252,11 @@ def _concrete(static: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
         if "does not perform inplace operation" in text:
             name = text.split("graph mode, ")[-1].split("()")[0]
             raise UnsupportedError(
-                f"the model writes in place by {name}, which Paddle's trace leaves out; nearest supported form: x = x.{name[:-1]}(..), "
-                "and paddle.assign(value, buffer) for a buffer"
+                f"the model writes in place by {name}, which Paddle's trace leaves out; nearest supported form: "
+                f"x = x.{name[:-1]}(..), and paddle.assign(value, buffer) for a buffer"
             )
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     return concrete
-
-
-def in_a_line(error: BaseException) -> str:
-    """What an error of Paddle says, and the user's line where it names one."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and set(line.strip()) != {"-"}]
-    kept = [line for line in lines if "Error" in line.split(":")[0]] or lines[-1:] or [type(error).__name__]
-    places = [line for line in lines if line.startswith("File ")]
-    where = f" ({places[-1]})" if places else ""
-    return kept[-1] + where
-
-
-def returned(outputs: Any) -> Any:
-    """What the function returned, of the list that Paddle makes of it."""
-    return outputs[0] if isinstance(outputs, list) and len(outputs) == 1 else outputs
 
 
 # Parameters -----------------------------------------------------------------------------------------------------------

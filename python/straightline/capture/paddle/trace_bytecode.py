@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces a function of `paddle.jit.to_static(full_graph=False)` (SOT): one call of it, and what Paddle made of its bytecode.
 
-The call runs once, on the examples. What it does besides one graph, a break of the graph or a write to Python's objects, is refused.
+The call runs once, on the examples. What it does besides one graph, a break of it or a write to Python's objects, is refused.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import paddle
-from paddle.jit.sot.opcode_translator.executor.executor_cache import OpcodeExecutorCache
 from paddle.jit.sot.opcode_translator.executor import function_graph
+from paddle.jit.sot.opcode_translator.executor.executor_cache import OpcodeExecutorCache
 from paddle.jit.sot.opcode_translator.executor.function_graph import FunctionGraph
 from paddle.jit.sot.opcode_translator.executor.opcode_executor import OpcodeExecutorBase
 from paddle.jit.sot.symbolic import interpreter
@@ -24,6 +24,7 @@ from paddle.jit.sot.utils import min_graph_size_guard
 from paddle.jit.sot.utils.info_collector import BreakGraphReasonInfo
 
 from straightline.capture.paddle.live_program import LiveReader
+from straightline.capture.paddle.nested import in_a_line, is_tensor, leaves, mapped, returned
 from straightline.errors import StraightlineError, UnsupportedError, UserError
 
 #: Paddle's translator has one state for the process, and the functions below are replaced in it.
@@ -53,8 +54,6 @@ def trace_bytecode(
         UserError: An example is no tensor of Paddle, or the call fails.
         UnsupportedError: The graph breaks, or the function writes to objects of Python.
     """
-    from straightline.capture.paddle.trace import in_a_line, is_tensor, leaves
-
     flat = [leaf for leaf in leaves((tuple(args), dict(kwargs))) if is_tensor(leaf)]
     for leaf in flat:
         if not isinstance(leaf, paddle.Tensor):
@@ -90,8 +89,6 @@ def trace_bytecode(
 
 
 def _program(seen: _Seen, flat: Sequence[Any], result: Any) -> tuple[LiveReader, Any, Any, list[str]]:
-    from straightline.capture.paddle.trace import _mapped, returned
-
     graph, inputs, outputs = seen.graphs[0]
     concrete = graph.concrete_program
     values = returned(concrete.outputs)
@@ -113,10 +110,12 @@ def _program(seen: _Seen, flat: Sequence[Any], result: Any) -> tuple[LiveReader,
             return leaf
         found = places.get(id(leaf), given.get(id(leaf)))
         if found is None:
-            raise UnsupportedError("a result is a tensor that the function does not compute; nearest supported form: leave it out")
+            raise UnsupportedError(
+                "a result is a tensor that the function does not compute; nearest form: leave it out"
+            )
         return found
 
-    return LiveReader(), concrete, _mapped(result, value), [names.get(id(leaf), "") for leaf in flat]
+    return LiveReader(), concrete, mapped(result, value), [names.get(id(leaf), "") for leaf in flat]
 
 
 @contextmanager

@@ -242,3 +242,28 @@ def test_random_damage(small: pathlib.Path, tmp_path: pathlib.Path) -> None:
             sl.compile(str(tmp_path / "model.json"))
         except (sl.UserError, sl.UnsupportedError):
             pass
+
+
+def test_numbers_that_would_fill_memory(tmp_path: pathlib.Path) -> None:
+    """Attributes that a file may set to anything: refused before memory is taken or a billion ops are written."""
+
+    class Many(paddle.nn.Layer):
+        def forward(self, x: Any) -> Any:
+            parts = paddle.split(x, 3)
+            return (
+                parts[0]
+                + paddle.arange(0, 2, 1).astype("float32")
+                + paddle.tile(x[0:2], [1])
+                + paddle.linspace(0, 1, 2)
+            )
+
+    path = _saved(Many(), [_Spec([6], "float32", "x")], tmp_path)
+    text = path.read_text()
+    for old, new in (
+        ('{"#":"0.a_f64","D":2.0}', '{"#":"0.a_f64","D":2000000000000.0}'),
+        ('{"#":"0.a_i64","D":1}', '{"#":"0.a_i64","D":1000000000}'), ('{"#":"0.a_i32","D":3}', '{"#":"0.a_i32","D":1000000000}'),
+    ):  # fmt: skip
+        assert old in text
+        path.write_text(text.replace(old, new))
+        with pytest.raises((sl.UserError, sl.UnsupportedError)):
+            sl.compile(str(path))

@@ -36,6 +36,8 @@ EFFECTS = frozenset(("print", "assert", "py_func", "run_program", "pylayer", "se
 _NO_WRITES = frozenset(("pd_op.batch_norm_", "pd_op.share_data_", "pd_op.sync_batch_norm_"))
 #: Integers and sizes of at most so many elements are folded.
 _MOST_FOLDED = 4096
+#: A program is written out for at most so many parts or places of a dim; files may say any number.
+_MOST_PARTS, _MOST_PLACES = 4096, 1 << 20
 #: Larger constants are parameters of the program.
 _MOST_LITERAL = 1 << 12
 
@@ -340,6 +342,18 @@ class Importer(GraphBuilder):
             number: Number = value.array.reshape(-1)[0].item()
             return number
         raise Reject(f"{what} that a call computes", f"a constant {what}")
+
+    def parts(self, count: int, what: str) -> int:
+        """A number of parts that a program is written out for."""
+        if not 0 <= count <= _MOST_PARTS:
+            raise Reject(f"{count} {what}", f"at most {_MOST_PARTS}")
+        return count
+
+    def places(self, count: int, what: str) -> int:
+        """A number of places that are computed while importing."""
+        if not 0 <= count <= _MOST_PLACES:
+            raise Reject(f"{count} {what}", f"at most {_MOST_PLACES}")
+        return count
 
     def axis(self, axis: int, rank: int) -> int:
         """A dim counted from the first one."""

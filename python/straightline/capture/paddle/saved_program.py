@@ -25,6 +25,8 @@ _DIALECTS = {"0": "builtin", "1": "pd_op", "2": "cf", "3": "custom_op", "4": "pd
 #: Brackets that are open at one time; Paddle's own files have 12 and a few for each branch within a branch.
 _MOST_DEPTH = 400
 _MOST_BYTES = 1 << 30
+#: Elements of one tensor, more than any memory has.
+_MOST_ELEMENTS = 1 << 44
 _TYPES = {
     "t_f32": "f32", "t_f64": "f64", "t_f16": "f16", "t_bf16": "bf16", "t_i8": "i8", "t_i16": "i16", "t_i32": "i32",
     "t_i64": "i64", "t_ui8": "ui8", "t_bool": "i1", "t_f8e4m3": "f8E4M3FN", "t_f8e5m2": "f8E5M2",
@@ -251,7 +253,7 @@ class _Reader:
         if not isinstance(shape, list) or len(shape) > 64:
             raise self._wrong(f"a tensor has {len(shape) if isinstance(shape, list) else 'no'} dims")
         sizes = [self._integer(size, "a tensor's type") for size in shape]
-        if any(size < -1 for size in sizes) or math.prod(max(size, 1) for size in sizes) >= 2**62:
+        if any(size < -1 for size in sizes) or math.prod(max(size, 1) for size in sizes) > _MOST_ELEMENTS:
             raise self._wrong(f"a tensor has the sizes {str(sizes)[:80]}")
         return pir.Type(_TYPES.get(element, element.removeprefix("t_")), tuple(sizes))
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,19 +74,25 @@ def _arange(ctx: Importer, node: Node) -> Value:
         if ctx.number(start, "start") != 0 or ctx.number(step, "step") != 1:
             raise Reject("a range to a named size that begins elsewhere than 0, or has a step", "0 and 1")
         return ctx.emit_one("iota", [], TensorType(dtype, (end.dims[0],)), {"start": 0, "step": 1})
-    numbers = [ctx.number(x, "bound of a range") for x in (start, end, step)]
-    array = np.arange(*numbers).astype(v.numpy_dtype(dtype))
-    if array.size > 64 and dtype not in FLOATS:
-        return ctx.emit_one(
-            "iota", [], TensorType(dtype, array.shape), {"start": int(numbers[0]), "step": int(numbers[2])}
-        )
-    return Known(array, dtype)
+    first, last, by = (ctx.number(x, "bound of a range") for x in (start, end, step))
+    if by == 0 or not all(math.isfinite(n) for n in (first, last, by)):
+        raise Reject(f"a range from {first} to {last} by {by}", "a step other than 0")
+    count = max(math.ceil((last - first) / by), 0)
+    if count <= 64:
+        return Known(np.arange(first, last, by).astype(v.numpy_dtype(dtype)), dtype)
+    if dtype not in FLOATS:
+        return ctx.emit_one("iota", [], TensorType(dtype, (count,)), {"start": int(first), "step": int(by)})
+    numbers = ctx.cast(ctx.emit_one("iota", [], TensorType("i64", (count,)), {"start": 0, "step": 1}), dtype)
+    return ctx.binary(
+        "add", ctx.binary("mul", numbers, ctx.operand(by, numbers.type)), ctx.operand(first, numbers.type)
+    )
 
 
 @converter("linspace", takes="constant bounds")
 def _linspace(ctx: Importer, node: Node) -> Known:
     start, end, count = (ctx.number(x, "bound of a range") for x in node.inputs[:3])
     dtype = _dtype(node.attribute("dtype"))
+    ctx.places(int(count), "numbers of linspace")
     return Known(np.linspace(start, end, int(count)).astype(v.numpy_dtype(dtype)), dtype)
 
 
@@ -93,6 +100,7 @@ def _linspace(ctx: Importer, node: Node) -> Known:
 def _eye(ctx: Importer, node: Node) -> Known:
     rows, columns = (int(ctx.number(x, "size")) for x in node.inputs[:2])
     dtype = _dtype(node.attribute("dtype"))
+    ctx.places(rows * max(columns, 1), "numbers of eye")
     return Known(np.eye(rows, columns if columns > 0 else rows).astype(v.numpy_dtype(dtype)), dtype)
 
 
@@ -262,7 +270,7 @@ def _tile(ctx: Importer, node: Node) -> Tensor:
     wide = ctx.expand(ctx.reshape(x, [part for e in x.extents for part in (1, e)]), pairs) if len(times) <= 4 else None
     if wide is None:
         for d, n in enumerate(times):
-            parts = [x] * known(n)
+            parts = [x] * ctx.parts(known(n), "repetitions")
             x = x if n == 1 else joined(ctx, parts, d)
         return x
     return ctx.reshape(wide, [n * e for n, e in zip(times, x.extents)])
@@ -392,7 +400,7 @@ def _split(ctx: Importer, node: Node) -> list[Any]:
     dim = ctx.axis(ctx.numbers(node.inputs[1 if whole else 2], "an axis")[0], x.rank)
     size = known(x.extents[dim])
     if whole:
-        count = int(node.attribute("num"))
+        count = ctx.parts(int(node.attribute("num")), "parts")
         if count < 1 or size % count:
             raise Reject(f"a size of {size} in {count} equal parts")
         sections = [size // count] * count
@@ -413,7 +421,7 @@ def _split(ctx: Importer, node: Node) -> list[Any]:
 def _unbind(ctx: Importer, node: Node) -> list[Any]:
     x = ctx.tensor(node.inputs[0])
     dim = ctx.axis(node.attribute("axis"), x.rank)
-    return [[ctx.select(x, dim, i) for i in range(known(x.extents[dim]))]]
+    return [[ctx.select(x, dim, i) for i in range(ctx.parts(known(x.extents[dim]), "parts"))]]
 
 
 def joined(ctx: Importer, parts: Sequence[Tensor], dim: int) -> Tensor:
@@ -558,6 +566,7 @@ def _bordered(ctx: Importer, x: Tensor, dim: int, before: int, after: int, mode:
     if not before and not after:
         return x
     size = known(x.extents[dim])
+    ctx.places(size + max(before, 0) + max(after, 0), "places with their border")
     places = np.arange(-before, size + after)
     if mode == "circular":
         places %= size

@@ -90,7 +90,7 @@ def _adaptive(ctx: Importer, x: Tensor, sizes: Sequence[int], largest: bool) -> 
 def _windows(ctx: Importer, x: Tensor, dim: int, count: int, reduction: str) -> Tensor:
     """One dim in windows of unequal sizes, each reduced."""
     size, parts = known(x.extents[dim]), []
-    for i in range(count):
+    for i in range(ctx.parts(count, "windows")):
         first, end = i * size // count, -(-(i + 1) * size // count)
         parts.append(ctx.reduce(reduction, ctx.slice(x, dim, first, end, end - first), [dim], True))
     extents = tuple(count if d == dim else e for d, e in enumerate(x.extents))
@@ -140,6 +140,8 @@ def _bilinear(ctx: Importer, node: Node) -> Tensor:
     x, last = channels_first(ctx, node, ctx.tensor(node.inputs[0]))
     sizes = [known(e) for e in x.extents[2:]]
     counts, scales = _target(ctx, node, sizes)
+    for count in counts:
+        ctx.places(count, "places of an interpolation")
     align, mode = bool(node.attribute("align_corners")), int(node.attribute("align_mode", 1))
     for dim, size, count, scale in zip((2, 3), sizes, counts, scales):
         where = _positions(size, count, scale, align, 0 if mode == 0 and not align else 1)
@@ -159,6 +161,8 @@ def _nearest(ctx: Importer, node: Node) -> Tensor:
     x, last = channels_first(ctx, node, ctx.tensor(node.inputs[0]))
     sizes = [known(e) for e in x.extents[2:]]
     counts, scales = _target(ctx, node, sizes)
+    for count in counts:
+        ctx.places(count, "places of an interpolation")
     for dim, size, count, scale in zip((2, 3), sizes, counts, scales):
         places = np.arange(count, dtype=np.float32)
         if node.attribute("align_corners"):

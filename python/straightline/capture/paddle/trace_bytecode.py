@@ -62,7 +62,8 @@ def trace_bytecode(
                 "give paddle tensors"
             )
     with _ONE_AT_A_TIME, _watched() as seen, min_graph_size_guard(-1), paddle.no_grad():
-        OpcodeExecutorCache().clear()
+        cache, translated = OpcodeExecutorCache(), OpcodeExecutorCache().cache
+        cache.cache = {}  # what Paddle translated before is not translated now, and would not be seen
         try:
             result = static(*args, **kwargs)
         except StraightlineError:
@@ -72,7 +73,7 @@ def trace_bytecode(
                 raise UserError(f"Paddle cannot trace the model: {in_a_line(error)}") from error
             result = None
         finally:
-            OpcodeExecutorCache().clear()
+            cache.cache = translated
     if seen.writes:
         raise UnsupportedError(
             f"the function writes to {', '.join(seen.writes)}, which a program would not do; nearest supported form: a function "

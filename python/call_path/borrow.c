@@ -50,7 +50,10 @@ enum { kMaxTypes = 16 };
 static struct {
   PyTypeObject* type;
   const sl_dl_exchange* exchange;
-  int tells_gradient;  // 1: it has `stop_gradient`, as Paddle's tensors do
+  // Descriptor of `stop_gradient`, which Paddle's tensors have: called directly, it costs no
+  // look-up. NULL: the type has none.
+  PyObject* stop_gradient;
+  descrgetfunc get_stop_gradient;
 } types_[kMaxTypes];
 static int type_count_;
 
@@ -530,47 +533,79 @@ static int borrowDlpack(PyObject* object, PyObject* name, sl_tensor* tensor, sl_
 }
 
 /// 1 when gradients of a tensor with `stop_gradient` would be recorded, 0 if not, -1 on error.
-static int recordsGradient(PyObject* object) {
+/// Python code asks for the grad mode, where the tensor says that it takes part.
+static int recordsGradient(PyObject* object, PyObject* stop_gradient, descrgetfunc get) {
+  if (get) {
+    PyObject* stops = get(stop_gradient, object, (PyObject*)Py_TYPE(object));
+    if (!stops) {
+      return -1;
+    }
+    Py_DECREF(stops);
+    if (stops == Py_True) {
+      return 0;
+    }
+  }
   PyObject* answer = slSupport("records_gradient", "(O)", object);
   const int records = answer ? answer == Py_True : -1;
   Py_XDECREF(answer);
   return records;
 }
 
+/// What is known of a type: `found` borrows from it, or from the list of known types.
+typedef struct KnownType {
+  const sl_dl_exchange* exchange;
+  PyObject* stop_gradient;  ///< borrowed
+  descrgetfunc get_stop_gradient;
+} KnownType;
+
+static KnownType knownType(PyTypeObject* type) {
+  KnownType found = {NULL, NULL, NULL};
+  for (int i = 0; i < type_count_; ++i) {
+    if (types_[i].type == type) {
+      found.exchange = types_[i].exchange;
+      found.stop_gradient = types_[i].stop_gradient;
+      found.get_stop_gradient = types_[i].get_stop_gradient;
+      return found;
+    }
+  }
+  found.exchange = exchangeOf(type);
+  PyObject* stop_gradient = PyObject_GetAttrString((PyObject*)type, "stop_gradient");
+  if (!stop_gradient) {
+    PyErr_Clear();
+  }
+  found.stop_gradient = stop_gradient;
+  if (stop_gradient) {
+    found.get_stop_gradient = (descrgetfunc)PyType_GetSlot(Py_TYPE(stop_gradient), Py_tp_descr_get);
+  }
+  if (type_count_ < kMaxTypes && found.exchange) {
+    Py_INCREF((PyObject*)type);
+    types_[type_count_].type = type;
+    types_[type_count_].stop_gradient = stop_gradient;  // kept
+    types_[type_count_].get_stop_gradient = found.get_stop_gradient;
+    types_[type_count_++].exchange = found.exchange;
+  } else {
+    Py_XDECREF(stop_gradient);  // the type keeps it
+  }
+  return found;
+}
+
 static int borrowOther(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_tensor* tensor,
                        sl_borrow* borrow) {
   PyTypeObject* type = Py_TYPE(object);
-  const sl_dl_exchange* exchange = NULL;
-  int known = 0;
-  int tells_gradient = 0;
-  for (int i = 0; i < type_count_ && !known; ++i) {
-    known = types_[i].type == type;
-    exchange = known ? types_[i].exchange : NULL;
-    tells_gradient = known && types_[i].tells_gradient;
-  }
-  if (!known) {
-    exchange = exchangeOf(type);
-    tells_gradient = PyObject_HasAttrString((PyObject*)type, "stop_gradient");
-    if (type_count_ < kMaxTypes && exchange) {
-      Py_INCREF((PyObject*)type);
-      types_[type_count_].type = type;
-      types_[type_count_].tells_gradient = tells_gradient;
-      types_[type_count_++].exchange = exchange;
-    }
-  }
-  if (mode && tells_gradient) {
-    const int records = recordsGradient(object);
+  const KnownType known = knownType(type);
+  if (mode && known.stop_gradient) {
+    const int records = recordsGradient(object, known.stop_gradient, known.get_stop_gradient);
     if (records) {
       return records < 0 ? -1 : refuse(object, name);
     }
   }
-  if (exchange) {
+  if (known.exchange) {
     sl_dl_tensor dl;
-    if (exchange->borrow(object, &dl)) {
+    if (known.exchange->borrow(object, &dl)) {
       return refuse(object, name);
     }
     borrow->kind = SL_KIND_EXCHANGE;
-    borrow->exchange = exchange;
+    borrow->exchange = known.exchange;
     borrow->read_only = 0;
     return fromDl(&dl, name, tensor);
   }

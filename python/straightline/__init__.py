@@ -73,7 +73,9 @@ _PLACES = {
     "slot": "_slots",
 }
 #: Modules that users reach as attributes.
-_MODULES = frozenset({"errors", "kernels", "onnx_backend", "onnx_model", "options", "torch_backend"})
+_MODULES = frozenset(
+    {"errors", "kernels", "onnx_backend", "onnx_model", "options", "paddle", "paddle_model", "torch_backend"}
+)
 #: Of the compiler, which the package of the runtime alone does not have.
 _COMPILING = frozenset({"cache", "jit_function", "mlir_model", "options", "routing", "torch_model"})
 

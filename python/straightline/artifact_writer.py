@@ -358,7 +358,7 @@ def _weights(programs: Sequence[_Program]) -> tuple[list[Any], int]:
     header, at = {}, 0
     order = sorted(rows, key=rank)
     for name in order:
-        dtype = str(tensors[name].dtype).removeprefix("torch.")
+        dtype = str(tensors[name].dtype).removeprefix("torch.").removeprefix("paddle.")
         header[name] = {
             "dtype": SAFETENSORS.get(dtype, "U8"),
             "shape": list(tensors[name].shape),

@@ -13,12 +13,14 @@ from importlib import metadata
 from typing import Any
 
 from straightline import _call
+from straightline._frameworks import keep_for_paddle
 from straightline.errors import UserError
 
 #: Of entry points: each gives the path of a plug-in, or a function without arguments that returns it.
 GROUP = "straightline.backends"
 
 _opened_entry_points = False
+keep_for_paddle()  # before anything opens the backends
 
 
 @dataclass(frozen=True)

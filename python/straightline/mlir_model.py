@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from straightline import _aten_calls, _compiler, _devices, _launch, _paths, _signature, _slots, _targets, routing
@@ -26,6 +27,17 @@ DTYPES = {
     "f8E4M3FN": "float8_e4m3fn", "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2": "float8_e5m2", "f8E5M2FNUZ": "float8_e5m2fnuz",
     "f8E8M0FNU": "float8_e8m0fnu",
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What calls of a captured function look like: nodes of `_signature`."""
+
+    #: As `_signature.input_structure` gives them.
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    #: How long capture took.
+    seconds: float = 0.0
 
 
 @takes_options
@@ -95,6 +107,7 @@ def compiled_module(
     arguments: Sequence[tuple[str, Any]] | None = None,
     place: str = "cpu",
     number: int = 0,
+    calls: Calls | None = None,
 ) -> CompiledFunction | CompiledElsewhere:
     """A module as a callable over arrays.
 
@@ -110,13 +123,14 @@ def compiled_module(
         place: "cpu", or a CUDA device's architecture ("cuda:sm_90"): then calls take and give tensors of torch there. Or a
             plug-in's device ("NAME"), whose programs take and give arrays in host memory.
         number: The device's.
+        calls: What calls look like, in place of `structures` and `arguments`.
     """
     request = _request(chosen, place, number)
     slots = chosen.slots or {}
     return _slots.joined(
         [
             _compiled_with(
-                _slots.request_for(request, choice), module, table, given, chosen, structures, arguments, number
+                _slots.request_for(request, choice), module, table, given, chosen, structures, arguments, number, calls
             )
             for choice in _slots.choices(slots)
         ],
@@ -133,6 +147,7 @@ def _compiled_with(
     structures: Sequence[Any] | None,
     arguments: Sequence[tuple[str, Any]] | None,
     number: int,
+    calls: Calls | None = None,
 ) -> CompiledFunction | CompiledElsewhere:
     """What `compiled_module` gives, for one request."""
     _aten_calls.install()
@@ -165,8 +180,10 @@ def _compiled_with(
         kept=frozenset(explained["kept_parameters"]),
         complex=frozenset(),
         example=", ".join(f"{argument}: {_spelled(row)}" for argument, row in inputs),
-        inputs=tuple((argument, _signature.EITHER, _structure(i, argument)) for argument, i in arguments),
-        outputs=whole,
+        inputs=calls.inputs
+        if calls
+        else tuple((argument, _signature.EITHER, _structure(i, argument)) for argument, i in arguments),
+        outputs=calls.outputs if calls else whole,
         options={
             "kind": "torch" if place.startswith("cuda") or _all_torch(tensors) else "numpy",
             "estimated_us": explained.get("estimated_us", 0.0),
@@ -176,6 +193,7 @@ def _compiled_with(
         },
         name=explained["name"],
         path=path,
+        seconds={"capture": calls.seconds} if calls else {},
         launch=launch,
         tuning=tuning,
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from straightline import _compiler
-from straightline.capture.builder import Attr, Dense, Dims, Extent, Location, Result, TensorType
+from straightline.capture.builder import Attr, Dense, Dims, Extent, Location, Result, TensorType, Unit
 from straightline.capture.text_builder import float_text, quote
 
 
@@ -89,6 +89,8 @@ class ModuleBuilder:
             self._builder.attribute(key, str(value))
         elif isinstance(value, Extent):
             self._builder.attribute(key, f"#op.dims<[{value}]>")
+        elif isinstance(value, Unit):
+            self._builder.attribute(key, "unit")
         elif value and isinstance(value[0], str):
             self._builder.attribute(key, f"[{', '.join(map(quote, map(str, value)))}]")
         else:

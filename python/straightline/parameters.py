@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from straightline import _call_support
-from straightline._frameworks import imported_torch
+from straightline._frameworks import imported_torch, is_paddle
 from straightline._stored import Stored
 from straightline.errors import UnsupportedError, UserError
 
@@ -179,9 +179,20 @@ def copied(tensor: Any) -> Any:
     span = 0 if 0 in shape else 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     if _is_torch(tensor):
         return tensor.detach().as_strided((span,), (1,)).clone().as_strided(shape, strides, 0)
+    if is_paddle(tensor):
+        return _copied_of_paddle(tensor)
     from numpy.lib.stride_tricks import as_strided
 
     return as_strided(as_strided(tensor, (span,), (tensor.itemsize,)).copy(), shape, tensor.strides)
+
+
+def _copied_of_paddle(tensor: Any) -> Any:
+    """A copy as a tensor, also in Paddle's static mode, where its ops would build a program."""
+    paddle = sys.modules["paddle"]
+    if paddle.in_dynamic_mode():
+        return tensor.detach().clone()
+    with paddle.base.dygraph.guard():
+        return tensor.detach().clone()
 
 
 def _text(dtype: str, shape: Iterable[int]) -> str:
@@ -189,13 +200,15 @@ def _text(dtype: str, shape: Iterable[int]) -> str:
 
 
 def _dtype(tensor: Any) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
+    return str(tensor.dtype).removeprefix("torch.").removeprefix("paddle.")
 
 
 def _strides(tensor: Any) -> tuple[int, ...]:
     """Returns the strides of a tensor in elements."""
     if _is_torch(tensor):
         return tuple(tensor.stride())
+    if is_paddle(tensor):
+        return tuple(tensor.strides)
     return tuple(stride // tensor.itemsize for stride in tensor.strides)
 
 
@@ -213,13 +226,13 @@ def _place(tensor: Any) -> tuple[Any, ...] | None:
     """Equal for tensors that are the same elements of the same memory; None for those without any."""
     if 0 in tensor.shape or (_is_torch(tensor) and tensor.device.type == "meta"):
         return None
-    address = tensor.data_ptr() if _is_torch(tensor) else tensor.__array_interface__["data"][0]
+    address = tensor.data_ptr() if _is_torch(tensor) or is_paddle(tensor) else tensor.__array_interface__["data"][0]
     return (address, _dtype(tensor), tuple(tensor.shape), _strides(tensor))
 
 
 def _differs(entry: _Entry, value: Any) -> str:
     """Words for how a given value differs from what was compiled; "" when it fits."""
-    if not _is_torch(value) and not _is_numpy(value):
+    if not _is_torch(value) and not _is_numpy(value) and not is_paddle(value):
         return f"must be a tensor but is a {type(value).__name__}"
     if _is_torch(value) and _needs_words(value):
         return _call_support.refusal(value.detach(), None)
@@ -264,6 +277,8 @@ def raw_bytes(value: Any) -> Any:
     if _is_torch(value):
         torch = sys.modules["torch"]
         return value.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy()
+    if is_paddle(value):
+        return numpy.ascontiguousarray(value.detach().numpy()).reshape(-1).view(numpy.uint8)
     return numpy.ascontiguousarray(value).reshape(-1).view(numpy.uint8)
 
 

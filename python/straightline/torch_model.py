@@ -38,10 +38,10 @@ from straightline.module_builder import ModuleBuilder
 from straightline.options import CompileOptions, takes_options
 from straightline.parameters import ParameterTable
 
-#: Front ends beside torch's: whether one takes a model, and what compiles it. Their modules, which are imported by the first
-#: call of `compile`, fill it.
-FRONT_ENDS: list[tuple[Callable[[Any], bool], Callable[..., Any]]] = []
-_FRONT_END_MODULES = ("straightline.onnx_calls",)
+#: Front ends beside torch's: whether one takes a model with its examples (args, kwargs), and what compiles it. Their modules,
+#: which are imported by the first call of `compile`, fill it.
+FRONT_ENDS: list[tuple[Callable[[Any, Any, Any], bool], Callable[..., Any]]] = []
+_FRONT_END_MODULES = ("straightline.onnx_calls", "straightline.paddle_calls")
 
 
 @takes_options
@@ -53,6 +53,7 @@ def compile(
     dynamic_shapes: Any = None,
     values: Mapping[str, Any] | str | None = None,
     sizes: Mapping[str, Any] | None = None,
+    fetches: Sequence[Any] | None = None,
     options: CompileOptions | None = None,
     **changes: Any,
 ) -> Callable[..., Any]:
@@ -61,6 +62,8 @@ def compile(
     Args:
         model: A `torch.nn.Module` in eval mode, a function or lambda over tensors, or a `torch.export.ExportedProgram`. Or
             an ONNX model: the path of an .onnx file, bytes, or a `ModelProto`, which needs no torch (`onnx_model.compile_onnx`).
+            Or one of Paddle: a layer, a function, a `paddle.static.Program`, or the path of a .json file of
+            `paddle.jit.save`, which needs no paddle (`paddle_model.compile_paddle`).
         args: Example positional arguments: torch tensors or numpy arrays; a call must have their dtypes, sizes and strides.
             A list of tuples is several examples: there is one program for each, over one set of parameters, and a call
             takes the first that fits.
@@ -68,7 +71,8 @@ def compile(
         dynamic_shapes: As in `torch.export.export`: sizes given as a `torch.export.Dim` may differ between calls.
         values: Of an ONNX model: inputs by name whose values the program may depend on; "calls": a program for each kind of call
             (`onnx_backend.ByCalls`).
-        sizes: Of an ONNX model: a number, or the smallest and largest, for named sizes.
+        sizes: Of a model of ONNX or Paddle: a number, or the smallest and largest, for named sizes.
+        fetches: Of a `paddle.static.Program`: what a call returns, values or names.
         options: What `CompileOptions` says; by default its defaults.
         changes: Options by name, such as `freeze=False`, over those of `options`. An unknown name is refused with those that are
             near.
@@ -85,11 +89,15 @@ def compile(
     for module in _FRONT_END_MODULES:
         importlib.import_module(module)
     for takes, compile_with in FRONT_ENDS:
-        if takes(model):
+        if takes(model, args, kwargs):
             given = {"dynamic_shapes": dynamic_shapes, "values": values, "sizes": sizes, "options": options}
+            if fetches is not None:
+                given["fetches"] = fetches
             return compile_with(model, args, kwargs, **given, **changes)
-    if values is not None or sizes is not None:
-        raise UserError("values and sizes are of ONNX models; named sizes of torch's are in dynamic_shapes")
+    if values is not None or sizes is not None or fetches is not None:
+        raise UserError(
+            "values, sizes and fetches are of models of ONNX and Paddle; named sizes of torch's are in dynamic_shapes"
+        )
     import numpy
 
     torch = _torch_for(model)

@@ -132,7 +132,7 @@ def test_inputs_that_do_not_fit() -> None:
         {"x": np.zeros(3, np.float32)},
     )
     refused(sl.UserError, "unknown option 'frezee'", model, frezee=True)
-    refused(sl.UserError, "values and sizes are of ONNX models", lambda x: x, (), sizes={"n": 3})
+    refused(sl.UserError, "values, sizes and fetches are of models of ONNX and Paddle", lambda x: x, (), sizes={"n": 3})
     refused(
         sl.UnsupportedError,
         "elements of type STRING",

@@ -92,9 +92,14 @@ class Dims:
         return f"#op.dims<[{', '.join(map(str, self.dims))}]>"
 
 
+@dataclass(frozen=True)
+class Unit:
+    """The value of an attribute that is there or not, and says nothing else."""
+
+
 #: list of str -> `["a", "b"]`; bool -> `true`; int -> `i64`; float -> `f64`; list of int -> `array<i64: ...>`;
-#: Extent -> `#op.dims<[b * 2]>`.
-Attr = bool | int | float | str | Sequence[int] | Sequence[str] | Dense | Dims | Extent
+#: Extent -> `#op.dims<[b * 2]>`; Unit -> `unit`.
+Attr = bool | int | float | str | Sequence[int] | Sequence[str] | Dense | Dims | Extent | Unit
 
 #: A handle; only the builder that made it knows what it is.
 Value = Any

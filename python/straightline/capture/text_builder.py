@@ -18,6 +18,7 @@ from straightline.capture.builder import (
     Location,
     Result,
     TensorType,
+    Unit,
 )
 from straightline.errors import InternalError
 
@@ -221,6 +222,8 @@ class TextBuilder:
             return str(value)
         if isinstance(value, Extent):
             return f"#op.dims<[{value}]>"
+        if isinstance(value, Unit):
+            return "unit"
         texts = [quote(item) for item in value if isinstance(item, str)]
         if texts:
             return f"[{', '.join(texts)}]"

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of Paddle (PIR) as functions of the `op` dialect. Only live_program.py and trace.py import paddle."""
+
+from __future__ import annotations
+
+from straightline.capture.paddle import (  # noqa: F401  (each registers converters)
+    attention,
+    control,
+    elementwise,
+    indexing,
+    linear,
+    recurrent,
+    reduction,
+    shape,
+    spatial,
+)
+from straightline.capture.paddle.graph import Imported, Input, import_program, inputs_of
+from straightline.capture.paddle.importer import CONVERTERS, FORMS
+
+__all__ = ["CONVERTERS", "FORMS", "Imported", "Input", "import_program", "inputs_of"]

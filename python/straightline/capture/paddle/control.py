@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paddle's branches and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.paddle.importer import Importer, Node, converter
+from straightline.capture.paddle.values import Known, Value
+
+
+@converter("if", takes="conditions of one element; results of one type in both branches",
+           refuses="branches whose results differ in type or size")  # fmt: skip
+def _if(ctx: Importer, node: Node) -> list[Any]:
+    condition, blocks = node.inputs[0], node.op.blocks
+    if isinstance(condition, Known) and not condition.is_sizes:
+        return ctx.block(blocks[0 if condition.array.reshape(-1)[0] else 1])
+    flag = ctx.reshape(ctx.tensor(condition, "i1"), ())
+    found: list[list[Tensor]] = []
+    for block in blocks:
+        with ctx.inner_region() as (_, yields):
+            yields.extend(_tensors(ctx, ctx.block(block)))
+        found.append(list(yields))
+    for a, b in zip(*found, strict=True):
+        if a.type != b.type:
+            raise Reject(f"branches that give {a.type} and {b.type}", "branches with results of one type and shape")
+    types = [t.type for t in found[0]]
+    return list(ctx.emit("if", [flag], types, regions=2))
+
+
+def _tensors(ctx: Importer, values: Sequence[Value]) -> list[Tensor]:
+    return [ctx.tensor(value) for value in values]
+
+
+@converter("while", takes="carried tensors that keep their types", refuses="carried tensors whose sizes change")
+def _while(ctx: Importer, node: Node) -> list[Any]:
+    flag = ctx.reshape(ctx.tensor(node.inputs[0], "i1"), ())
+    carried = _tensors(ctx, [x for x in node.inputs[1:] if x is not None])
+    (block,) = node.op.blocks
+    types = [flag.type, *(t.type for t in carried)]
+    with ctx.inner_region(types) as (given, yields):
+        yields.append(given[0])
+    with ctx.inner_region(types) as (given, yields):
+        again, *after = _tensors(ctx, ctx.block(block, given[1:]))
+        for old, new in zip(carried, after, strict=True):
+            if old.type != new.type:
+                raise Reject(
+                    f"a carried tensor of {old.type} that a round makes {new.type}", "one of the same type and shape"
+                )
+        yields.append(ctx.reshape(ctx.cast(again, "i1"), ()))
+        yields.extend(after)
+    return list(ctx.emit("while", [flag, *carried], types, regions=2)[1:])

@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops of PIR as ops of the `op` dialect: the walk, and the table of converters."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from straightline.capture.builder import Dense, Dim, Location, TensorType
+from straightline.capture.extents import Extent
+from straightline.capture.graph_builder import FLOATS, GraphBuilder, Number, Reject, Tensor, wrap
+from straightline.capture.paddle import pir
+from straightline.capture.paddle import values as v
+from straightline.capture.paddle.values import Known, Value
+from straightline.errors import InternalError, UserError
+
+#: Converters by the op's name without "pd_op.": functions of (importer, node) that return a value, or a list of them.
+CONVERTERS: dict[str, Callable[..., Any]] = {}
+#: What a converter takes and refuses, in words, for docs/frameworks/paddle.md.
+FORMS: dict[str, tuple[str, str]] = {}
+#: Folds of ops whose operands are known integers or sizes: functions of the node, None where the form is not folded.
+FOLDS: dict[str, Callable[[Node], Known | list[Known] | None]] = {}
+#: Ops that mean the same as others.
+SAME = {
+    "shape": "shape64", "share_data_": "assign", "assign_value": "assign_value_", "set_value": "set_value_",
+    "set_value_with_tensor": "set_value_with_tensor_", "batch_norm": "batch_norm_", "increment": "increment_",
+}  # fmt: skip
+#: Ops that do more than give results.
+EFFECTS = frozenset(("print", "assert", "py_func", "run_program", "pylayer", "set_persistable_value"))
+#: Ops whose names end with "_" and that overwrite nothing here.
+_NO_WRITES = frozenset(("pd_op.batch_norm_", "pd_op.share_data_", "pd_op.sync_batch_norm_"))
+#: Integers and sizes of at most so many elements are folded.
+_MOST_FOLDED = 4096
+#: A program is written out for at most so many parts or places of a dim; files may say any number.
+_MOST_PARTS, _MOST_PLACES = 4096, 1 << 20
+#: Larger constants are parameters of the program.
+_MOST_LITERAL = 1 << 12
+
+
+def converter(*names: str, takes: str = "", refuses: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers the converter of ops; `takes` and `refuses` go into the table of the documentation."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            CONVERTERS[name] = function
+            FORMS[name] = (takes, refuses)
+        return function
+
+    return register
+
+
+def fold(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers how ops of known integers and sizes are computed while importing."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        FOLDS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def written_operand(op: pir.Op) -> int | None:
+    """The place of the operand that an op overwrites; None where it overwrites nothing."""
+    if not op.name.endswith("_") or op.name in _NO_WRITES:
+        return None
+    place = 1 if op.short == "assign_out_" else 0
+    return place if place < len(op.operands) else None
+
+
+@dataclass
+class Node:
+    """An op with its operands as values (None: left out)."""
+
+    op: pir.Op
+    inputs: list[Value | None]
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute, or a default where it is left out."""
+        return self.op.attributes.get(name, default)
+
+    def input(self, place: int) -> Value | None:
+        """An operand, None where it is left out."""
+        return self.inputs[place] if place < len(self.inputs) else None
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An op that has no form here, and the user's line."""
+
+    op: str
+    place: str
+    reason: str
+    nearest: str
+
+
+class Missing(Exception):
+    """An op reads what a refused one would give."""
+
+
+@dataclass
+class Importer(GraphBuilder):
+    """Converts the ops of a program."""
+
+    #: What errors call the program.
+    model: str = "the program"
+    #: Whether the program was read from a file, which may say what Paddle would not.
+    from_file: bool = False
+    #: Names of parameters as users know them, by Paddle's unique ones.
+    names: Mapping[str, str] = field(default_factory=dict)
+    #: Parameters by their unique names, as the program declares them.
+    declared: dict[str, pir.Type] = field(default_factory=dict)
+    #: Values by number.
+    values: dict[int, Value] = field(default_factory=dict)
+    #: Large constants, which are parameters, by name.
+    constants: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    #: How often each value is read by ops that are converted.
+    uses: dict[int, int] = field(default_factory=dict)
+    #: The op that makes each value, of the outermost block and of those within.
+    makers: dict[int, pir.Op] = field(default_factory=dict)
+    refusals: list[Refusal] = field(default_factory=list)
+    #: Values that are one memory, by the first of them.
+    memory: dict[int, set[int]] = field(default_factory=dict)
+    #: The first value of a memory, by value, where that is another one.
+    first: dict[int, int] = field(default_factory=dict)
+    #: Names of states, by the number of their first value.
+    states: dict[int, str] = field(default_factory=dict)
+    #: Inputs, which are not overwritten.
+    inputs: set[int] = field(default_factory=set)
+    #: Identities of tensors that are computed of parameters alone.
+    fixed: set[int] = field(default_factory=set)
+    _kept: list[Tensor] = field(default_factory=list)
+    _missing: set[int] = field(default_factory=set)
+    #: Values that each block around the present op gives.
+    _scopes: list[set[int]] = field(default_factory=lambda: [set()])
+    _depth: int = 0
+
+    # Walk -------------------------------------------------------------------------------------------------------------
+
+    def run(self, ops: Iterable[pir.Op]) -> None:
+        """Converts ops in order; refusals are noted, and what reads their results is left out."""
+        for op in ops:
+            self._run(op)
+
+    def _run(self, op: pir.Op) -> None:
+        if any(x in self._missing for x in op.operands):
+            self._missing.update(op.results)
+            if self._depth:
+                raise Missing
+            return
+        unknown = next((x for x in op.operands if x and x not in self.values), None)
+        if unknown is not None:
+            raise UserError(f"{self.model}: {op.name} reads value {unknown}, which nothing gives before it")
+        self.location = Location(op.layer, op.file, op.line, op.short)
+        node = Node(op, [self.values[x] if x else None for x in op.operands])
+        try:
+            results = self._results(node)
+        except Missing:
+            self._missing.update(op.results)
+            if self._depth:
+                raise
+            return
+        except Reject as refusal:
+            self.refuse(op, refusal.reason, refusal.nearest)
+            self._missing.update(op.results)
+            if self._depth:
+                raise Missing from refusal
+            return
+        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError, AttributeError) as error:
+            if self.from_file:
+                raise UserError(
+                    f"{self.model}: {op.name} is not what Paddle writes: {type(error).__name__}: {error}"
+                ) from error
+            raise
+        self._bind(node, results)
+
+    def _results(self, node: Node) -> list[Any]:
+        name = SAME.get(node.op.short, node.op.short)
+        if (folded := self._folded(name, node)) is not None:
+            return folded
+        convert = CONVERTERS.get(name)
+        if convert is None:
+            near = difflib.get_close_matches(name, CONVERTERS, 1)
+            raise Reject(f"there is no op {node.op.short} here", near[0] if near else "")
+        found = convert(self, node)
+        return found if isinstance(found, list) else [found]
+
+    def _bind(self, node: Node, results: Sequence[Any]) -> None:
+        op = node.op
+        fixed = bool(op.operands) and all(x is None or self.is_fixed(x) for x in node.inputs)
+        for number, type, value in zip(op.results, op.types, results):
+            if value is None:
+                self._missing.add(number)
+                continue
+            if isinstance(value, Tensor):
+                if self.uses.get(number) and isinstance(type, pir.Type):
+                    self._check(op, value, type)
+                if fixed:
+                    self.fixed.add(id(value))
+                    self._kept.append(value)
+            self.values[number] = value
+            self._scopes[-1].add(number)
+        place = written_operand(op)
+        if place is not None and op.results and op.results[0] in self.values:
+            self._overwrite(op, op.operands[place])
+
+    def _overwrite(self, op: pir.Op, operand: int) -> None:
+        """Every value that is the memory of an operand is what the op gave."""
+        first = self.first.get(operand, operand)
+        if operand not in self._scopes[-1] and self._depth and first not in self._scopes[-1]:
+            self.refuse(op, "a write, in a branch or loop, to a tensor from outside", "a result of the branch or loop")
+            raise Missing
+        if first in self.inputs:
+            self.refuse(op, "a write to an argument", "the form that gives a new tensor, x = x.add(y)")
+            return
+        same = self.memory.setdefault(first, {first})
+        same.update((operand, *op.results[:1]))
+        self.first[op.results[0]] = first
+        for number in same:
+            self.values[number] = self.values[op.results[0]]
+
+    def _check(self, op: pir.Op, value: Tensor, type: pir.Type) -> None:
+        """What was converted has the type that the program says."""
+        same = value.dtype == type.dtype and value.rank == len(type.shape)
+        sizes = zip(value.extents, type.shape)
+        if same and all(a == b or b < 0 or not isinstance(a, int) for a, b in sizes):
+            return
+        found = f"{value.dtype}[{', '.join(map(str, value.extents))}]"
+        if self.from_file:
+            raise UserError(f"{self.model}: {op.name} gives {found} but the program says {type}")
+        raise InternalError(f"{op.name} at {self.location} was converted to {found} but Paddle says {type}")
+
+    def refuse(self, op: pir.Op, reason: str, nearest: str) -> None:
+        """Notes an op that has no form here."""
+        self.refusals.append(Refusal(op.short, str(Location(op.layer, op.file, op.line)), reason, nearest))
+
+    def _folded(self, name: str, node: Node) -> list[Any] | None:
+        """The results of an op of known integers; None where it is no such op."""
+        if name not in FOLDS:
+            return None
+        leaves = [leaf for x in node.inputs if x is not None for leaf in (x if isinstance(x, list) else [x])]
+        if not all(isinstance(x, Known) and x.dtype not in FLOATS and x.array.size <= _MOST_FOLDED for x in leaves):
+            return None
+        found = FOLDS[name](node)
+        return None if found is None else found if isinstance(found, list) else [found]
+
+    @contextmanager
+    def inner_region(self, arguments: Sequence[TensorType] = ()) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+        """A region of the next op, in which refusals end the op."""
+        self._depth += 1
+        try:
+            with self.region(arguments) as given:
+                yield given
+        finally:
+            self._depth -= 1
+
+    def block(self, block: pir.Block, arguments: Sequence[Value] = ()) -> list[Value]:
+        """The values that a block yields."""
+        self.values.update(zip(block.arguments, arguments))
+        *ops, last = block.ops or [pir.Op("", [], {}, [], [])]
+        if last.name != "cf.yield":
+            raise Reject("a block without a yield at its end")
+        depth, self._depth = self._depth, self._depth + 1
+        self._scopes.append(set(block.arguments))
+        try:
+            self.run(ops)
+        finally:
+            self._depth = depth
+            self._scopes.pop()
+        if any(x in self._missing for x in last.operands):
+            raise Missing
+        return [self.values[x] for x in last.operands]
+
+    # Values -----------------------------------------------------------------------------------------------------------
+
+    def is_fixed(self, value: Value | None) -> bool:
+        """Whether a value is the same in every call: known, or computed of parameters alone."""
+        if isinstance(value, list):
+            return all(map(self.is_fixed, value))
+        return isinstance(value, Known) and not value.is_sizes or id(value) in self.fixed
+
+    def tensor(self, value: Value | None, dtype: str | None = None) -> Tensor:
+        """A value as a tensor of the program, cast to an element type if one is given."""
+        if isinstance(value, Known):
+            value = self._materialised(value)
+        if not isinstance(value, Tensor):
+            raise Reject("a list where a tensor is needed" if value is not None else "a missing operand")
+        return value if dtype is None else self.cast(value, dtype)
+
+    def _materialised(self, value: Known) -> Tensor:
+        array, dtype = value.array, value.dtype
+        if value.is_sizes:
+            parts = [self.expand(self.scalar(x, dtype), (1,)) for x in value.dims]
+            return self.reshape(self.cat(parts, 0, TensorType(dtype, (len(parts),))), array.shape)
+        if array.size == 0:
+            return self.full(0, dtype, array.shape)
+        flat = np.ascontiguousarray(array).reshape(-1)
+        if flat.size == 1 or not flat.strides[0] or (flat == flat[0]).all():
+            return self.full(flat[0].item(), dtype, array.shape)
+        if dtype == "bf16":
+            return self.cast(self._materialised(Known(array, "f32")), dtype)
+        if flat.nbytes > _MOST_LITERAL and not self._depth:
+            name = f"constant_{len(self.constants)}"
+            self.constants[name] = flat.reshape(array.shape)
+            return self.parameter(name, value.type)
+        return self.constant(Dense(value.type, flat.tobytes()))
+
+    def tensors(self, value: Value | None) -> list[Tensor]:
+        """A list as tensors."""
+        if not isinstance(value, list):
+            raise Reject("a tensor where a list of tensors is needed")
+        return [self.tensor(x) for x in value]
+
+    def type_of(self, value: Value | None) -> TensorType:
+        """The type of a tensor or of what is known."""
+        if isinstance(value, (Tensor, Known)):
+            return value.type
+        raise Reject("a list where a tensor is needed" if value is not None else "a missing operand")
+
+    def sizes(self, value: Value | None, what: str) -> list[Dim]:
+        """Integers or sizes that must be known now: of a tensor, or of a list of 0-d ones."""
+        if isinstance(value, list):
+            return [size for item in value for size in self.sizes(item, what)]
+        if not isinstance(value, Known):
+            raise Reject(f"{what} that a call computes", f"{what} of constants and of sizes of inputs")
+        return value.dims
+
+    def numbers(self, value: Value | None, what: str) -> list[int]:
+        """Integers that must be known now."""
+        found = self.sizes(value, what)
+        if any(isinstance(x, Extent) for x in found):
+            raise Reject(f"{what} of a named size", f"constant {what}")
+        return [int(x) for x in found]
+
+    def number(self, value: Value | None, what: str) -> Number:
+        """One number that must be known now."""
+        if isinstance(value, Known) and value.array.size == 1 and not value.is_sizes:
+            number: Number = value.array.reshape(-1)[0].item()
+            return number
+        raise Reject(f"{what} that a call computes", f"a constant {what}")
+
+    def parts(self, count: int, what: str) -> int:
+        """A number of parts that a program is written out for."""
+        if not 0 <= count <= _MOST_PARTS:
+            raise Reject(f"{count} {what}", f"at most {_MOST_PARTS}")
+        return count
+
+    def places(self, count: int, what: str) -> int:
+        """A number of places that are computed while importing."""
+        if not 0 <= count <= _MOST_PLACES:
+            raise Reject(f"{count} {what}", f"at most {_MOST_PLACES}")
+        return count
+
+    def axis(self, axis: int, rank: int) -> int:
+        """A dim counted from the first one."""
+        found = wrap(int(axis), rank)
+        if not 0 <= found < max(rank, 1):
+            raise Reject(f"axis {axis} of a tensor of rank {rank}")
+        return found
+
+    # Forms ------------------------------------------------------------------------------------------------------------
+
+    def unary(self, name: str, x: Tensor, **attributes: Any) -> Tensor:
+        """An elementwise op of one operand."""
+        return self.emit_one(name, [x], x.type, attributes)
+
+    def common(self, x: Sequence[Dim], y: Sequence[Dim]) -> tuple[Dim, ...]:
+        """The shape that two are broadcast to.
+
+        Raises:
+            Reject: Two sizes may differ.
+        """
+        rank = max(len(x), len(y))
+        pairs = zip((1,) * (rank - len(x)) + tuple(x), (1,) * (rank - len(y)) + tuple(y))
+        return tuple(self._common_size(a, b) for a, b in pairs)
+
+    @staticmethod
+    def _common_size(a: Dim, b: Dim) -> Dim:
+        if a == b or b == 1:
+            return a
+        if a == 1:
+            return b
+        raise _unequal("sizes", a, b)
+
+    def equal(self, a: Dim, b: Dim, what: str) -> Dim:
+        """A size that two operands share."""
+        if a != b:
+            raise _unequal(what, a, b)
+        return a
+
+    def binary(self, name: str, x: Tensor, y: Tensor) -> Tensor:
+        """An elementwise op of two operands of one element type, broadcast."""
+        if x.dtype != y.dtype:
+            raise Reject(f"{name} of {x.dtype} and {y.dtype}", "operands of one element type")
+        type = TensorType(x.dtype, self.common(x.extents, y.extents))
+        return self.emit_one(name, [self.expand(x, type.extents), self.expand(y, type.extents)], type)
+
+    def compare(self, name: str, x: Tensor, y: Tensor) -> Tensor:
+        """A comparison, broadcast."""
+        extents = self.common(x.extents, y.extents)
+        return self.emit_one(name, [self.expand(x, extents), self.expand(y, extents)], TensorType("i1", extents))
+
+    def literal(self, array: np.ndarray[Any, Any], dtype: str) -> Tensor:
+        """A constant tensor."""
+        return self.tensor(v.known(array, dtype))
+
+
+def _unequal(what: str, a: Dim, b: Dim) -> Reject:
+    if isinstance(a, int) and isinstance(b, int):
+        return Reject(f"{what} {a} and {b}, which differ")
+    return Reject(f"{what} {a} and {b}, which may differ", "one name for both in dynamic_shapes=, or a number")

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A `paddle.pir.Program` in memory as plain data (pir.py)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import paddle
+
+from straightline.capture.paddle import pir
+
+_PADDLE = os.path.dirname(os.path.abspath(paddle.__file__)) + os.sep
+#: Nets that stand in Paddle are a user's model as well.
+_NETS = os.path.join(_PADDLE, "vision", "models") + os.sep
+_OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_FRAME = re.compile(r'^\s*File "(.*)", line (\d+), in ')
+#: Attributes that say where an op comes from or what training needs.
+_NOT_READ = frozenset(("op_callstack", "struct_name", "stop_gradient", "persistable", "op_role", "chunk_id"))
+
+
+class LiveReader:
+    """Reads one program; `value` gives the number of a value of it afterwards."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._frames: dict[tuple[str, ...], tuple[str, int]] = {}
+
+    def value(self, value: Any) -> int:
+        """The number of a value; 0 for a null one."""
+        if value is None or not value.initialized():
+            return 0
+        return self._numbers.setdefault(value.id, len(self._numbers) + 1)
+
+    def program(self, program: Any, fetches: Sequence[Any] | None, name: str) -> pir.Program:
+        """The whole of a program."""
+        block = self._block(program.global_block())
+        return pir.Program(block, None if fetches is None else [self.value(v) for v in fetches], name)
+
+    def _block(self, block: Any) -> pir.Block:
+        arguments = list(block.args())
+        read = pir.Block([self.value(v) for v in arguments], [_type(v) for v in arguments])
+        for name, value in _keywords(block).items():
+            read.ops.append(_keyword_argument(name, self.value(value), _type(value)))
+        read.ops.extend(self._op(op) for op in block.ops)
+        return read
+
+    def _op(self, op: Any) -> pir.Op:
+        attributes = op.attrs()
+        results = list(op.results())
+        name = op.name()
+        file, line = self._place(attributes.get("op_callstack"))
+        return pir.Op(
+            name,
+            [self.value(v) for v in op.operands_source()],
+            {key: _attribute(value) for key, value in attributes.items() if key not in _NOT_READ},
+            [self.value(v) for v in results],
+            [_type(v) for v in results],
+            [self._block(block) for block in self._blocks(op, name)],
+            str(attributes.get("struct_name") or "").strip("/").replace("/", "."),
+            file,
+            line,
+        )
+
+    @staticmethod
+    def _blocks(op: Any, name: str) -> list[Any]:
+        return list(op.blocks()) if op.num_regions() else []
+
+    def _place(self, stack: Sequence[str] | None) -> tuple[str, int]:
+        """The innermost line that is the user's: of no file of Paddle, and none that calls us."""
+        for text in reversed(stack or ()):
+            found = _FRAME.match(text)
+            if not found or found[1].startswith((_PADDLE, "<")) and not found[1].startswith(_NETS):
+                continue
+            if found[1].startswith(_OWN):
+                break
+            return os.path.basename(found[1]), int(found[2])
+        return "", 0
+
+
+def _keywords(block: Any) -> Mapping[str, Any]:
+    return block.kwargs() if hasattr(block, "kwargs") else {}
+
+
+def _keyword_argument(name: str, value: int, type: pir.AnyType) -> pir.Op:
+    return pir.Op("pd_op.data", [], {"name": name}, [value], [type])
+
+
+def dtype_name(dtype: Any) -> str:
+    """The IR's name of a dtype of Paddle, or Paddle's own where the IR has none."""
+    text = str(dtype).removeprefix("paddle.").removeprefix("DataType.").lower()
+    return pir.DTYPES.get(text, text)
+
+
+def _type(value: Any) -> pir.AnyType:
+    if not value.initialized():
+        return None
+    type = value.type()
+    items = type.as_vec_type() if hasattr(type, "as_vec_type") else None
+    if items:
+        return pir.ListType(tuple(_dense(item) for item in items.as_list()))
+    return _dense(type) if value.is_dense_tensor_type() else None
+
+
+def _dense(type: Any) -> pir.Type:
+    return pir.Type(dtype_name(type.dtype), tuple(type.shape))
+
+
+def _attribute(value: Any) -> Any:
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_attribute(item) for item in value]
+    kind = type(value).__name__
+    if kind in ("DataType", "dtype"):
+        return dtype_name(getattr(value, "name", value))
+    return str(value)
+
+
+def scope_tensor(name: str) -> Any:
+    """The tensor of a parameter in Paddle's global scope, over its memory; None where there is none."""
+    variable = paddle.static.global_scope().find_var(name)
+    if variable is None:
+        return None
+    dense = variable.get_tensor()
+    if not dense._is_initialized():
+        return None
+    with paddle.base.dygraph.guard():
+        return paddle.utils.dlpack.from_dlpack(dense._to_dlpack())

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paddle's reductions, normalisations, order and sums along a dim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from straightline.capture.builder import TensorType
+from straightline.capture.extents import product_of
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.paddle import pir
+from straightline.capture.paddle.importer import Importer, Node, converter
+from straightline.capture.paddle.linear import channels_first, channels_last
+
+_REDUCTIONS = {
+    "sum": "sum", "mean": "mean", "max": "amax", "min": "amin", "amax": "amax", "amin": "amin", "prod": "prod",
+    "any": "any", "all": "all",
+}  # fmt: skip
+
+
+def _dims(ctx: Importer, node: Node, rank: int) -> list[int]:
+    given = node.input(1)
+    axes: Any = ctx.numbers(given, "an axis") if given is not None else node.attribute("axis")
+    axes = [axes] if isinstance(axes, int) else list(axes or [])
+    if not axes or node.attribute("reduce_all", False):
+        return list(range(rank))
+    return sorted({ctx.axis(a, rank) for a in axes})
+
+
+def _declared(node: Node, place: int = 0) -> str:
+    type = node.op.types[place]
+    if not isinstance(type, pir.Type):
+        raise Reject("a result that is no tensor")
+    return type.dtype
+
+
+@converter(*_REDUCTIONS, takes="constant axes, with and without keepdim")
+def _reduction(ctx: Importer, node: Node) -> Tensor:
+    x, name = ctx.tensor(node.inputs[0]), _REDUCTIONS[node.op.short]
+    dims, keep = _dims(ctx, node, x.rank), bool(node.attribute("keepdim", False))
+    if name in ("any", "all"):
+        x = x if x.dtype == "i1" else ctx.compare("ne", x, ctx.full(0, x.dtype))
+    elif name in ("sum", "mean", "prod"):
+        x = ctx.cast(x, _declared(node))
+        if name == "mean" and x.dtype not in FLOATS:
+            raise Reject(f"mean of {x.dtype}", "floats")
+    elif x.dtype == "i1":
+        raise Reject(f"{node.op.short} of bool", "any or all")
+    return ctx.reduce(name, x, dims, keep)
+
+
+@converter("argmax", "argmin", takes="a constant axis, or all elements")
+def _argmax(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    keep = bool(node.attribute("keepdims", False))
+    rank = x.rank
+    if node.attribute("flatten", False) or rank == 0:
+        flat = ctx.reshape(x, (product_of(list(x.extents)),))
+        found = ctx.emit_one(node.op.short, [flat], TensorType("i64", ()), {"dim": 0, "keepdim": False})
+        found = ctx.reshape(found, [1] * rank if keep else [])
+    else:
+        dim = ctx.axis(ctx.numbers(node.inputs[1], "an axis")[0], rank)
+        extents = tuple(1 if d == dim else e for d, e in enumerate(x.extents) if keep or d != dim)
+        found = ctx.emit_one(node.op.short, [x], TensorType("i64", extents), {"dim": dim, "keepdim": keep})
+    return ctx.cast(found, _declared(node))
+
+
+def _ordered(ctx: Importer, x: Tensor, dim: int, k: int, largest: bool) -> list[Tensor]:
+    extents = tuple(k if d == dim else e for d, e in enumerate(x.extents))
+    types = [TensorType(x.dtype, extents), TensorType("i64", extents)]
+    return ctx.emit("topk", [x], types, {"dim": dim, "k": k, "largest": largest})
+
+
+@converter("topk", takes="a constant k; results are sorted", refuses="named sizes along the axis")
+def _topk(ctx: Importer, node: Node) -> list[Tensor]:
+    x = ctx.tensor(node.inputs[0])
+    dim, (k,) = ctx.axis(node.attribute("axis", -1), x.rank), ctx.numbers(node.inputs[1], "k")
+    if not 0 < k <= known(x.extents[dim]):
+        raise Reject(f"the {k} largest of {x.extents[dim]}")
+    return _ordered(ctx, x, dim, k, bool(node.attribute("largest", True)))
+
+
+@converter("argsort", takes="both orders", refuses="named sizes along the axis")
+def _argsort(ctx: Importer, node: Node) -> list[Tensor]:
+    x = ctx.tensor(node.inputs[0])
+    dim = ctx.axis(node.attribute("axis", -1), x.rank)
+    return _ordered(ctx, x, dim, known(x.extents[dim]), bool(node.attribute("descending", False)))
+
+
+@converter("softmax", "log_softmax", takes="any axis")
+def _softmax(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    if x.rank == 0:
+        return ctx.full(1 if node.op.short == "softmax" else 0, x.dtype)
+    return ctx.unary(node.op.short, x, dim=ctx.axis(node.attribute("axis", -1), x.rank))
+
+
+@converter("logsumexp")
+def _logsumexp(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    dims, keep = _dims(ctx, node, x.rank), bool(node.attribute("keepdim", False))
+    top = ctx.reduce("amax", x, dims, True)
+    infinite = ctx.emit_one("isinf", [top], TensorType("i1", top.extents))
+    top = ctx.emit_one("where", [infinite, ctx.full(0, x.dtype, top.extents), top], top.type)
+    summed = ctx.reduce("sum", ctx.unary("exp", ctx.binary("sub", x, top)), dims, keep)
+    return ctx.binary("add", ctx.unary("log", summed), ctx.reshape(top, summed.extents))
+
+
+@converter("p_norm", takes="orders 1, 2, infinity and other numbers above 0")
+def _p_norm(ctx: Importer, node: Node) -> Tensor:
+    x, order = ctx.tensor(node.inputs[0]), float(node.attribute("porder", 2.0))
+    keep = bool(node.attribute("keepdim", False))
+    dims = list(range(x.rank)) if node.attribute("asvector") else [ctx.axis(node.attribute("axis", -1), x.rank)]
+    if order == 2.0:
+        return ctx.unary("sqrt", ctx.reduce("sum", ctx.binary("mul", x, x), dims, keep))
+    size = ctx.unary("abs", x)
+    if order == float("inf"):
+        return ctx.reduce("amax", size, dims, keep)
+    if order == 1.0:
+        return ctx.reduce("sum", size, dims, keep)
+    if not 0 < order < float("inf"):
+        raise Reject(f"a norm of order {order}", "1, 2, infinity")
+    summed = ctx.reduce("sum", ctx.binary("pow", size, ctx.operand(order, size.type)), dims, keep)
+    return ctx.binary("pow", summed, ctx.operand(1.0 / order, summed.type))
+
+
+@converter("cumsum", takes="both directions, exclusive, a constant axis")
+def _cumsum(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.cast(ctx.tensor(node.inputs[0]), _declared(node))
+    if node.attribute("flatten", False):
+        x = ctx.reshape(x, (product_of(list(x.extents)),))
+        dim = 0
+    else:
+        dim = ctx.axis(ctx.numbers(node.inputs[1], "an axis")[0], x.rank)
+    turned = node.attribute("reverse", False)
+    if x.rank == 0:
+        return x
+    x = ctx.emit_one("flip", [x], x.type, {"dims": [dim]}) if turned else x
+    found = ctx.emit_one("cumsum", [x], x.type, {"dim": dim})
+    if node.attribute("exclusive", False):
+        found = ctx.binary("sub", found, x)
+    return ctx.emit_one("flip", [found], found.type, {"dims": [dim]}) if turned else found
+
+
+# Normalisations -------------------------------------------------------------------------------------------------------
+
+
+def _affine(ctx: Importer, node: Node, x: Tensor, shape: tuple[Any, ...], first: int) -> list[Tensor | None]:
+    """Scale and bias, by place, as the element type of x and in a shape."""
+    found: list[Tensor | None] = []
+    for place in (first, first + 1):
+        given = node.input(place)
+        found.append(None if given is None else ctx.reshape(ctx.tensor(given, x.dtype), shape))
+    return found
+
+
+@converter("batch_norm_", takes="inference, NCHW and NHWC", refuses="training")
+def _batch_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
+    if not (node.attribute("is_test") or node.attribute("use_global_stats")) or node.attribute("trainable_statistics"):
+        raise Reject("batch norm with statistics of the batch: the program is in training mode", "layer.eval()")
+    x, last = channels_first(ctx, node, ctx.tensor(node.inputs[0]))
+    mean, variance = (ctx.tensor(t, x.dtype) for t in node.inputs[1:3])
+    weight, bias = _affine(ctx, node, x, (x.extents[1],), 3)
+    attributes = {"eps": float(node.attribute("epsilon", 1e-5))}
+    found = ctx.emit_one("batch_norm", [x, weight, bias, mean, variance], x.type, attributes)
+    statistics = [ctx.tensor(t) for t in node.inputs[1:3]]
+    return [channels_last(ctx, found) if last else found, *statistics, None, None, None]
+
+
+@converter("layer_norm", takes="any first axis, with and without scale and bias")
+def _layer_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
+    x, axis = ctx.tensor(node.inputs[0]), int(node.attribute("begin_norm_axis", 1))
+    weight, bias = _affine(ctx, node, x, x.extents[axis:], 1)
+    attributes = {"normalized_rank": x.rank - axis, "eps": float(node.attribute("epsilon", 1e-5))}
+    if weight is None and bias is not None:
+        weight = ctx.full(1, x.dtype, x.extents[axis:])
+    return [ctx.emit_one("layer_norm", [x, weight, bias], x.type, attributes), None, None]
+
+
+@converter("group_norm", takes="NCHW and NHWC")
+def _group_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
+    x, last = channels_first(ctx, node, ctx.tensor(node.inputs[0]))
+    return [_grouped(ctx, node, x, int(node.attribute("groups")), last), None, None]
+
+
+def _grouped(ctx: Importer, node: Node, x: Tensor, groups: int, last: bool) -> Tensor:
+    weight, bias = _affine(ctx, node, x, (x.extents[1],), 1)
+    attributes = {"groups": groups, "eps": float(node.attribute("epsilon", 1e-5))}
+    if weight is None and bias is not None:
+        weight = ctx.full(1, x.dtype, (x.extents[1],))
+    found = ctx.emit_one("group_norm", [x, weight, bias], x.type, attributes)
+    return channels_last(ctx, found) if last else found
+
+
+@converter("instance_norm")
+def _instance_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
+    x = ctx.tensor(node.inputs[0])
+    return [_grouped(ctx, node, x, known(x.extents[1]), False), None, None]

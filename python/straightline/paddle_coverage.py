@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops of Paddle, form by form, against Paddle: samples, which are run, and the table of docs/frameworks/paddle.md.
+
+`straightline coverage paddle` prints it. A sample is a function of tensors that gives many results; it becomes one program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import paddle
+from paddle.nn import functional as F
+
+from straightline.capture.paddle import CONVERTERS, FORMS, pir
+from straightline.capture.paddle.live_program import LiveReader
+from straightline.paddle_model import compile_paddle
+
+_M, _X, _V = ([3, 6], "float32"), ([2, 4, 8, 8], "float32"), ([6], "float32")
+_I, _B, _N = ([3, 6], "int64"), ([3, 6], "bool"), ([5], "int64")
+
+#: Name: (inputs, function).
+SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
+    "arithmetic": ([_M, _M, _V], lambda x, y, v: [
+        x + y, x - v, x * v, x / y, x * 2 + 1, 1 - x, 2 / y, x / 3, x**2, paddle.pow(paddle.abs(x), y), -x,
+        paddle.maximum(x, v), paddle.minimum(x, y), paddle.fmax(x, y), paddle.fmin(x, v), paddle.lerp(x, y, 0.3),
+        paddle.atan2(x, y), paddle.scale(x, 2.0, 3.0, False), x.pow(0.5 + 0.0).isnan(), x // y, x % y]),
+    "integers": ([_I, _I], lambda x, y: [
+        x + y, x - y, x * y, x * 3 + 2, x // (y + 1), x % (y + 1), paddle.maximum(x, y), -x, x & y, x | y, x ^ y, ~x,
+        x.abs(), x.sum(), x.max(1), x.prod(0), x.astype("float32") / 2, x == y, x >= 1, paddle.clip(x, 1, 2)]),
+    "unary": ([_M], lambda x: [
+        f(x) for f in (paddle.abs, paddle.exp, paddle.expm1, paddle.sin, paddle.cos, paddle.tan, paddle.tanh, F.sigmoid,
+                       F.relu, paddle.erf, F.silu, F.swish, paddle.floor, paddle.ceil, paddle.trunc, paddle.sign,
+                       paddle.isnan, paddle.isinf, paddle.isfinite, paddle.square, paddle.round, F.gelu, F.mish,
+                       F.softsign, F.log_sigmoid, F.tanhshrink, F.relu6, F.hardswish, F.hardsigmoid, F.hardtanh, F.selu,
+                       F.celu, F.elu, F.leaky_relu, F.softplus)]
+        + [F.gelu(x, True), F.elu(x, 0.3), F.celu(x, 0.7), F.leaky_relu(x, 0.2), F.softplus(x, 2.0, 3.0)]),
+    "positive": ([_M], lambda x: [f(paddle.abs(x) + 0.1) for f in (
+        paddle.log, paddle.log1p, paddle.log2, paddle.log10, paddle.sqrt, paddle.rsqrt, paddle.reciprocal)]),
+    "comparisons": ([_M, _M, _B], lambda x, y, b: [
+        x > y, x >= 0, x < y, x <= y, x == y, x != y, paddle.logical_and(x > 0, b), paddle.logical_or(b, x > y),
+        paddle.logical_xor(b, x > 0), paddle.logical_not(b), b & (x > 0), ~b, paddle.where(b, x, y),
+        paddle.where(x > 0, x, paddle.zeros_like(x)), paddle.masked_fill(x, b, 2.0), paddle.any(b, 1), paddle.all(b),
+        paddle.clip(x, -0.5, 0.5)]),
+    "casts": ([_M, _I, _B], lambda x, i, b: [
+        x.astype("float64"), x.astype("int64"), x.astype("bool"), i.astype("float32"), b.astype("float32"),
+        b.astype("int32"), x.astype("bfloat16").astype("float32"), x.astype("float16"), i.astype("int8"), i.astype("uint8")]),
+    "products": ([_M, ([6, 4], "float32"), ([2, 3, 6], "float32"), _V], lambda x, w, t, v: [
+        x @ w, paddle.matmul(x, x, transpose_y=True), paddle.matmul(w, x, transpose_x=True, transpose_y=True), t @ w,
+        paddle.bmm(t, t.transpose([0, 2, 1])), paddle.mv(x, v), paddle.dot(v, v), paddle.addmm(x @ w, x, w, 0.5, 2.0),
+        t @ v, v @ w, F.linear(x, w, v[:4]), paddle.outer(v, v)]),
+    "constant weights": ([_M], lambda x: [
+        F.linear(x, paddle.ones([6, 2]) * 0.5, paddle.ones([2])), x @ paddle.full([6, 3], 0.25)]),
+    "shapes": ([_X, _M], lambda x, m: [
+        x.reshape([2, -1]), x.reshape([0, 4, 64]), x.flatten(1, 2), paddle.flatten(x), m.transpose([1, 0]), m.T,
+        x.unsqueeze(0), paddle.unsqueeze(m, [0, 2]), m[0:1].squeeze(0), m.unsqueeze(-1).squeeze(), paddle.moveaxis(x, 0, 1),
+        paddle.expand(m[0:1], [4, 6]), m[:, 0:1].expand([-1, 5]), m[0:1].expand_as(m), paddle.tile(m, [2, 1]),
+        paddle.tile(m, [2, 1, 3]), paddle.flip(m, [0, 1]), paddle.roll(m, 2, 1), paddle.roll(m, 1), paddle.rot90(m)]),
+    "slices": ([_X, _M], lambda x, m: [
+        x[0], x[:, 1:3, ::2, -1], x[..., None], x[:, -1], x[:, :, 2:-1], m[::-1], m[:, ::2], m[1:3, ::-2],
+        paddle.slice(x, [1, 2], [0, 1], [2, 5]), paddle.strided_slice(x, [2], [0], [8], [3]), paddle.crop(m, [2, 3], [1, 2])]),
+    "parts": ([_X, _M], lambda x, m: [
+        *paddle.split(x, 2, 1), *paddle.split(x, [1, 3], 1), *paddle.split(x, [1, -1], 1), *paddle.chunk(x, 4, -1),
+        *paddle.unbind(m, 0), *paddle.unstack(m, 1), paddle.concat([m, m * 2], 1), paddle.concat([m, m], -2),
+        paddle.stack([m, m + 1], 1), paddle.stack([m, m], -1), F.glu(m)]),
+    "constants": ([_M], lambda m: [
+        m + paddle.full([6], 2.0), m * paddle.arange(6).astype("float32"), m + paddle.to_tensor([1.0, 2, 3, 4, 5, 6]),
+        paddle.full_like(m, 3.0) + m, paddle.ones_like(m) * m, m + paddle.linspace(0, 1, 6), m + paddle.eye(3, 6),
+        paddle.arange(0, 200, 3) + m[0, 0].astype("int64"), m + paddle.zeros([3, 1])]),
+    "reductions": ([_X, _M], lambda x, m: [
+        m.sum(), m.sum(1), x.mean([2, 3]), x.mean(-1, True), x.max(1), x.min(), paddle.amax(x, [0, 1]), paddle.amin(x, 3, True),
+        m.prod(1), paddle.logsumexp(m, 1), paddle.logsumexp(x, [1, 2], True), paddle.norm(m), paddle.norm(m, 2, 1),
+        paddle.norm(m, 1, 0), paddle.norm(m, float("inf"), 1), F.normalize(m), paddle.var(m, 1), paddle.std(m),
+        paddle.cumsum(m, 1), paddle.cumsum(m), F.cosine_similarity(m, m * 2 + 1)]),
+    "order": ([_M], lambda m: [
+        paddle.argmax(m, 1), paddle.argmax(m), paddle.argmin(m, 0, True), paddle.argmax(m, 0, dtype="int32"),
+        *paddle.topk(m, 2), *paddle.topk(m, 2, 0, False), paddle.argsort(m), paddle.sort(m, 1, True), paddle.argsort(m, 0)]),
+    "norms": ([_X, _M, _V, _V], lambda x, m, w, b: [
+        F.softmax(m), F.softmax(x, 1), F.log_softmax(m, 0), F.layer_norm(m, [6]), F.layer_norm(m, [6], w, b),
+        F.layer_norm(x, [4, 8, 8]), F.group_norm(x, 2), F.instance_norm(x),
+        F.batch_norm(m, w, b * b, w, b), F.batch_norm(x, w[:4], b[:4] ** 2, w[:4], b[:4], epsilon=1e-3)]),
+    "indexing": ([_M, ([3, 4], "int64"), _N, ([4, 3, 2], "int64")], lambda m, i, n, c: [
+        paddle.gather(m, n), paddle.gather(m, n, 1), paddle.index_select(m, n, 1), m[n], m[:, n], m[n, n],
+        paddle.gather_nd(m, c), paddle.take_along_axis(m, i, 1), paddle.index_sample(m, i), F.one_hot(n, 4),
+        F.embedding(n, m), F.embedding(i, m, padding_idx=1), paddle.tril(m), paddle.triu(m, 1),
+        paddle.put_along_axis(m, i[:, 0:1], 2.0, 1), paddle.put_along_axis(m, i[:, 0:1], m[:, 0:1], 1, "add"),
+        paddle.scatter(m, n[:1], m[:1] * 2), paddle.diag(m[0]), paddle.diag(m)]),
+    "pools": ([_X], lambda x: [
+        F.max_pool2d(x, 2), F.max_pool2d(x, 3, 2, 1), F.max_pool2d(x, 3, 2, 1, ceil_mode=True), F.avg_pool2d(x, 2),
+        F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 2, 1, exclusive=False), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+        F.adaptive_avg_pool2d(x, 1), F.adaptive_avg_pool2d(x, 3), F.adaptive_avg_pool2d(x, [2, None]),
+        F.adaptive_max_pool2d(x, 2), F.max_pool2d(x, 2, data_format="NHWC"), F.max_pool1d(x[:, :, 0], 2),
+        F.avg_pool1d(x[:, :, 0], 3, 1, 1), F.max_pool2d(x, 3, 2, "SAME")]),
+    "images": ([_X], lambda x: [
+        F.pixel_shuffle(x, 2), F.channel_shuffle(x, 2), F.pad(x, [1, 2, 0, 1]), F.pad(x, [1, 1, 1, 1], "reflect"),
+        F.pad(x, [1, 2, 2, 1], "replicate"), F.pad(x, [1, 2, 2, 1], "circular"), F.pad(x[0, 0], [1, 0, 0, 1], value=2.0),
+        F.interpolate(x, scale_factor=2, mode="nearest"), F.interpolate(x, [5, 11], mode="nearest"),
+        F.interpolate(x, scale_factor=2, mode="bilinear"), F.interpolate(x, [5, 11], mode="bilinear"),
+        F.interpolate(x, [5, 11], mode="bilinear", align_corners=True),
+        F.interpolate(x, [16, 3], mode="bilinear", align_mode=1), F.prelu(x, paddle.full([4], 0.2)),
+        F.prelu(x, paddle.full([1], 0.2))]),
+    "convolutions": ([_X, ([6, 4, 3, 3], "float32"), ([8, 1, 3, 3], "float32"), ([4, 5, 3, 3], "float32"), _V],
+                     lambda x, w, d, t, b: [
+        F.conv2d(x, w), F.conv2d(x, w, b, 2, 1), F.conv2d(x, w, padding="SAME"), F.conv2d(x, w, None, 2, "SAME"),
+        F.conv2d(x, w, None, 1, [1, 2], 2), F.conv2d(x, w, padding=[1, 0, 2, 1]), F.conv2d(x, d, groups=4),
+        F.conv2d(x, w[:, :2], None, 1, 1, 1, 2), F.conv2d(x.transpose([0, 2, 3, 1]), w, b, data_format="NHWC"),
+        F.conv2d_transpose(x, t), F.conv2d_transpose(x, t, None, 2, 1, 1),
+        F.conv2d_transpose(x, t, None, 2, output_size=[18, 17]),
+        F.conv1d(x[:, :, 0], w[:, :, 0], b)]),
+    "attention": ([([2, 5, 2, 8], "float32"), ([2, 7, 2, 8], "float32"), ([2, 1, 5, 7], "float32")], lambda q, k, mask: [
+        F.scaled_dot_product_attention(q, k, k), F.scaled_dot_product_attention(q, k, k, mask),
+        F.scaled_dot_product_attention(q, q, q, is_causal=True)]),
+    "dropout": ([_M], lambda m: [
+        F.dropout(m, 0.5, training=False), F.dropout(m, 0.5, training=False, mode="downscale_in_infer")]),
+    "sizes": ([_X, _M], lambda x, m: [
+        paddle.shape(x), paddle.numel(m), m.reshape([paddle.shape(m)[0] * 2, 3]), x.reshape([x.shape[0], -1]),
+        m + paddle.shape(x)[1].astype("float32"), paddle.zeros(paddle.shape(m)) + m]),
+    "writes": ([_M], lambda m: [_written(m.clone()), _written_tensor(m.clone())]),
+    "doubles": ([([3, 6], "float64")], lambda m: [
+        m @ m.T, F.softmax(m), F.gelu(m), m.mean(0), F.layer_norm(m, [6]), m * 2 + 1, paddle.exp(m)]),
+    "bfloat16": ([_M], lambda m: [
+        (m.astype("bfloat16") * 2).astype("float32"), (m.astype("bfloat16") * 0.5 + 1).T.astype("float32")]),
+    "rare": ([_X, _M, ([2, 3, 5, 2], "float32"), _N, ([4, 1, 3, 3], "float32")], lambda x, m, grid, n, w: [
+        F.conv3d(x.reshape([2, 4, 2, 4, 8]), paddle.full([3, 4, 1, 3, 3], 0.1), padding=1), *paddle.meshgrid(n, n),
+        F.grid_sample(x, grid), F.grid_sample(x, grid, "nearest", "border", False),
+        paddle.scatter_nd_add(m, n.reshape([5, 1]), paddle.ones([5, 6])), F.conv2d_transpose(x, w, groups=4),
+        F.conv2d_transpose(x, w, None, 2, 1, groups=4)]),
+    "scalars": ([([], "float32"), ([1], "float32")], lambda s, v: [s + 1, s * v, s.reshape([1]), v.squeeze(), s.unsqueeze(0)]),
+}  # fmt: skip
+
+
+def _written(m: Any) -> Any:
+    m[:, 1:3] = 2.0
+    return m
+
+
+def _written_tensor(m: Any) -> Any:
+    m[0] = m[1] * 2
+    m[1:, ::2] = m[0:2, ::2]
+    return m
+
+
+#: Ops that other tests have: in models, in files, in traced functions.
+_ELSEWHERE = {
+    "rnn": "models_test", "if": "models_test, files_test", "while": "models_test, files_test",
+    "increment_": "models_test", "full_with_tensor": "files_test", "assign_out_": "tensors_test",
+    "flash_attn": "capture_test", "unique": "capture_test (refused)", "nonzero": "", "masked_select": "",
+}  # fmt: skip
+#: Forms of one op under names of their own, and what lists are made of: no rows.
+_INNER = frozenset(("builtin.combine", "builtin.split", "builtin.slice", "memcpy", "memcpy_h2d", "memcpy_d2h"))
+
+
+@contextlib.contextmanager
+def static_mode() -> Iterator[None]:
+    """Paddle's static mode, and back."""
+    paddle.enable_static()
+    try:
+        yield
+    finally:
+        paddle.disable_static()
+
+
+def program_of(function: Callable[..., Any], inputs: Sequence[tuple[Sequence[int], str]]) -> tuple[Any, list[Any]]:
+    """A static program with the inputs x0, x1, .. of these shapes and dtypes, and the values that the function returns."""
+    with static_mode():
+        program = paddle.static.Program()
+        with paddle.static.program_guard(program, paddle.static.Program()):
+            data = [paddle.static.data(f"x{i}", list(shape), dtype) for i, (shape, dtype) in enumerate(inputs)]
+            results = function(*data)
+    return program, list(results) if isinstance(results, (list, tuple)) else [results]
+
+
+def arrays(rng: np.random.Generator, inputs: Sequence[tuple[Sequence[int], str]]) -> list[Any]:
+    """Random inputs: normal floats, small integers, bools."""
+    found: list[Any] = []
+    for shape, dtype in inputs:
+        if dtype == "bool":
+            found.append(rng.random(shape) < 0.5)
+        elif dtype.startswith("int"):
+            found.append(rng.integers(0, 3, shape).astype(dtype))
+        else:
+            found.append(rng.standard_normal(shape).astype(dtype))
+    return found
+
+
+def ops_of(program: Any) -> set[str]:
+    """Names of the ops of a program, those of branches and loops too."""
+    return {op.short for op in pir.every_op(LiveReader().program(program, None, "").block)}
+
+
+def pairs(name: str, rng: np.random.Generator) -> tuple[set[str], list[tuple[Any, Any]]]:
+    """The ops of a sample, and for each result ours and Paddle's."""
+    inputs, function = SAMPLES[name]
+    program, fetches = program_of(function, inputs)
+    compiled = compile_paddle(program, fetches=fetches)
+    tensors = [paddle.to_tensor(array) for array in arrays(rng, inputs)]
+    got = compiled(*tensors)
+    return ops_of(program), list(zip(got, function(*tensors), strict=True))
+
+
+def _is_right(got: Any, want: Any) -> bool:
+    """Whether two tensors agree in element type, shape and value."""
+    if got.dtype != want.dtype or got.shape != want.shape:
+        return False
+    near = 1e-12 if got.dtype == paddle.float64 else 1e-2 if got.dtype == paddle.float16 else 2e-5
+    return bool(np.allclose(got.numpy(), want.numpy(), near, near, equal_nan=True))
+
+
+def markdown() -> str:
+    """The table: ops, forms, and the samples of each that were right just now."""
+    rng = np.random.default_rng(0)
+    right: dict[str, list[str]] = {}
+    wrong: dict[str, list[str]] = {}
+    count = 0
+    for name in SAMPLES:
+        ops, results = pairs(name, rng)
+        count += len(results)
+        into = right if all(_is_right(a, b) for a, b in results) else wrong
+        for op in ops:
+            into.setdefault(op, []).append(name)
+    lines = [
+        "# Ops of Paddle", "",
+        f"What `sl.compile` takes of Paddle's programs (PIR), with paddlepaddle {paddle.__version__}: {len(_rows())} ops. "
+        f"Samples are programs of many forms, whose {count} results were compared with Paddle's; others are in tests of that "
+        "name (tests/frameworks/paddle). Made by `straightline coverage paddle > docs/frameworks/paddle.md`, from the table of "
+        "converters and from runs. [How a program is taken](../guides/paddle.md).", "",
+        "| op | forms taken | forms refused | right in |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for op in _rows():
+        takes, refuses = FORMS[op]
+        tests = ", ".join(right.get(op, [])) or _ELSEWHERE.get(op, "")
+        failed = f"; wrong in {', '.join(wrong[op])}" if op in wrong else ""
+        lines.append(f"| {op} | {takes or 'all'} | {refuses} | {tests}{failed} |")
+    return "\n".join(lines) + "\n"
+
+
+def _rows() -> list[str]:
+    return sorted(op for op in CONVERTERS if op not in _INNER)

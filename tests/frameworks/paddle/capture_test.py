@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Paddle traces, by source and by bytecode, and what is refused with the user's line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import paddle
+import pytest
+import straightline as sl
+from paddle import nn
+from paddle.nn import functional as F
+from straightline import paddle_files
+from straightline.capture.paddle import pir
+
+from tests.frameworks.paddle.comparison import assert_close, fresh_seed, program_of, static_mode
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    paddle.seed(fresh_seed())
+
+
+def _line(function: Callable[..., Any], text: str) -> str:
+    """`file.py:line` of the first line of a function that has a text."""
+    lines, first = inspect.getsourcelines(function)
+    return f"capture_test.py:{first + next(i for i, line in enumerate(lines) if text in line)}"
+
+
+def _refusal(kind: type[Exception], *args: Any, **options: Any) -> str:
+    with pytest.raises(kind) as error:
+        sl.compile(*args, **options)
+    return str(error.value)
+
+
+class _Net(nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Any, scale: float = 2.0, *, extra: Any = None) -> Any:
+        y = F.relu(self.first(x)) * scale
+        if extra is not None:
+            y = y + extra["add"]
+        return {"y": self.second(y), "parts": (y, [scale, None])}
+
+
+def _same(got: Any, want: Any) -> None:
+    if isinstance(want, dict):
+        assert list(got) == list(want)
+        for key in want:
+            _same(got[key], want[key])
+    elif isinstance(want, (list, tuple)):
+        assert type(got) is type(want)
+        for a, b in zip(got, want, strict=True):
+            _same(a, b)
+    elif isinstance(want, paddle.Tensor):
+        assert_close(got, want)
+    else:
+        assert got == want
+
+
+@pytest.mark.parametrize("full_graph", [None, True, False])
+def test_arguments_and_results_have_their_structure(full_graph: bool | None) -> None:
+    net = _Net()
+    net.eval()
+    x, extra = paddle.randn([2, 6]), {"add": paddle.randn([8])}
+    want = [net(x), net(x, 3.0), net(x, extra=extra)]
+    model = net if full_graph is None else paddle.jit.to_static(net, full_graph=full_graph)
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [((x,), {}), ((x, 3.0), {}), ((x,), {"extra": extra})]
+    for (args, kwargs), one in zip(calls, want):
+        compiled = sl.compile(model, args, kwargs)
+        with paddle.no_grad():
+            _same(compiled(*args, **kwargs), one)
+    with pytest.raises(sl.GuardError, match="scale"):
+        sl.compile(model, (x, 3.0))(x, 4.0)
+
+
+def test_functions_of_to_static() -> None:
+    @paddle.jit.to_static(full_graph=True)
+    def by_source(x: Any) -> Any:
+        if x.sum() > 0:
+            return x + 1
+        return x - 1
+
+    @paddle.jit.to_static(full_graph=False)
+    def by_bytecode(x: Any) -> Any:
+        return [x + 1, x]
+
+    for x in (paddle.ones([3]), -paddle.ones([3])):
+        assert_close(sl.compile(by_source, (x,))(x), by_source(x))
+        for a, b in zip(sl.compile(by_bytecode, (x,))(x), by_bytecode(x), strict=True):
+            assert_close(a, b)
+    assert_close(sl.compile(lambda x: x * 3, (x,))(x), x * 3)
+
+
+def test_input_spec_of_to_static() -> None:
+    layer = paddle.jit.to_static(
+        nn.Linear(4, 2), input_spec=[paddle.static.InputSpec([None, 4], "float32", "x")], full_graph=True
+    )
+    layer.eval()
+    for compiled in (sl.compile(layer), sl.compile(layer, (paddle.ones([3, 4]),))):
+        assert [row["name"] for row in compiled.explain().facts["named_sizes"]] == ["input_0"]
+        x = paddle.randn([5, 4])
+        with paddle.no_grad():
+            assert_close(compiled(x), layer(x))
+    assert "has the sizes [3, 5] but input_spec" in _refusal(sl.UserError, layer, (paddle.ones([3, 5]),))
+
+
+def test_static_programs_with_parameters() -> None:
+    with static_mode():
+        program, start = paddle.static.Program(), paddle.static.Program()
+        with paddle.static.program_guard(program, start):
+            x = paddle.static.data("x", [-1, 6], "float32")
+            hidden = paddle.static.nn.fc(x, 5, activation="relu")
+            y = F.softmax(paddle.static.nn.fc(hidden, 3))
+        assert "is not in Paddle's global scope: run the startup program first" in _refusal(
+            sl.UserError, program, fetches=[y]
+        )
+        executor = paddle.static.Executor()
+        executor.run(start)
+        compiled = sl.compile(program, fetches=[y, hidden], dynamic_shapes={"x": {0: "batch"}})
+        given = np.random.default_rng(fresh_seed()).standard_normal((4, 6)).astype("float32")
+        want = executor.run(program, feed={"x": given}, fetch_list=[y, hidden])
+        for a, b in zip(compiled(x=given), want, strict=True):
+            assert_close(a, b)
+    assert "has no value named 'zz'" in _refusal(sl.UserError, program, fetches=["zz"])
+    assert "has no input 'q'" in _refusal(sl.UserError, program, {"q": given}, fetches=[y])
+    assert "is float64[4, 6] but" in _refusal(sl.UserError, program, (given.astype("float64"),), fetches=[y])
+    assert "fetches has a int" in _refusal(sl.UserError, program, fetches=[3])
+
+
+def test_names_of_sizes() -> None:
+    def product(x: Any, y: Any) -> Any:
+        return x @ y
+
+    def added(x: Any, y: Any) -> Any:
+        return x + y
+
+    x, y = paddle.randn([3, 4]), paddle.randn([4, 5])
+    names = {"x": {0: "rows", 1: "inner"}, "y": {0: "inner"}}
+    compiled = sl.compile(added, (x, x), dynamic_shapes={"x": {0: "n"}, "y": {0: "n"}})
+    z = paddle.randn([7, 4])
+    assert_close(compiled(z, z), z + z)
+    with pytest.raises(sl.GuardError):
+        compiled(z, x)
+    words = _refusal(sl.UnsupportedError, added, (x, x), dynamic_shapes={"x": {0: "a"}, "y": {0: "b"}})
+    assert f"add at <root> ({_line(added, 'return')}): sizes a and b, which may differ" in words
+    assert "one name for both in dynamic_shapes=" in words
+    assert "k is dynamic" in _refusal(sl.UnsupportedError, product, (x, y), dynamic_shapes=names)
+    assert "names 'q' but the inputs are 'x', 'y'" in _refusal(
+        sl.UserError, added, (x, x), dynamic_shapes={"q": {0: "a"}}
+    )
+    assert "names size 5 of 'x', which has rank 2" in _refusal(
+        sl.UserError, added, (x, x), dynamic_shapes={"x": {5: "a"}}
+    )
+    assert "but a name is needed" in _refusal(sl.UserError, added, (x, x), dynamic_shapes={"x": {0: "a b"}})
+    assert "which holds no size" in _refusal(
+        sl.UserError, added, (x, x), dynamic_shapes={"x": {0: "n"}, "y": {0: "n"}}, sizes={"n": (9, 3)}
+    )
+    assert "has no names" in _refusal(sl.UserError, added, (x, x), sizes={"n": (1, 3)})
+    bounded = sl.compile(added, (x, x), dynamic_shapes={"x": {0: "n"}, "y": {0: "n"}}, sizes={"n": (1, 8)})
+    with pytest.raises(sl.GuardError, match="n"):
+        bounded(paddle.ones([9, 4]), paddle.ones([9, 4]))
+
+
+def test_flash_attention_of_programs_for_a_device() -> None:
+    """Paddle writes this op where it traces on a GPU alone, so the program is made by hand."""
+    q, k, mask = pir.Type("f32", (2, 5, 2, 8)), pir.Type("f32", (2, 7, 2, 8)), pir.Type("f32", (2, 1, 5, 7))
+    ops = [
+        pir.Op("pd_op.data", [], {"name": name}, [i], [type])
+        for i, (name, type) in enumerate(zip("qkm", (q, k, mask)), 1)
+    ]
+    for causal in (False, True):
+        operands = [1, 1, 1, 0, 0] if causal else [1, 2, 2, 0, 3]
+        attributes = {"dropout": 0.1, "causal": causal, "is_test": True, "rng_name": ""}
+        last = pir.Op("pd_op.flash_attn", operands, attributes, [4, 5, 6, 7], [q, None, None, None])
+        program = pir.Program(pir.Block(ops=[*ops, last]), [4])
+        compiled = paddle_files._compiled(program, (), {}, {}, sl.CompileOptions(), None, 0.0)
+        x, y, m = (paddle.randn(list(type.shape)) for type in (q, k, mask))
+        with paddle.no_grad():
+            keys, added = (x, None) if causal else (y, m)
+            want = F.scaled_dot_product_attention(x, keys, keys, added, is_causal=causal)
+        assert_close(compiled(x, y, m), want)
+
+
+# Refusals -------------------------------------------------------------------------------------------------------------
+
+
+class _Unsupported(nn.Layer):
+    def forward(self, x: Any) -> Any:
+        a = paddle.linalg.svd(x)[0]
+        b = paddle.unique(x)
+        if x.sum() > 0:
+            c = paddle.linalg.qr(x)[0]
+        else:
+            c = x
+        return a, b, c, paddle.kron(x, x)
+
+
+def test_every_unsupported_op_is_named_with_its_line() -> None:
+    words = _refusal(sl.UnsupportedError, _Unsupported(), (paddle.ones([3, 3]),))
+    assert "4 unsupported ops" in words
+    for op, text in (("svd", "svd"), ("unique", "unique"), ("qr", "qr"), ("kron", "kron")):
+        assert (
+            f"{op} at <root> ({_line(_Unsupported, 'paddle.' + ('linalg.' if op in ('svd', 'qr') else '') + text)})"
+            in words
+        )
+
+
+def test_training_mode() -> None:
+    layer = nn.Sequential(nn.BatchNorm1D(4), nn.Dropout(0.3), nn.Linear(4, 2))
+    words = _refusal(sl.UserError, layer, (paddle.ones([2, 4]),))
+    assert "model is in training mode, which matters to 0 (BatchNorm1D), 1 (Dropout): call model.eval()" in words
+
+    def dropped(x: Any) -> Any:
+        return F.dropout(x, 0.5)
+
+    words = _refusal(sl.UnsupportedError, dropped, (paddle.ones([2, 4]),))
+    assert f"({_line(dropped, 'F.dropout')}): dropout of 0.5: the program is in training mode" in words
+    statistics = [([4, 3], "float32"), ([3], "float32"), ([3], "float32")]
+    program, fetches = program_of(lambda x, m, v: F.batch_norm(x, m, v, training=True), statistics)
+    assert "batch norm with statistics of the batch: the program is in training mode" in _refusal(
+        sl.UnsupportedError, program, fetches=fetches
+    )
+
+
+_LOG: list[int] = []
+
+
+def _prints(x: Any) -> Any:
+    y = x + 1
+    print("side effect")
+    return y * 2
+
+
+def _appends(x: Any) -> Any:
+    _LOG.append(1)
+    return x * 2
+
+
+def _branches(x: Any) -> Any:
+    if x.sum() > 0:
+        return x + 1
+    return x - 1
+
+
+def _reads(x: Any) -> Any:
+    y = (x + 1).numpy()
+    return paddle.to_tensor(y) * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "text", "words"),
+    [(_prints, "print(", "the function is 2 graphs of Paddle"), (_branches, "if ", "the function is 2 graphs of Paddle"),
+     (_appends, "append(", "the function writes to a list"), (_reads, "numpy()", "the function is 2 graphs of Paddle")],
+)  # fmt: skip
+def test_effects_and_breaks_by_bytecode(function: Any, text: str, words: str) -> None:
+    said = _refusal(sl.UnsupportedError, paddle.jit.to_static(function, full_graph=False), (paddle.ones([3]),))
+    assert words in said
+    first = inspect.getsourcelines(function)[1]
+    assert f"capture_test.py:{first}" in said or any(f"capture_test.py:{first + i}" in said for i in range(1, 4))
+
+
+def test_places_by_bytecode() -> None:
+    def unsupported(x: Any) -> Any:
+        y = x + 1
+        return paddle.unique(y)
+
+    words = _refusal(sl.UnsupportedError, paddle.jit.to_static(unsupported, full_graph=False), (paddle.ones([3]),))
+    assert f"unique at <root> ({_line(unsupported, 'unique')})" in words
+
+
+def test_writes_that_a_trace_leaves_out() -> None:
+    class Adds(nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("n", paddle.zeros([1]))
+
+        def forward(self, x: Any) -> Any:
+            self.n.add_(paddle.ones([1]))
+            return x + self.n
+
+    words = _refusal(sl.UnsupportedError, Adds(), (paddle.ones([3]),))
+    assert "writes in place by add_, which Paddle's trace leaves out" in words
+
+    def written(x: Any) -> Any:
+        x[0] = 1.0
+        return x * 2
+
+    assert "a write to an argument" in _refusal(sl.UnsupportedError, written, (paddle.ones([3]),))
+
+
+def test_bad_arguments() -> None:
+    def one(x: Any) -> Any:
+        return x + 1
+
+    class Renamed(nn.Layer):
+        def forward(this, x: Any) -> Any:  # noqa: N805
+            return x
+
+    x = paddle.ones([3])
+    assert "missing a required argument: 'x'" in _refusal(sl.UserError, one, (), {"y": x})
+    assert "values is of ONNX models" in _refusal(sl.UserError, one, (x,), values={"x": 1})
+    assert "fetches is of paddle.static.Program" in _refusal(sl.UserError, one, (x,), fetches=[x])
+    assert "several examples are given" in _refusal(sl.UserError, one, [(x,), (x,)])
+    assert "first parameter of" in _refusal(sl.UserError, Renamed(), (x,))
+    assert "elements of complex64" in _refusal(sl.UnsupportedError, one, (paddle.complex(x, x),))
+    assert "are for the cpu" in _refusal(sl.UserError, one, (x,), target="cuda")
+    assert "freeze" in _refusal(sl.UserError, one, (x,), frieze=False)
+    hooked = nn.Linear(3, 3)
+    hooked.register_forward_post_hook(lambda layer, given, result: result * 2)
+    assert "has forward hooks" in _refusal(sl.UnsupportedError, hooked, (x,))
+
+    def fails(x: Any) -> Any:
+        return paddle.reshape(x, [7, 7])
+
+    assert "Paddle cannot trace the model" in _refusal(sl.UserError, fails, (x,))
+
+
+def test_the_compiled_function_checks_its_arguments() -> None:
+    compiled = sl.compile(_branches, (paddle.ones([3]),))
+    for given in (paddle.ones([4]), paddle.ones([3], "float64"), paddle.ones([3, 1]), 3.0):
+        with pytest.raises(sl.GuardError):
+            compiled(given)
+
+
+def test_another_version_of_paddle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paddle, "__version__", "3.2.1")
+    assert "paddlepaddle 3.2.1 is installed but programs of 3.3 or newer are read" in _refusal(
+        sl.UserError, _branches, (paddle.ones([3]),)
+    )

@@ -236,9 +236,9 @@ std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units,
         false,
         {},
         user.empty() ? CompileError{CompileError::Kind::internal, keptUnit(unit, ".cu", output.log)}
-                     : CompileError{CompileError::Kind::user,
-                                    "the CUDA kernel " + user + " cannot be compiled for " + arch +
-                                        ": " + output.log}};
+                     : CompileError{CompileError::Kind::user, "the CUDA kernel " + user +
+                                                                  " cannot be compiled for " +
+                                                                  arch + ": " + output.log}};
   };
   return compileImages(units, keyed, options, compile, program.get(), error) ? std::move(program)
                                                                              : nullptr;

@@ -80,10 +80,10 @@ class OwnKernelLowering {
     const Target& target = targetNamedBy(context_.target());
     const bool isOnDevice = target.hasQueue();
     if (isOnDevice && !target.launchesGraphs()) {
-      return emitUnsupported(own_) << own_.getName() << " is a kernel of the user's, which runs on "
-                                   << "the cpu and on CUDA devices, but the program runs on "
-                                   << target.name()
-                                   << "; the nearest supported form is a kernel of the plug-in";
+      return emitUnsupported(own_)
+             << own_.getName() << " is a kernel of the user's, which runs on "
+             << "the cpu and on CUDA devices, but the program runs on " << target.name()
+             << "; the nearest supported form is a kernel of the plug-in";
     }
     if (own_.getSource() && !isOnDevice) {
       return emitUnsupported(own_) << own_.getName()

@@ -222,6 +222,17 @@ PyObject* slSpecialize(PyObject* module, PyObject* args);
 PyObject* slSlots(PyObject* module, PyObject* args);
 PyObject* slCountSizes(PyObject* module, PyObject* args);
 
+// ---- ffi.c
+
+PyObject* slFfiFunction(PyObject* module, PyObject* args);
+PyObject* slFfiPublish(PyObject* module, PyObject* args);
+PyObject* slFfiAddresses(PyObject* module, PyObject* capsule);
+PyObject* slFfiRunning(PyObject* module, PyObject* capsule);
+PyObject* slFfiTorchRegister(PyObject* module, PyObject* args);
+PyObject* slFfiTorchUnregister(PyObject* module, PyObject* address);
+PyObject* slFfiTvmGlobal(PyObject* module, PyObject* args);
+PyObject* slFfiLayouts(PyObject* module, PyObject* object);
+
 #pragma GCC visibility pop
 
 #endif  // STRAIGHTLINE_PYTHON_CALLABLE_H

@@ -192,14 +192,14 @@ def function_capsule(name: str, function: Any, signature: Signature) -> Any:
 
 
 def opened(shared: bytes) -> ctypes.CDLL:
-    """A shared object that lies in memory, opened for as long as the process."""
+    """A shared object that lies in memory, opened for as long as the process.
+
+    Its file stays open: the loader knows libraries by their path, and would take another one of the same number for it.
+    """
     file = os.memfd_create("straightline_kernel")
-    try:
-        with os.fdopen(os.dup(file), "wb") as stream:
-            stream.write(shared)
-        return ctypes.CDLL(f"/proc/self/fd/{file}")
-    finally:
-        os.close(file)
+    with os.fdopen(os.dup(file), "wb") as stream:
+        stream.write(shared)
+    return ctypes.CDLL(f"/proc/{os.getpid()}/fd/{file}")
 
 
 # ---- fake kernels

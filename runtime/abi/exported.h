@@ -67,8 +67,10 @@ inline void* open(sl_exported* exported, const char* data, size_t bytes) {
   void* library = dlopen(path, 2);  // RTLD_NOW, local
   if (!library) {
     say(exported, "the runtime cannot be loaded: ", dlerror());
+    close(file);
   }
-  close(file);
+  // The file stays open: the loader knows libraries by their path, and another one with the same
+  // number would be taken for this one.
   return library;
 }
 

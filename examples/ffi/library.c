@@ -42,7 +42,8 @@ int main(int argc, char** argv) {
   Tensor tensors[2] = {{x, kCpu, 0, 2, kFloat, 32, 1, in, NULL, 0},
                        {y, kCpu, 0, 2, kFloat, 32, 1, out, NULL, 0}};
   // without libtvm_ffi nobody makes results: the caller gives a destination behind the arguments
-  const Argument arguments[2] = {{kTensorPointer, 0, &tensors[0]}, {kTensorPointer, 0, &tensors[1]}};
+  const Argument arguments[2] = {{kTensorPointer, 0, &tensors[0]},
+                                 {kTensorPointer, 0, &tensors[1]}};
   Argument result = {0, 0, NULL};
   if (forward(NULL, arguments, 2, &result) != 0) {
     fprintf(stderr, "the call failed\n");

@@ -231,21 +231,36 @@ static PyObject* layoutOf(const sl_buffer* buffer, int isUpdated) {
                        isUpdated);
 }
 
-PyObject* slFfiLayouts(PyObject* module, PyObject* object) {
+typedef struct Written {
+  int32_t count;
+  unsigned char is[];
+} Written;
+
+static void noteWritten(void* user, int32_t input) {
+  Written* written = user;
+  written->is[input < written->count ? input : written->count] = 1;
+}
+
+PyObject* slFfiLayouts(PyObject* module, PyObject* capsule) {
   (void)module;
-  if (!slIsCallable(object)) {
+  const sl_program* program = PyCapsule_GetPointer(capsule, SL_PROGRAM_CAPSULE);
+  if (!program) {
     return NULL;
   }
-  const Callable* self = (const Callable*)object;
-  const sl_program_desc* desc = self->desc;
+  const sl_program_desc* desc = sl_program_description(program);
+  Written* written = PyMem_Calloc(1, sizeof(Written) + (size_t)desc->input_count + 1);
   PyObject* inputs = PyTuple_New(desc->input_count);
   PyObject* results = PyTuple_New(desc->result_count);
   PyObject* extents = PyTuple_New(desc->extent_count);
-  int isFine = inputs && results && extents;
+  int isFine = written && inputs && results && extents;
+  if (written) {
+    written->count = desc->input_count;
+    slFindWritten(desc, noteWritten, written);
+  }
   for (int32_t b = 0; isFine && b < desc->buffer_count; ++b) {
     const sl_buffer* buffer = &desc->buffers[b];
     if (buffer->role == SL_ROLE_INPUT) {
-      PyObject* layout = layoutOf(buffer, self->inputs[buffer->index].written);
+      PyObject* layout = layoutOf(buffer, written->is[buffer->index]);
       isFine = layout && PyTuple_SetItem(inputs, buffer->index, layout) == 0;
     }
   }
@@ -259,11 +274,12 @@ PyObject* slFfiLayouts(PyObject* module, PyObject* object) {
                                   (long long)extent->max, extent->bound.count > 0);
     isFine = row && PyTuple_SetItem(extents, e, row) == 0;
   }
+  PyMem_Free(written);
   if (!isFine) {
     Py_XDECREF(inputs);
     Py_XDECREF(results);
     Py_XDECREF(extents);
-    return NULL;
+    return PyErr_Occurred() ? NULL : PyErr_NoMemory();
   }
   return Py_BuildValue("(NNN)", inputs, results, extents);
 }

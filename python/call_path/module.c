@@ -107,7 +107,7 @@ static PyMethodDef functions[] = {
      "ffi_function(name, arguments, inputs, results, model_results, callables)\n--\n\nA function "
      "of other systems; arguments are (name, kind, index, count, integer, real, text)."},
     {"ffi_layouts", slFfiLayouts, METH_O,
-     "ffi_layouts(callable)\n--\n\n(dtype code, bits, sizes, strides, updated) of its inputs and "
+     "ffi_layouts(program)\n--\n\n(dtype code, bits, sizes, strides, updated) of its inputs and "
      "results, "
      "and (name, min, max, computed) of its named sizes."},
     {"ffi_publish", slFfiPublish, METH_VARARGS,

@@ -141,12 +141,14 @@ def _default(argument: Argument) -> str:
     return repr(argument.value)
 
 
-def of_function(function: Any) -> Signature:
-    """The flat signature of a compiled function.
+def of_function(function: Any, called: bool = True) -> Signature:
+    """The flat signature of a compiled function; `called`: in this process, so that it has to be one for here.
 
     Raises:
         UnsupportedError: An argument or result has no such form, or the function has no one program that calls take.
     """
+    if called and not function._callable:
+        raise function._refuse()
     check_callable(function)
     heads = (function, *function._others)
     programs = programs_of(function)
@@ -173,8 +175,6 @@ def check_callable(function: Any) -> None:
     Raises:
         UnsupportedError: Each with the nearest form.
     """
-    if not function._callable:
-        raise function._refuse()
     if function.slots:
         raise UnsupportedError(
             f"a function with slots ({', '.join(function.slots)}) is chosen by Python; nearest supported form: a function for "
@@ -205,7 +205,7 @@ def _states(function: Any) -> list[str]:
 
 
 def _program(function: Any) -> Program:
-    inputs, results, extents = _call.ffi_layouts(function)
+    inputs, results, extents = _call.ffi_layouts(function._compilation.program)
     return Program(
         tuple(Layout(*row) for row in inputs),
         tuple(Layout(*row) for row in results),

@@ -168,7 +168,7 @@ def export(
     prepared: bool,
 ) -> None:
     """What `CompiledFunction.export_library` does."""
-    signature = _ffi_signature.of_function(function)
+    signature = _ffi_signature.of_function(function, called=False)
     if symbol is None and torch_op is None:
         raise UserError("export_library needs symbol='forward', torch_op='mylib::forward', or both")
     if symbol is not None and re.fullmatch(r"[A-Za-z_]\w*", symbol) is None:

@@ -173,7 +173,9 @@ assert not wrong
 class _Many(nn.Module):
     """What a signature has: a list, numbers, texts, updates."""
 
-    def forward(self, xs: list[Tensor], y: Tensor, k: int, a: float = 0.1, *, mode: str = 'a "b"\\?') -> tuple[Tensor, Tensor]:
+    def forward(
+        self, xs: list[Tensor], y: Tensor, k: int, a: float = 0.1, *, mode: str = 'a "b"\\?'
+    ) -> tuple[Tensor, Tensor]:
         y.add_(xs[0] * k)
         return xs[0] + xs[1] * a, y.t()
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a call costs from torch, from TVM-FFI and from C: `python bench/ffi_calls.py [--json FILE]`.
 
-One thread, a program of one addition over 16 floats, the least of 7 rounds of 20,000 calls, nanoseconds. "C run" is `sl_model_run`
-in a loop of C; each other line is a call by its door, with the difference to the C run and the bar.
+One thread, a program of one addition over 16 floats, the least of 7 rounds of 20,000 calls, nanoseconds. "C run" is
+`sl_model_run` in a loop of C; each other line is a call by its door, with the difference to the C run and the bar.
 `torch.ops.aten.alias` is the cheapest op that torch has: what its dispatcher takes from Python before any kernel.
 """
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cpp_text.h"
 
+#include "dialect/element_type.h"
+
 #include <charconv>
 
 #include "llvm/ADT/StringExtras.h"
@@ -87,6 +89,11 @@ std::string cppType(mlir::Type type) {
   }
   const std::string width = std::to_string(type.getIntOrFloatBitWidth());
   return (type.isUnsignedInteger() ? "uint" : "int") + width + "_t";
+}
+
+std::string dtypeText(mlir::Type type) {
+  const unsigned bits = type.isInteger(1) ? 8 : type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
+  return "{" + std::to_string(dlpackCode(type)) + ", " + std::to_string(bits) + ", 1}";
 }
 
 std::string floatLiteral(const llvm::APFloat& value, mlir::Type type) {

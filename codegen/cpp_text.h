@@ -21,6 +21,9 @@ using UniqueTexts = llvm::SetVector<std::string, std::vector<std::string>, std::
 /// "float", "sl::bfloat16", "bool", "int64_t" (index too), ...
 std::string cppType(mlir::Type type);
 
+/// `{2, 32, 1}`: an sl_dtype.
+std::string dtypeText(mlir::Type type);
+
 /// Exact literal: shortest decimal that reads back as the same value; infinities and NaN as
 /// builtins. bfloat16 and half are written as float.
 std::string floatLiteral(const llvm::APFloat& value, mlir::Type type);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/explain.h"
 
+#include "codegen/own_calls.h"
+
 #include "codegen/cpp_text.h"
 #include "codegen/program_index.h"
 #include "dialect/kernel/recorded.h"
@@ -213,6 +215,11 @@ class Explainer {
       row["blocks"] = numberOrText(kernel::blocksOf(function));
       row["block_threads"] =
           function->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr).getInt();
+    }
+    if (auto decl =
+            call ? llvm::dyn_cast_if_present<kernel::DeclOp>(call.getEntryOp()) : kernel::DeclOp();
+        decl && isOwnKernel(decl)) {
+      row["symbol"] = decl.getRun();
     }
     row["backend"] = call ? backendOf(call.getEntryOp()) : "runtime";
     if (json::Array names = capturedAgainFor(line); !names.empty()) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/external_calls.h"
 
-#include "dialect/element_type.h"
+#include "codegen/own_calls.h"
+
 #include "dialect/kernel/recorded.h"
 
 namespace straightline::codegen {
@@ -62,13 +63,12 @@ std::string linesLiteral(StringRef text) {
 
 }  // namespace
 
-std::string dtypeText(mlir::Type type) {
-  const unsigned bits = type.isInteger(1) ? 8 : type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
-  return "{" + std::to_string(dlpackCode(type)) + ", " + std::to_string(bits) + ", 1}";
-}
-
 llvm::SmallVector<StringRef> externalSymbols(kernel::DeclOp decl) {
   llvm::SmallVector<StringRef> symbols = {decl.getRun()};
+  if (isOwnKernel(decl)) {
+    addOwnSymbols(decl, symbols);
+    return symbols;
+  }
   for (std::optional<StringRef> symbol : {decl.getPlan(), decl.getDestroy()}) {
     if (symbol) {
       symbols.push_back(*symbol);
@@ -86,6 +86,10 @@ StringRef destroyerOf(kernel::DeclOp decl) {
 }
 
 void printRunCall(kernel::DeclOp decl, llvm::SmallVector<std::string> items, Writer& writer) {
+  if (isOwnKernel(decl)) {
+    writer.call("sl::report(ctx, " + ownCallName(decl) + "(", items, "));");
+    return;
+  }
   const bool isExclusive = kernel::hasExclusiveHandle(decl);
   if (isExclusive) {
     items.push_back(decl.getRun().str());
@@ -110,6 +114,9 @@ llvm::SmallVector<std::string> sizeTexts(kernel::DeclOp decl, const Spelling& sp
 }
 
 std::string printExternalPrototypes(kernel::DeclOp decl) {
+  if (isOwnKernel(decl)) {
+    return printOwnCall(decl);
+  }
   std::string text = "extern \"C\" int32_t " + decl.getRun().str() +
                      "(sl_ctx*, sl_team, void* handle, const void* const* inputs,\n"
                      "                           void* const* outputs, void* workspace);\n";

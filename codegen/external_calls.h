@@ -27,9 +27,6 @@ std::string printExternalPrototypes(kernel::DeclOp decl);
 std::string problemName(kernel::DeclOp decl);
 void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer);
 
-/// `{2, 32, 1}`: an sl_dtype.
-std::string dtypeText(mlir::Type type);
-
 }  // namespace straightline::codegen
 
 #endif  // STRAIGHTLINE_CODEGEN_EXTERNAL_CALLS_H

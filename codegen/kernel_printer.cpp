@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/kernel_printer.h"
 
+#include "codegen/own_source.h"
+
 #include "codegen/cpp_text.h"
 #include "codegen/names.h"
 #include "codegen/scalar_printer.h"
+#include "dialect/kernel/own.h"
 #include "dialect/kernel/recorded.h"
 #include "mlir/IR/Builders.h"
 
@@ -198,6 +201,9 @@ std::string kernelSignature(FuncOp func) {
 }
 
 llvm::SmallVector<std::string> kernelIncludes(FuncOp func) {
+  if (kernel::ownSourceOf(func)) {
+    return ownIncludes(func);
+  }
   llvm::SmallVector<FuncOp> functions = kernel::partsOf(func);
   if (functions.empty()) {
     functions.push_back(func);
@@ -218,6 +224,12 @@ llvm::SmallVector<std::string> kernelIncludes(FuncOp func) {
 
 mlir::FailureOr<std::string> printKernel(FuncOp func) {
   const Parameters parameters = parametersOf(func);
+  if (kernel::ownSourceOf(func)) {
+    return ownSourceText(func) + kernelSignature(func) + " {\n" +
+           ownCallText(func, parameters.pointers,
+                       [&](mlir::StringAttr name) { return parameters.extents.lookup(name); }) +
+           "}\n";
+  }
   std::string text = kernelSignature(func) + " {\n";
   if (kernel::earlyStartOf(func) == kernel::EarlyStart::atEntry) {
     text += "  sl::awaitPrevious();\n";

@@ -75,6 +75,7 @@ ProgramIndex::ProgramIndex(kernel::ProgramOp program) {
            {std::optional<StringRef>(decl.getRun()), decl.getPlan(), decl.getDestroy()}) {
         table_.reserve(symbol.value_or(""));
       }
+      table_.reserve(("call_" + decl.getSymName()).str());
       for (const char* ending : {"_problem", "_operands", "_attributes"}) {
         table_.reserve((decl.getSymName() + ending).str());
       }

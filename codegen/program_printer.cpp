@@ -3,6 +3,7 @@
 
 #include "codegen/cpp_text.h"
 #include "codegen/external_calls.h"
+#include "codegen/own_calls.h"
 #include "codegen/scalar_printer.h"
 #include "codegen/statement_walk.h"
 #include "codegen/storage_printer.h"
@@ -48,6 +49,9 @@ class Printer final : public StatementPrinter {
       return mlir::failure();
     }
     text.includes = {"#include \"straightline/kernels/program.h\""};
+    if (usesOwnKernels_) {
+      text.includes.push_back("#include \"straightline/abi/own_kernel.h\"");
+    }
     if (usesScalars_) {
       text.includes.push_back("#include \"straightline/kernels/scalar.h\"");
     }
@@ -82,6 +86,7 @@ class Printer final : public StatementPrinter {
       usesScalars_ |= entry.kind == SL_ENTRY_SCALAR;
       auto decl = llvm::dyn_cast<kernel::DeclOp>(entry.op);
       if (decl && decls.insert(decl)) {
+        usesOwnKernels_ |= isOwnKernel(decl);
         text.declarations += printExternalPrototypes(decl);
         for (StringRef symbol : externalSymbols(decl)) {
           externals_.insert(symbol.str());
@@ -493,7 +498,7 @@ class Printer final : public StatementPrinter {
   bool profile_;
   llvm::SmallDenseSet<int> readsExtent_;  ///< extents that have a local in the phase
   Writer writer_;
-  bool usesScalars_ = false;
+  bool usesScalars_ = false, usesOwnKernels_ = false;
   bool inPrepare_ = false;
   bool isAlone_ = false;  ///< the phase is for one thread
   UniqueTexts externals_;

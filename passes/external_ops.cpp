@@ -32,8 +32,8 @@ bool mayBeExternal(llvm::StringRef name, mlir::MLIRContext* context) {
   return info && !info->hasTrait<op::View>() && !info->hasTrait<op::Contraction>() &&
          !info->hasTrait<mlir::OpTrait::IsTerminator>() &&
          !info->hasTrait<mlir::OpTrait::ConstantLike>() && name != "parameter" && name != "state" &&
-         name != "external" && name != "aten" && name != "scaled_dot_product_attention" &&
-         name != "scalar_special";
+         name != "external" && name != "aten" && name != "own_kernel" &&
+         name != "scaled_dot_product_attention" && name != "scalar_special";
 }
 
 bool mayBeExternal(Operation* operation) {

@@ -2,6 +2,7 @@
 #include "passes/phase.h"
 
 #include "dialect/op/op_dialect.h"
+#include "dialect/op/own_kernel.h"
 #include "mlir/Transforms/RegionUtils.h"
 
 namespace straightline::passes {
@@ -44,10 +45,11 @@ bool PhaseAnalysis::isPrepared(Operation* operation) {
       continue;
     }
     auto aten = llvm::dyn_cast<op::AtenOp>(current);
-    const bool input = llvm::isa<op::StateOp>(current) || (aten && aten.getEffectful()) ||
-                       (!freeze_ && llvm::isa<op::ParameterOp>(current)) ||
-                       dependsOnNamedSizes(current) ||
-                       current->getName().getDialectNamespace() != "op";
+    auto own = llvm::dyn_cast<op::OwnKernelOp>(current);
+    const bool input =
+        llvm::isa<op::StateOp>(current) || (aten && aten.getEffectful()) ||
+        (own && own.getEffectful()) || (!freeze_ && llvm::isa<op::ParameterOp>(current)) ||
+        dependsOnNamedSizes(current) || current->getName().getDialectNamespace() != "op";
     llvm::SetVector<Value> operands(current->operand_begin(), current->operand_end());
     mlir::getUsedValuesDefinedAbove(current->getRegions(), operands);
     bool prepared = !input, complete = true;

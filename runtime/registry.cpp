@@ -16,7 +16,9 @@
 #include "builtin_symbols.h"
 #include "description_loader.h"
 #include "message_writer.h"
+#include "own_kernel.h"
 #include "plugin.h"
+#include "straightline/abi/cuda_calls.h"
 #include "straightline/abi/device_calls.h"
 
 // Defined by runtime/backends/native, which is linked into this library. Weak, so that a runtime
@@ -298,6 +300,7 @@ const Symbol kSymbols[] = {
     SL_SYMBOL(sl_queue_forget),   SL_SYMBOL(sl_alloc),         SL_SYMBOL(sl_free),
     SL_SYMBOL(sl_queue_start),    SL_SYMBOL(sl_queue_step),    SL_SYMBOL(sl_queue_call),
     SL_SYMBOL(sl_exclusive_plan), SL_SYMBOL(sl_exclusive_run), SL_SYMBOL(sl_exclusive_destroy),
+    SL_SYMBOL(sl_own_call),       SL_SYMBOL(sl_cuda_stream),
 };
 #undef SL_SYMBOL
 
@@ -336,6 +339,9 @@ const sl_backend_desc* sl_backend_at(int32_t i) {
 void* sl_symbol(const char* name) {
   if (void* own = straightline::ownSymbol(name)) {
     return own;
+  }
+  if (void* function = straightline::ownKernelSymbol(name)) {
+    return function;
   }
   void* found = nullptr;
   const auto has = [&](const sl_backend_desc& backend) {

@@ -7,10 +7,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <thread>
 
 #include "codegen/jit/embedded_headers.h"
+#include "codegen/own_source_mark.h"
 
 namespace straightline::jit {
 namespace {
@@ -193,6 +195,16 @@ Output compileUnit(const Nvrtc& nvrtc, const Unit& unit, const std::vector<std::
   return output;
 }
 
+/// The kernel of a user whose text the unit has (codegen/own_source.h); "": the text is all ours.
+std::string userOf(const std::string& text) {
+  const size_t at = text.find(kOwnSourceMark);
+  if (at == std::string::npos) {
+    return "";
+  }
+  const size_t begin = at + std::strlen(kOwnSourceMark);
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
 std::unique_ptr<DeviceProgram> fail(CompileError* error, CompileError::Kind kind,
                                     std::string message) {
   *error = {kind, std::move(message)};
@@ -243,7 +255,13 @@ std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units,
       }
       if (!output.ok) {
         if (!stops.exchange(true)) {
-          first = {CompileError::Kind::internal, keptUnit(unit, ".cu", output.log)};
+          const std::string user = userOf(unit.text);
+          first =
+              user.empty()
+                  ? CompileError{CompileError::Kind::internal, keptUnit(unit, ".cu", output.log)}
+                  : CompileError{CompileError::Kind::user, "the CUDA kernel " + user +
+                                                               " cannot be compiled for " + arch +
+                                                               ": " + output.log};
         }
         return;
       }

@@ -2,6 +2,8 @@
 #include "dialect/kernel/recorded.h"
 
 #include "dialect/alternative.h"
+#include "dialect/kernel/own.h"
+#include "dialect/own_argument.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/Builders.h"
@@ -16,6 +18,8 @@ constexpr llvm::StringLiteral kCostUs = "kernel.cost_us", kChoice = "kernel.choi
                               kRule = "kernel.rule", kAlternatives = "kernel.alternatives",
                               kOutsideGraph = "kernel.outside_graph",
                               kExclusiveHandle = "kernel.exclusive_handle",
+                              kOwnArguments = "kernel.own_arguments",
+                              kOwnTraits = "kernel.own_traits", kOwnSource = "kernel.own_source",
                               kEveryBranch = "kernel.every_branch",
                               kEarlyStart = "kernel.early_start", kParts = "kernel.parts",
                               kRows = "kernel.rows";
@@ -63,6 +67,27 @@ void setOutsideGraph(DeclOp declaration) {
 bool hasExclusiveHandle(DeclOp declaration) { return declaration->hasAttr(kExclusiveHandle); }
 void setExclusiveHandle(DeclOp declaration) {
   declaration->setAttr(kExclusiveHandle, mlir::UnitAttr::get(declaration.getContext()));
+}
+
+mlir::ArrayAttr ownArgumentsOf(DeclOp declaration) {
+  return declaration->getAttrOfType<mlir::ArrayAttr>(kOwnArguments);
+}
+bool hasOwnTrait(DeclOp declaration, llvm::StringRef trait) {
+  auto traits = declaration->getAttrOfType<mlir::StringAttr>(kOwnTraits);
+  return traits && llvm::is_contained(llvm::split(traits.getValue(), ' '), trait);
+}
+void setOwnArguments(DeclOp declaration, mlir::ArrayAttr arguments, llvm::StringRef traits) {
+  declaration->setAttr(kOwnArguments, arguments);
+  if (!traits.empty()) {
+    declaration->setAttr(kOwnTraits, mlir::StringAttr::get(declaration.getContext(), traits));
+  }
+}
+
+mlir::DictionaryAttr ownSourceOf(FuncOp function) {
+  return function->getAttrOfType<mlir::DictionaryAttr>(kOwnSource);
+}
+void setOwnSource(FuncOp function, mlir::DictionaryAttr source) {
+  function->setAttr(kOwnSource, source);
 }
 
 EarlyStart earlyStartOf(FuncOp function) {
@@ -158,6 +183,33 @@ bool isEarlyStart(Attribute value) {
   return text && (text.getValue() == kAtEntry || text.getValue() == kInTemplate);
 }
 
+bool isWithoutPlan(Operation* op) {
+  auto declaration = llvm::dyn_cast<DeclOp>(op);
+  return declaration && !declaration.getPlan();
+}
+
+bool areOwnArguments(Attribute value) {
+  auto texts = llvm::dyn_cast<mlir::ArrayAttr>(value);
+  return texts && llvm::all_of(texts, [](Attribute text) {
+           auto string = llvm::dyn_cast<mlir::StringAttr>(text);
+           return string && parseOwnArgument(string.getValue());
+         });
+}
+
+bool isOwnSource(Attribute value) {
+  auto source = llvm::dyn_cast<mlir::DictionaryAttr>(value);
+  return source && source.getAs<mlir::StringAttr>("source") &&
+         source.getAs<mlir::StringAttr>("function") && source.getAs<mlir::IntegerAttr>("threads") &&
+         source.get("arguments") && areOwnArguments(source.get("arguments"));
+}
+
+bool areOwnTraits(Attribute value) {
+  auto text = llvm::dyn_cast<mlir::StringAttr>(value);
+  return text && llvm::all_of(llvm::split(text.getValue(), ' '), [](llvm::StringRef trait) {
+           return trait == "status" || trait == "stream";
+         });
+}
+
 bool isParts(Attribute value) {
   auto names = llvm::dyn_cast<mlir::ArrayAttr>(value);
   return names && names.size() > 1 && llvm::all_of(names, llvm::IsaPred<mlir::FlatSymbolRefAttr>);
@@ -195,6 +247,11 @@ constexpr Recorded kRecorded[] = {
     {kOutsideGraph, "a kernel.decl", isDeclaration, "a unit attribute", isA<mlir::UnitAttr>},
     {kExclusiveHandle, "a kernel.decl with a plan", hasPlan, "a unit attribute",
      isA<mlir::UnitAttr>},
+    {kOwnArguments, "a kernel.decl without a plan", isWithoutPlan, "an array of arguments",
+     areOwnArguments},
+    {kOwnSource, "a kernel.func", isKernel, "a source with function, threads and arguments",
+     isOwnSource},
+    {kOwnTraits, "a kernel.decl without a plan", isWithoutPlan, "status or stream", areOwnTraits},
     {kEveryBranch, "the module", isModule, "a unit attribute", isA<mlir::UnitAttr>},
     {kEarlyStart, "a kernel.func", isKernel, "\"at_entry\" or \"in_template\"", isEarlyStart},
     {kParts, "a kernel.func", isKernel, "an array of two or more symbols", isParts},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ops of the dialect, of all its generated files.
 #include "dialect/op/op_dialect.h"
+#include "dialect/op/own_kernel.h"
 #include "dialect/op/scan.h"
 #include "dialect/op/special.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -15,6 +16,10 @@ void OpDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "dialect/op/op_ops.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialect/op/op_own_kernel.cpp.inc"
       >();
   addOperations<
 #define GET_OP_LIST

@@ -21,7 +21,7 @@ const std::set<std::string> kStorage = {"constant", "parameter", "set_extent", "
 /// Control of the program.
 const std::set<std::string> kControl = {"check", "for", "fusion", "if", "while", "yield"};
 /// Decided already.
-const std::set<std::string> kDecided = {"aten", "external"};
+const std::set<std::string> kDecided = {"aten", "external", "own_kernel"};
 /// On numbers of a kernel's body, not on tensors.
 const std::set<std::string> kScalars = {"scalar_special"};
 

@@ -37,6 +37,34 @@ std::string callText(op::AtenOp aten) {
   return text;
 }
 
+/// Operands that the op updates and does not read besides stand last (call_text.h): they are given
+/// as outputs alone.
+void dropUpdated(op::AtenOp aten, llvm::ArrayRef<int64_t> updates, Operands& operands) {
+  const auto isRead = [&](size_t number) {
+    const std::string name = "%" + std::to_string(number);
+    llvm::StringRef text = aten.getArguments();
+    for (size_t at = text.find(name); at != llvm::StringRef::npos; at = text.find(name, at + 1)) {
+      const llvm::StringRef rest = text.substr(at + name.size());
+      if (rest.empty() || rest.front() < '0' || rest.front() > '9') {
+        return true;
+      }
+    }
+    return false;
+  };
+  const auto isUpdated = [&](size_t number) {
+    for (size_t i = 1; i < updates.size(); i += 2) {
+      if (updates[i] == static_cast<int64_t>(number)) {
+        return true;
+      }
+    }
+    return false;
+  };
+  while (!operands.inputs.empty() && isUpdated(operands.inputs.size() - 1) &&
+         !isRead(operands.inputs.size() - 1)) {
+    operands.inputs.pop_back();
+  }
+}
+
 Operands bindOperands(op::AtenOp aten, LoweringContext& context) {
   const mlir::Location loc = aten.getLoc();
   Operands operands;
@@ -48,16 +76,24 @@ Operands bindOperands(op::AtenOp aten, LoweringContext& context) {
         complex ? context.contiguous(loc, buffer, "the parts of complex numbers lie side by side")
                 : buffer);
   }
-  for (Value result : aten.getResults()) {
-    operands.outputs.push_back(context.destination(result));
+  const llvm::ArrayRef<int64_t> updates = aten.getUpdates().value_or(llvm::ArrayRef<int64_t>());
+  llvm::SmallVector<Value> updated(aten.getNumResults());
+  for (size_t i = 0; i < updates.size(); i += 2) {
+    updated[updates[i]] = aten.getOperand(updates[i + 1]);
+  }
+  for (auto [result, operand] : llvm::zip(aten.getResults(), updated)) {
+    operands.outputs.push_back(operand && !complex ? context.updatedPlace(result, operand)
+                                                   : context.destination(result));
   }
   operands.roles.assign(operands.outputs.size(), "write");
-  const llvm::ArrayRef<int64_t> updates = aten.getUpdates().value_or(llvm::ArrayRef<int64_t>());
   for (size_t i = 0; i < updates.size(); i += 2) {
     operands.roles[updates[i]] = "readwrite";
-    context.copy(loc, operands.inputs[updates[i + 1]], operands.outputs[updates[i]], "copy",
-                 "the op updates it in place");
+    Value from = operands.inputs[updates[i + 1]], to = operands.outputs[updates[i]];
+    if (!context.isSamePlace(from, to)) {
+      context.copy(loc, from, to, "copy", "the op updates it, and its old value is read later");
+    }
   }
+  dropUpdated(aten, updates, operands);
   return operands;
 }
 
@@ -164,6 +200,17 @@ LogicalResult lowerAten(op::AtenOp aten, LoweringContext& context) {
 
 }  // namespace
 
-void registerAtenRules(RuleSet& rules) { rules.add(lowerAten); }
+void registerAtenRules(RuleSet& rules) {
+  rules.add(lowerAten).updated = [](mlir::OpOperand& use) -> Value {
+    auto aten = llvm::cast<op::AtenOp>(use.getOwner());
+    const llvm::ArrayRef<int64_t> updates = aten.getUpdates().value_or(llvm::ArrayRef<int64_t>());
+    for (size_t i = 0; i < updates.size(); i += 2) {
+      if (updates[i + 1] == static_cast<int64_t>(use.getOperandNumber())) {
+        return aten.getResult(updates[i]);
+      }
+    }
+    return {};
+  };
+}
 
 }  // namespace straightline::lowering

@@ -85,6 +85,9 @@ class LoweringContext : public Sizes {
   /// Where a fresh value is to be written: the place its user wants (an output, a tied buffer, a
   /// part of a concatenation), else a slot with the layout that assign_layouts chose.
   mlir::Value destination(mlir::Value tensor);
+  /// The same for a value that is `operand` with some elements replaced: where no user has a place
+  /// for it, the operand's own memory, if nothing else reads that.
+  mlir::Value updatedPlace(mlir::Value tensor, mlir::Value operand);
   /// The place that a user of the value wants it in; null when none does.
   mlir::Value wantedPlace(mlir::Value tensor);
   /// Where the region's yield, or the tie of the function's result, wants `tensor`.

@@ -44,8 +44,10 @@ struct KernelSpec {
   double costUs = 0;  ///< estimated, on one thread of a CPU unless `ownCost`
   /// a kernel's own estimate: for the team, or for the device that it runs on
   bool ownCost = false;
-  std::string op;                ///< ops it came from, "linear, relu"
-  std::string why;               ///< why this kernel, for `explain`
+  std::string op;   ///< ops it came from, "linear, relu"
+  std::string why;  ///< why this kernel, for `explain`
+  mlir::DictionaryAttr
+      source;  ///< a user's own text of its body (kernel::ownSourceOf); may be null
   mlir::ArrayAttr alternatives;  ///< what other kernels said (kernel::alternativesOf); may be null
 };
 

@@ -13,6 +13,22 @@ using mlir::Value;
 
 namespace {
 
+/// The result of an op that is its operand with some elements replaced; null: the operand is read.
+Value updatedBy(const Rule* rule, mlir::OpOperand& use) {
+  if (rule && rule->updatesFirstOperand && use.getOperandNumber() == 0) {
+    return use.getOwner()->getResult(0);
+  }
+  return rule && rule->updated ? rule->updated(use) : Value();
+}
+
+/// Whether `maker` has `old` once, as the operand whose new value is `tensor`.
+bool updatesAlone(const Rule* rule, Operation* maker, Value old, Value tensor) {
+  return llvm::count(maker->getOperands(), old) == 1 &&
+         llvm::any_of(maker->getOpOperands(), [&](mlir::OpOperand& use) {
+           return use.get() == old && updatedBy(rule, use) == tensor;
+         });
+}
+
 /// Read by something outside prepare, directly or through views.
 bool outlivesPrepare(Value tensor) {
   return llvm::any_of(tensor.getUsers(), [](Operation* user) {
@@ -60,9 +76,7 @@ bool LoweringContext::isSafeInPlace(Value tensor, Value storage) {
         const Rule* rule = rules_.find(maker);
         const bool sameElement =
             maker == writer && rule && rule->isElementwise && old.getType() == tensor.getType();
-        const bool updates = rule && rule->updatesFirstOperand && maker->getOperand(0) == old &&
-                             !llvm::is_contained(llvm::drop_begin(maker->getOperands()), old);
-        if (sameElement || updates) {
+        if (sameElement || updatesAlone(rule, maker, old, tensor)) {
           continue;
         }
         return false;
@@ -120,9 +134,8 @@ Value LoweringContext::wantedPlace(Value tensor) {
       place = op::tieOf(function, result) ? ifSafe(placeOf(tensor)) : outputs_.lookup(result);
     } else if (llvm::isa<op::YieldOp>(user)) {
       place = ifSafe(placeOf(tensor));
-    } else if (const Rule* rule = rules_.find(user);
-               rule && rule->updatesFirstOperand && use.getOperandNumber() == 0) {
-      place = tensor.hasOneUse() ? wantedPlace(user->getResult(0)) : Value();
+    } else if (const Rule* rule = rules_.find(user); Value updated = updatedBy(rule, use)) {
+      place = tensor.hasOneUse() ? wantedPlace(updated) : Value();
     } else if (rule && rule->place) {
       place = rule->place(use, *this);
     }
@@ -131,6 +144,39 @@ Value LoweringContext::wantedPlace(Value tensor) {
     }
   }
   return {};
+}
+
+/// Whether a region or the function gives `tensor`, or a view of it, to what is outside.
+static bool isGivenAway(Value tensor) {
+  return llvm::any_of(tensor.getUsers(), [](Operation* user) {
+    return user->hasTrait<mlir::OpTrait::IsTerminator>() ||
+           (user->hasTrait<op::View>() && isGivenAway(user->getResult(0)));
+  });
+}
+
+Value LoweringContext::updatedPlace(Value tensor, Value operand) {
+  if (buffers_.contains(tensor) || inPrepare_) {
+    return destination(tensor);
+  }
+  Value place = wantedPlace(tensor);
+  Value buffer = bufferOf(operand);
+  // What is made outside of a loop is read in each iteration.
+  const auto isMadeHere = [&](Value value) {
+    return value.getDefiningOp() && value.getParentBlock() == tensor.getParentBlock();
+  };
+  const bool isOfThisBlock = llvm::all_of(buffers_, [&](const auto& bound) {
+    return root(bound.second) != root(buffer) || bound.first == tensor ||
+           (isMadeHere(bound.first) && !isGivenAway(bound.first));
+  });
+  if (!place && root(buffer).getDefiningOp<kernel::SlotOp>() && isOfThisBlock &&
+      isSafeInPlace(tensor, buffer)) {
+    place = buffer;
+  }
+  if (!place) {
+    return destination(tensor);
+  }
+  bind(tensor, place);
+  return place;
 }
 
 /// Memory of a value's own, in the layout that assign_layouts chose or that its readers prefer.

@@ -35,6 +35,9 @@ struct Rule {
   /// The result is operand 0 with some elements replaced: it may be written in its storage, where
   /// no later op reads the old value.
   bool updatesFirstOperand = false;
+  /// The result that is the operand with some elements replaced, or null: as above, for operands of
+  /// any number.
+  std::function<mlir::Value(mlir::OpOperand&)> updated;
   /// Each element of a result is computed from the same element of the operands that have its type:
   /// it may be written over such an operand.
   bool isElementwise = false;

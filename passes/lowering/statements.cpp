@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statements that any rule makes: launches of kernels, copies, fills.
+#include "dialect/kernel/own.h"
 #include "dialect/kernel/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -61,6 +62,9 @@ kernel::FuncOp LoweringContext::kernelOf(const KernelSpec& spec) {
     roles[row.getOutput()] = "readwrite";  // its other rows stay
   }
   function.setOutputRolesAttr(builder.getStrArrayAttr(roles));
+  if (spec.source) {
+    kernel::setOwnSource(function, spec.source);
+  }
   if (!spec.rows.empty()) {
     kernel::setWrittenRows(function, spec.rows);
   }

@@ -20,6 +20,7 @@
 //   emitted/entries.c   emitted Python: kernels, external entries, plans and scalar operations
 //   artifacts.c         programs, weights and other contents of a saved model
 //   backends.c          plug-ins: opened, listed, searched for
+//   own_kernels.c       C functions of users: opened, called outside of a program
 //   weights.c           parameters whose storage a program uses
 //   profile.c           times of a profiled program's statements; descriptions for tools
 //   plan.c              what a callable reads from its program's description when it is made
@@ -370,6 +371,11 @@ PyObject* slViewedParameters(PyObject* module, PyObject* capsule);
 PyObject* slDigest(PyObject* module, PyObject* args);
 /// Prepared data of (artifact, program, variant) for each memory space of the program.
 int slPreparedOf(PyObject* prepared, const sl_program* program, const void** data, size_t* bytes);
+
+// ---- own_kernels.c
+
+PyObject* slOwnKernelOpen(PyObject* module, PyObject* args);
+PyObject* slOwnKernelCall(PyObject* module, PyObject* args);
 
 // ---- backends.c
 

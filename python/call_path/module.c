@@ -81,6 +81,12 @@ static PyMethodDef functions[] = {
     {"backend_load", slBackendLoad, METH_VARARGS,
      "backend_load(path)\n--\n\nOpens a plug-in; gives its name, file and (kernel, op) of its "
      "kernels."},
+    {"own_kernel_open", slOwnKernelOpen, METH_VARARGS,
+     "own_kernel_open(path, function, symbol)\n--\n\nOpens a library and makes its function what "
+     "emitted text calls by the symbol."},
+    {"own_kernel_call", slOwnKernelCall, METH_VARARGS,
+     "own_kernel_call(symbol, name, integers, numbers, has_status)\n--\n\nCalls such a function "
+     "with its integers and addresses, and its doubles."},
     {"backend_names", slBackendNames, METH_NOARGS,
      "backend_names()\n--\n\nThe backends of this process."},
     {"backend_search", slBackendSearch, METH_NOARGS,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops of torch that are called through Python (door "python" of the backend aten): tensors over the
 // program's buffers go in, results are copied into its buffers. This is the way for the plain case:
-// memory of the host, fixed sizes, each argument a tensor or a constant, each result one tensor.
+// memory of the host, fixed sizes, each argument a tensor, a list of tensors or a constant, each
+// result one tensor.
 // Whatever else there is goes to straightline._aten_calls, which runs any call.
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,8 @@ typedef struct Layout {
   int64_t strides[SL_MAX_RANK];
 } Layout;
 
-/// One planned call; immutable. Its address is its number for the backend, so its maker keeps it
-/// until the backend forgets it.
+/// One planned call; immutable but for `kept`. Its address is its number for the backend, so its
+/// maker keeps it until the backend forgets it.
 typedef struct OpCall {
   PyObject_HEAD PyObject* op;  ///< torch.ops.namespace.name.overload
   PyObject* constants;         ///< tuple: an argument each, None where a tensor goes
@@ -31,10 +32,16 @@ typedef struct OpCall {
   PyObject* below;             ///< class of a context without autograd's kernels
   PyObject* failed;  ///< exception -> bytes: keeps it for the caller, and says it in words
   PyObject* copy;    ///< (result number, result, tensor): copies, or raises what does not fit
-  int32_t* places;   ///< of each argument: number of an operand, or -1
+  PyObject* lists;   ///< tuple: a tuple of numbers of operands for each argument that is a list
+  /// of each argument: number of an operand; -1: a constant; below: -2 - number of a list
+  int32_t* places;
   int32_t* results;  ///< of each result: number of an output, or -1
   Layout* layouts;   ///< inputs, then outputs
-  int32_t inputs, result_count;
+  /// Of each operand: a tensor over where it lay in the last call, which nobody else has; NULL
+  /// while a call uses it. The GIL is held wherever these change.
+  PyObject** kept;
+  int32_t skips_autograd;  ///< autograd has a kernel of the op, which is passed over
+  int32_t inputs, operands, result_count;
 } OpCall;
 
 static PyTypeObject* type_;
@@ -52,7 +59,8 @@ typedef struct Borrowed {
 
 static void freeBorrowed(sl_dl_managed* managed) { free(managed); }
 
-/// A tensor over memory of the program; who has it after the call has memory of another call's.
+/// A tensor over memory of the program; who has a view of it after the call has memory of another
+/// call's.
 static PyObject* tensorOver(const Layout* layout, void* data, const sl_dl_exchange* exchange) {
   Borrowed* made = malloc(sizeof(*made));
   if (!made) {
@@ -74,6 +82,38 @@ static PyObject* tensorOver(const Layout* layout, void* data, const sl_dl_exchan
   return exchange->wrap(&made->managed, &object) ? NULL : (PyObject*)object;
 }
 
+/// Whether a tensor that an op was given is still over that memory in that layout: an op may have
+/// given it another shape or storage.
+static int isOver(PyObject* tensor, const Layout* layout, const void* data,
+                  const sl_dl_exchange* exchange) {
+  sl_dl_tensor now;
+  if (exchange->borrow(tensor, &now)) {
+    PyErr_Clear();
+    return 0;
+  }
+  int same = (char*)now.data + now.byte_offset == data && now.rank == layout->rank &&
+             now.dtype.code == layout->dtype.code && now.dtype.bits == layout->dtype.bits;
+  for (int32_t d = 0; same && d < layout->rank; ++d) {
+    same = now.shape[d] == layout->shape[d] &&
+           (layout->shape[d] == 1 || !now.strides || now.strides[d] == layout->strides[d]);
+  }
+  return same;
+}
+
+/// The tensor of an operand: the one of the last call where that is of the same memory, which saves
+/// making one. Outside of inference mode alone, whose tensors are of another kind.
+static PyObject* takeTensor(const OpCall* self, int32_t operand, void* data, int inference,
+                            const sl_dl_exchange* exchange) {
+  PyObject* kept = self->kept[operand];
+  self->kept[operand] = NULL;
+  if (kept && !inference && Py_REFCNT(kept) == 1 &&
+      isOver(kept, &self->layouts[operand], data, exchange)) {
+    return kept;
+  }
+  Py_XDECREF(kept);
+  return tensorOver(&self->layouts[operand], data, exchange);
+}
+
 static void* addressOf(const OpCall* self, int32_t operand, const void* const* inputs,
                        void* const* outputs) {
   return operand < self->inputs ? (void*)inputs[operand] : outputs[operand - self->inputs];
@@ -81,14 +121,21 @@ static void* addressOf(const OpCall* self, int32_t operand, const void* const* i
 
 // ---- one run
 
-/// The result of the op, called with Autograd's kernels passed over: nothing here records. In
-/// inference mode the arguments, which were made in it, have no such kernels.
-static PyObject* callBelow(const OpCall* self, PyObject* positional, PyObject* named) {
+/// Whether the thread is in inference mode; -1: an exception.
+static int inInferenceMode(const OpCall* self) {
   PyObject* inference = PyObject_CallObject(self->inference, NULL);
-  const int skips = inference ? PyObject_IsTrue(inference) : -1;
+  const int is_so = inference ? PyObject_IsTrue(inference) : -1;
   Py_XDECREF(inference);
-  if (skips) {
-    return skips < 0 ? NULL : PyObject_Call(self->op, positional, named);
+  return is_so;
+}
+
+/// The result of the op, called with Autograd's kernels passed over: nothing here records. In
+/// inference mode the arguments, which were made in it, have no such kernels, and most ops have
+/// none.
+static PyObject* callBelow(const OpCall* self, PyObject* positional, PyObject* named,
+                           int inference) {
+  if (inference || !self->skips_autograd) {
+    return PyObject_Call(self->op, positional, named);
   }
   PyObject* context = PyObject_CallObject(self->below, NULL);
   PyObject* entered = context ? PyObject_CallMethod(context, "__enter__", NULL) : NULL;
@@ -112,8 +159,61 @@ static PyObject* callBelow(const OpCall* self, PyObject* positional, PyObject* n
   return result;
 }
 
+/// A tensor or a list of them, as argument `i` wants it.
+static PyObject* argumentOf(const OpCall* self, int32_t place, const void* const* inputs,
+                            void* const* outputs, int inference, const sl_dl_exchange* exchange) {
+  if (place >= 0) {
+    return takeTensor(self, place, addressOf(self, place, inputs, outputs), inference, exchange);
+  }
+  PyObject* numbers = PyTuple_GetItem(self->lists, -2 - place);
+  PyObject* list = PyList_New(PyTuple_Size(numbers));
+  for (Py_ssize_t i = 0; list && i < PyTuple_Size(numbers); ++i) {
+    const int32_t operand = (int32_t)PyLong_AsLong(PyTuple_GetItem(numbers, i));
+    PyObject* tensor =
+        takeTensor(self, operand, addressOf(self, operand, inputs, outputs), inference, exchange);
+    if (!tensor || PyList_SetItem(list, i, tensor)) {
+      Py_CLEAR(list);
+    }
+  }
+  return list;
+}
+
+/// Keeps the tensors of the arguments, which the call is done with.
+static void putArguments(const OpCall* self, PyObject* positional, PyObject* named, int inference) {
+  const Py_ssize_t count = PyTuple_Size(self->constants);
+  const Py_ssize_t named_count = PyTuple_Size(self->keywords);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const int32_t place = self->places[i];
+    PyObject* value =
+        i < count - named_count
+            ? PyTuple_GetItem(positional, i)
+            : PyDict_GetItem(named, PyTuple_GetItem(self->keywords, i - (count - named_count)));
+    if (!value || place == -1) {
+      continue;
+    }
+    PyObject* numbers = place < 0 ? PyTuple_GetItem(self->lists, -2 - place) : NULL;
+    for (Py_ssize_t k = 0; k < (numbers ? PyTuple_Size(numbers) : 1); ++k) {
+      PyObject* tensor = numbers ? PyList_GetItem(value, k) : value;
+      if (!tensor) {  // the op has taken elements out of its list
+        PyErr_Clear();
+        break;
+      }
+      const int32_t operand = numbers ? (int32_t)PyLong_AsLong(PyTuple_GetItem(numbers, k)) : place;
+      // The tuple, dict or list has one reference, and this one more.
+      if (Py_REFCNT(tensor) == 1 && !inference && !self->kept[operand]) {
+        Py_INCREF(tensor);
+        self->kept[operand] = tensor;
+      }
+    }
+  }
+}
+
 static PyObject* called(const OpCall* self, const void* const* inputs, void* const* outputs,
                         const sl_dl_exchange* exchange) {
+  const int inference = inInferenceMode(self);
+  if (inference < 0) {
+    return NULL;
+  }
   const Py_ssize_t count = PyTuple_Size(self->constants);
   const Py_ssize_t named_count = PyTuple_Size(self->keywords);
   PyObject* positional = PyTuple_New(count - named_count);
@@ -122,11 +222,11 @@ static PyObject* called(const OpCall* self, const void* const* inputs, void* con
   for (Py_ssize_t i = 0; positional && i < count; ++i) {
     const int32_t place = self->places[i];
     PyObject* value = NULL;
-    if (place < 0) {
+    if (place == -1) {
       value = PyTuple_GetItem(self->constants, i);
       Py_INCREF(value);
     } else {
-      value = tensorOver(&self->layouts[place], addressOf(self, place, inputs, outputs), exchange);
+      value = argumentOf(self, place, inputs, outputs, inference, exchange);
     }
     if (!value) {
       goto done;
@@ -142,7 +242,10 @@ static PyObject* called(const OpCall* self, const void* const* inputs, void* con
       goto done;
     }
   }
-  result = positional ? callBelow(self, positional, named) : NULL;
+  result = positional ? callBelow(self, positional, named, inference) : NULL;
+  if (result) {
+    putArguments(self, positional, named, inference);
+  }
 done:
   Py_XDECREF(positional);
   Py_XDECREF(named);
@@ -332,29 +435,33 @@ static int readNumbers(PyObject* tuple, int32_t** out) {
 PyObject* slOpCall(PyObject* module, PyObject* args) {
   (void)module;
   PyObject *op, *constants, *keywords, *inference, *below, *failed, *copy;
-  PyObject *places, *results, *layouts;
-  int inputs;
-  if (!PyArg_ParseTuple(args, "OO!O!OOOOO!O!O!i", &op, &PyTuple_Type, &constants, &PyTuple_Type,
+  PyObject *places, *results, *layouts, *lists;
+  int inputs, skips_autograd;
+  if (!PyArg_ParseTuple(args, "OO!O!OOOOO!O!O!iO!p", &op, &PyTuple_Type, &constants, &PyTuple_Type,
                         &keywords, &inference, &below, &failed, &copy, &PyTuple_Type, &places,
-                        &PyTuple_Type, &results, &PyTuple_Type, &layouts, &inputs)) {
+                        &PyTuple_Type, &results, &PyTuple_Type, &layouts, &inputs, &PyTuple_Type,
+                        &lists, &skips_autograd)) {
     return NULL;
   }
   OpCall* self = (OpCall*)PyType_GenericAlloc(type_, 0);
   if (!self) {
     return NULL;
   }
-  PyObject* const held[] = {op, constants, keywords, inference, below, failed, copy};
+  PyObject* const held[] = {op, constants, keywords, inference, below, failed, copy, lists};
   PyObject** const to[] = {&self->op,    &self->constants, &self->keywords, &self->inference,
-                           &self->below, &self->failed,    &self->copy};
+                           &self->below, &self->failed,    &self->copy,     &self->lists};
   for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); ++i) {
     Py_INCREF(held[i]);
     *to[i] = held[i];
   }
   self->inputs = inputs;
+  self->skips_autograd = skips_autograd;
   self->result_count = (int32_t)PyTuple_Size(results);
   const Py_ssize_t count = PyTuple_Size(layouts);
   self->layouts = calloc((size_t)count + 1, sizeof(Layout));
-  int status = self->layouts ? 0 : -1;
+  self->kept = calloc((size_t)count + 1, sizeof(*self->kept));
+  self->operands = (int32_t)count;
+  int status = self->layouts && self->kept ? 0 : -1;
   if (status) {
     PyErr_NoMemory();
   }
@@ -372,10 +479,14 @@ static void dealloc(PyObject* object) {
   OpCall* self = (OpCall*)object;
   PyTypeObject* type = Py_TYPE(object);
   PyObject* const held[] = {self->op,    self->constants, self->keywords, self->inference,
-                            self->below, self->failed,    self->copy};
+                            self->below, self->failed,    self->copy,     self->lists};
   for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); ++i) {
     Py_XDECREF(held[i]);
   }
+  for (int32_t i = 0; self->kept && i < self->operands; ++i) {
+    Py_XDECREF(self->kept[i]);
+  }
+  free(self->kept);
   free(self->places);
   free(self->results);
   free(self->layouts);

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from straightline.jit_function import jit
     from straightline.mlir_model import compile_mlir
     from straightline.options import CompileOptions
+    from straightline.own_kernels import OwnKernel, c_kernel, cuda_kernel
     from straightline.routing import backends, routes
     from straightline.torch_model import compile
 
@@ -49,6 +50,7 @@ _PLACES = {
     "InternalError": "errors",
     "LoadedBackend": "backend_plugins",
     "OpError": "errors",
+    "OwnKernel": "own_kernels",
     "Program": "_programs",
     "RouteWarning": "errors",
     "SpecializeWarning": "errors",
@@ -56,6 +58,8 @@ _PLACES = {
     "UnsupportedError": "errors",
     "UserError": "errors",
     "backends": "routing",
+    "c_kernel": "own_kernels",
+    "cuda_kernel": "own_kernels",
     "cache_info": "cache",
     "clear_cache": "cache",
     "compile": "torch_model",
@@ -83,6 +87,7 @@ __all__ = [
     "InternalError",
     "LoadedBackend",
     "OpError",
+    "OwnKernel",
     "Program",
     "RouteWarning",
     "SpecializeWarning",
@@ -90,6 +95,8 @@ __all__ = [
     "UnsupportedError",
     "UserError",
     "backends",
+    "c_kernel",
+    "cuda_kernel",
     "cache_info",
     "clear_cache",
     "compile",

@@ -193,21 +193,30 @@ class _PlannedCall:
         if named != sorted(named):
             return None
 
+        lists: list[tuple[int, ...]] = []
+
         def place(value: Any) -> int:
+            if isinstance(value, list) and any(isinstance(item, _TensorAt) for item in value):
+                lists.append(tuple(map(place, value)))
+                return -1 - len(lists)
             return value.number + (len(self._inputs) if value.output else 0) if isinstance(value, _TensorAt) else -1
+
+        places = tuple(map(place, self._arguments))
 
         return _call.op_call(
             getattr(self._op, "_op", self._op),  # without the frame of OpOverload.__call__
-            tuple(None if isinstance(argument, _TensorAt) else argument for argument in self._arguments),
+            tuple(argument if at == -1 else None for at, argument in zip(places, self._arguments)),
             tuple(keyword for keyword in self._keywords if keyword is not None),
             torch.is_inference_mode_enabled,
             torch._C._AutoDispatchBelowAutograd,
             _keep,
             _copy,
-            tuple(place(argument) for argument in self._arguments),
+            places,
             tuple(-1 if result is None else result.number for result in self._results),
             tuple((*x.type, x.extents, _as_torch_has_them(x.extents, x.strides)) for x in layouts),
             len(self._inputs),
+            tuple(lists),
+            _has_autograd(self._op),
         )
 
     def run(self, number: int, inputs: Any, outputs: Any, sizes: Any) -> None:
@@ -256,9 +265,19 @@ def _copy(result: Any, to: Any) -> None:
     to.copy_(result)
 
 
+def _has_autograd(op: Any) -> bool:
+    """Whether autograd has a kernel of the op, or of ops that it is made of: then it costs time, and records nothing here."""
+    import torch
+
+    keys = ("Autograd", "AutogradCPU", "ADInplaceOrView", "CompositeImplicitAutograd")
+    return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in keys)
+
+
 def _is_plain(argument: Any) -> bool:
-    """Whether an argument is a tensor of real numbers, or holds none."""
+    """Whether an argument is a tensor of real numbers, a list of such tensors, or holds none."""
     if isinstance(argument, list):
+        if argument and all(isinstance(item, _TensorAt) for item in argument):
+            return all(_is_plain(item) for item in argument)
         return not any(isinstance(item, _TensorAt | _Size | list) for item in argument)
     return not isinstance(argument, _Size) and not (isinstance(argument, _TensorAt) and bool(argument.dtype))
 

@@ -98,8 +98,13 @@ def op_call(
     results: tuple[int, ...],
     layouts: tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...],
     inputs: int,
+    lists: tuple[tuple[int, ...], ...],
+    skips_autograd: bool,
 ) -> OpCall:
-    """A planned call; `runtime/backends/aten` runs it by its `id()` through `op_call_functions`."""
+    """A planned call; `runtime/backends/aten` runs it by its `id()` through `op_call_functions`.
+
+    A place is the number of an operand, -1 for a constant, or -2 - i for the operands of `lists[i]`.
+    """
 
 def op_call_functions(other: int, forget: Callable[[int], None]) -> tuple[int, int]:
     """Addresses of the C functions that run planned calls by their id, and forget them.
@@ -112,6 +117,14 @@ def override_fast_path(value: bool | None) -> bool | None:
 
 def backend_load(path: str | PathLike[str]) -> tuple[str, str | None, tuple[tuple[str, str], ...]]:
     """Opens a plug-in; gives its name, its file (None: its description was registered before), and name and op of its kernels."""
+
+def own_kernel_open(path: str | PathLike[str], function: str, symbol: str) -> None:
+    """Opens a library and makes its function what emitted text calls by the symbol."""
+
+def own_kernel_call(
+    symbol: str, name: str, integers: tuple[int, ...], numbers: tuple[float, ...], has_status: bool
+) -> None:
+    """Calls such a function outside of a program; raises OpError for an exception and another status than 0."""
 
 def backend_names() -> tuple[str, ...]:
     """The backends of this process."""
@@ -203,6 +216,8 @@ class Entry:
     @property
     def scalars(self) -> tuple[str, ...]: ...
     def __call__(self, *arguments: Any) -> Any: ...
+    def run(self, addresses: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+        """The kernel by itself, on this thread; the caller has compared what lies there with `arguments`."""
 
 def entries(program: ProgramCapsule) -> list[Entry]:
     """All that the statements of a program call."""

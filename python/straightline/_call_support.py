@@ -37,8 +37,16 @@ _DTYPES = {
 }
 
 
+#: The same by name.
+_CODES = {name: pair for pair, name in _DTYPES.items()}
+
 #: Of those the ones that numpy itself does not have, by name.
 _EXTENSIONS = {name: pair for pair, name in _DTYPES.items() if name.startswith(("bfloat16", "float8"))}
+
+
+def dtype_code(name: str) -> tuple[int, int] | None:
+    """DLPack's code and bits of a dtype by its name; None: it has none."""
+    return _CODES.get(name)
 
 
 def dtype_name(code: int, bits: int) -> str:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from straightline import _artifact_tree, _call, _emitted, _paths, _targets, backend_plugins, kernels
+from straightline import _artifact_tree, _call, _emitted, _paths, _targets, backend_plugins, kernels, own_kernels
 from straightline._frameworks import imported_torch
 from straightline._stored import SAFETENSORS, Stored
 from straightline.compiled_function import Binding, CompiledFunction, grouped, of_the_compiler
@@ -210,6 +210,7 @@ def _function(
     if where is not None:
         _check_device(artifact.path, str(variant["target"]), where)
     program = _call.artifact_program(artifact.capsule, number, chosen, device)
+    own_kernels.add_saved(variant.get("own_kernels", ()), artifact.bytes)
     code = _SavedCode(artifact, facts, variant, program)
     path = _paths.chosen(None)
     chosen_launch = variant.get("launch", facts["launch"])
@@ -241,7 +242,7 @@ def _function(
     )
     viewed = {binding.names[i] for i in _call.viewed_parameters(program)}
     tensors = [_tensor(artifact, name, facts, table, where, states, name in viewed) for name in binding.names]
-    own = kernels.Kernels(program) if "python" in variant else None
+    own = kernels.Kernels(program, code) if "python" in variant else None
     emitted = _emitted.load(code.python, binding.name, own) if own is not None else None
     prepared = (artifact.capsule, number, chosen) if "prepared" in variant and emitted is None else None
     weights = binding.set_of(program, tensors, emitted, {}, prepared)

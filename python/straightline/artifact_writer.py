@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from straightline import _artifact_tree, _call, _compiler, _complex, _launch, _targets
+from straightline import _artifact_tree, _call, _compiler, _complex, _launch, _targets, own_kernels
 from straightline._stored import SAFETENSORS, Stored
 from straightline.errors import InternalError, UnsupportedError, UserError
 from straightline.parameters import raw_bytes
@@ -28,7 +28,7 @@ _PAGE = 4096
 #: What every file entry says of its time, so that two saves give the same bytes.
 _TIME = (1980, 1, 1, 0, 0, 0)
 #: Back-ends that are part of a program's own code, or of the runtime.
-_OWN = frozenset({"native", "scalar", "cuda", "cublaslt", "cudnn", "runtime", ""})
+_OWN = frozenset({"native", "own", "scalar", "cuda", "cublaslt", "cudnn", "runtime", ""})
 
 
 class _Zip:
@@ -81,9 +81,12 @@ def write(
     prepared: bool,
     libraries: Sequence[str],
     devices: Sequence[str],
+    own_libraries: str,
 ) -> None:
     """What `CompiledFunction.save` does."""
-    programs = programs_of(function, cpus, prepared, libraries, devices, linked=False)
+    if own_libraries not in ("embed", "name"):
+        raise UserError(f"own_libraries is {own_libraries!r}, expected 'embed' or 'name'")
+    programs = programs_of(function, cpus, prepared, libraries, devices, linked=False, embeds=own_libraries == "embed")
     with replaced(os.fspath(path)) as file:
         write_archive(file, function, programs)
 
@@ -96,8 +99,11 @@ def programs_of(
     devices: Sequence[str] = (),
     *,
     linked: bool,
+    embeds: bool = True,
 ) -> list[_Program]:
     """The programs of a function as a file has them; `linked`: without code and texts, for a library that has the code.
+
+    `embeds`: the libraries of own kernels are files, too; else they are named.
 
     Raises:
         UserError: An argument is not what it should be.
@@ -118,7 +124,23 @@ def programs_of(
     for i, one in enumerate((function, *function._others)):
         _check_libraries(one, libraries)
         programs.append(_program(one, f"programs/{i}", named, targets, prepared, linked))
+        _add_own_libraries(programs[-1], embeds)
     return programs
+
+
+def _add_own_libraries(program: _Program, embeds: bool) -> None:
+    """The functions of users' libraries that the code of each variant calls, and with `embeds` those libraries."""
+    for variant, compilation in zip(program.facts["variants"], program.compilations):
+        rows = json.loads(compilation.explain_json)["statements"]
+        symbols = list(dict.fromkeys(row["symbol"] for row in rows if "symbol" in row))
+        own = own_kernels.saved(symbols)
+        if not own:
+            continue
+        variant["own_kernels"] = [each.facts for each in own]
+        for row, each in zip(variant["own_kernels"], own):
+            if embeds:
+                row["file"] = f"libraries/{each.facts['xxh128']}.so"
+                program.files[row["file"]] = each.contents()
 
 
 def _targets_of(function: Any, devices: Sequence[str], prepared: bool) -> list[str]:
@@ -404,9 +426,8 @@ def write_archive(file: Any, function: Any, programs: Sequence[_Program]) -> Non
     if len(chunks) > 2:
         manifest["weights"] = "weights.safetensors"
         archive.add("weights.safetensors", chunks, count)
-    for program in programs:
-        for name, data in program.files.items():
-            archive.add(name, [data])
+    for name, data in {name: data for program in programs for name, data in program.files.items()}.items():
+        archive.add(name, [data])
     file.flush()
     manifest["files"] = _digests(file, archive.places)
     text = json.dumps(manifest, separators=(",", ":")).encode()

@@ -162,9 +162,12 @@ class FunctionMethods:
 
     @property
     def kernels(self) -> kernels.Kernels:
-        """What the statements call, by backend: `fn.kernels.native.<kernel>` says what it takes."""
+        """What the statements call, by backend: `fn.kernels.native.<kernel>` says what it takes.
+
+        `fn.kernels["name"]` is a kernel that can be called by itself, on tensors.
+        """
         if self._kernels is None:
-            self._kernels = kernels.Kernels(self._compilation.program)
+            self._kernels = kernels.Kernels(self._compilation.program, self._compilation)
         return self._kernels
 
     def ir(self, level: str = "kernel", *, locations: bool = False) -> str:
@@ -226,6 +229,7 @@ class FunctionMethods:
         prepared: bool = False,
         libraries: Sequence[str] = (),
         devices: Sequence[str] = (),
+        own_libraries: str = "embed",
     ) -> None:
         """Writes the function into one file, which `straightline.load` and the C API open without a compiler.
 
@@ -240,13 +244,15 @@ class FunctionMethods:
                 processes share their memory. Needs that this machine can run code for each of `cpus`.
             libraries: Back-ends that the program calls and that the file cannot hold ("aten": PyTorch's ops): they must be
                 where it is loaded.
+            own_libraries: The libraries of own kernels (`c_kernel`): "embed", the file holds them, or "name", it has their paths
+                and digests, and they must be there unchanged where it is loaded.
 
         Raises:
             UserError: The file cannot be written, or a CPU or an architecture is unknown.
             UnsupportedError: The program calls a library that `libraries` does not name, or its arguments, results or weights
                 have no form in a file.
         """
-        of_the_compiler("artifact_writer").write(self, path, cpus, prepared, libraries, devices)
+        of_the_compiler("artifact_writer").write(self, path, cpus, prepared, libraries, devices, own_libraries)
 
     def register(self, name: str) -> Any:
         """Makes the function an op of torch: `torch.ops.mylib.forward(x)` calls it without Python.
@@ -482,7 +488,7 @@ class CompiledElsewhere(FunctionMethods):
     def __init__(self, compilation: Code, binding: Binding, why: str, python: bool, tensors: Sequence[Any]) -> None:
         self._compilation = compilation
         self._binding = binding
-        self._kernels = kernels.Kernels(compilation.program) if python else None
+        self._kernels = kernels.Kernels(compilation.program, compilation) if python else None
         self._emitted = (
             _emitted.load(compilation.python, binding.name, self._kernels) if self._kernels is not None else None
         )
@@ -591,7 +597,7 @@ class Binding:
         self, compilation: Code, tensors: Mapping[str, Any], python: bool, copies: dict[int, Any]
     ) -> CompiledFunction:
         """The function of a new compilation over these tensors, by name; `python`: over emitted Python."""
-        own = kernels.Kernels(compilation.program) if python else None
+        own = kernels.Kernels(compilation.program, compilation) if python else None
         emitted = _emitted.load(compilation.python, self.name, own) if own is not None else None
         begin = time.perf_counter()
         weights = self.set_of(compilation.program, [tensors[name] for name in self.names], emitted, copies)

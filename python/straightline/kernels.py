@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from straightline import _call
+from straightline._alone import Kernel
 
 
 class Backend:
@@ -35,15 +36,23 @@ class Backend:
 
 
 class Kernels:
-    """All that a program's statements call, by backend."""
+    """All that a program's statements call, by backend; `kernels["name"]` is one that can be called by itself."""
 
-    def __init__(self, program: Any) -> None:
+    def __init__(self, program: Any, compilation: Any = None) -> None:
+        # Not an attribute that `vars` shows: those are the backends.
+        object.__setattr__(self, "_compilation", compilation)
         entries = _call.entries(program)
         for name in sorted({entry.backend for entry in entries}):
             self.__dict__[name] = Backend(name, [entry for entry in entries if entry.backend == name])
 
     def __iter__(self) -> Iterator[Backend]:
-        return iter(vars(self).values())
+        return (value for name, value in vars(self).items() if name != "_compilation")
+
+    def __getitem__(self, name: str) -> Kernel:
+        entries = {entry.name: entry for backend in self for entry in backend if entry.kind in ("kernel", "external")}
+        if name not in entries:
+            raise KeyError(f"the program has no kernel {name!r}; it has {', '.join(entries)}")
+        return Kernel(entries[name], self._compilation)
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from straightline import _compiler
 from straightline.capture.builder import Attr, Dense, Dims, Extent, Location, Result, TensorType
-from straightline.capture.text_builder import float_text
+from straightline.capture.text_builder import float_text, quote
 
 
 class ModuleBuilder:
@@ -89,6 +89,8 @@ class ModuleBuilder:
             self._builder.attribute(key, str(value))
         elif isinstance(value, Extent):
             self._builder.attribute(key, f"#op.dims<[{value}]>")
+        elif value and isinstance(value[0], str):
+            self._builder.attribute(key, f"[{', '.join(map(quote, map(str, value)))}]")
         else:
             listed = ", ".join(map(str, value))
             self._builder.attribute(key, f"array<i64: {listed}>" if listed else "array<i64>")

@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "artifact/code.h"
+#include "artifact/own_libraries.h"
 #include "boundary.h"
 #include "message_writer.h"
 #include "program.h"
 #include "registry.h"
 
 namespace straightline {
-namespace {
 
 std::string digestOf(std::string_view data) {
   uint8_t bytes[16];
@@ -28,6 +28,8 @@ std::string digestOf(std::string_view data) {
   }
   return text;
 }
+
+namespace {
 
 /// Maps the pages of what is about to be read, by a page fault for every 64 KB: Linux maps the
 /// pages around one that are in memory (fault_around_bytes). That takes a third of the time of
@@ -375,6 +377,9 @@ int32_t sl_artifact_program(sl_artifact* artifact, int32_t program, int32_t vari
     if (!code) {
       MessageWriter(message).text(path).text(": there is no code of ").text(chosen->code.c_str());
       return SL_INVALID_ARGUMENT;
+    }
+    if (const int32_t status = openOwnKernels(artifact, *chosen, message)) {
+      return status;
     }
     if (const int32_t status = fillImports(*code, path, message)) {
       return status;

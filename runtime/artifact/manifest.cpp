@@ -41,6 +41,32 @@ bool readTexts(const Json& object, const char* name, std::vector<std::string>* o
   return true;
 }
 
+Wrong readOwnLibraries(const Json& json, const Manifest& manifest, Variant* out) {
+  const Json* list = member(json, "own_kernels");
+  if (!list) {
+    return nullptr;
+  }
+  if (!list->is_array()) {
+    return "a variant's own kernels are no list";
+  }
+  for (const Json& row : *list) {
+    const auto text = [&](const char* name) {
+      return row.is_object() ? textOf(row, name) : std::nullopt;
+    };
+    const auto symbol = text("symbol"), function = text("function"), library = text("library"),
+               digest = text("xxh128");
+    if (!symbol || !function || !library || !digest || symbol->rfind("sl_own_", 0) != 0) {
+      return "an own kernel lacks its symbol, function, library or digest";
+    }
+    const std::string file = text("file").value_or("");
+    if (!file.empty() && manifest.files.count(file) == 0) {
+      return "an own kernel names a library that is not among the files";
+    }
+    out->ownLibraries.push_back({*symbol, *function, *library, *digest, file});
+  }
+  return nullptr;
+}
+
 Wrong readVariant(const Json& json, const Manifest& manifest, Variant* out) {
   if (!json.is_object()) {
     return "a variant is no object";
@@ -69,6 +95,9 @@ Wrong readVariant(const Json& json, const Manifest& manifest, Variant* out) {
       }
       out->images[name] = file.get<std::string>();
     }
+  }
+  if (Wrong wrong = readOwnLibraries(json, manifest, out)) {
+    return wrong;
   }
   for (const std::string& file : {out->code, out->prepared}) {
     if (!file.empty() && manifest.files.count(file) == 0) {

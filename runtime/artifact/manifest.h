@@ -23,6 +23,15 @@ struct FileFacts {
   std::string digest;  ///< XXH3-128, 32 hexadecimal digits
 };
 
+/// A function of a user's own library that the code calls.
+struct OwnLibrary {
+  std::string symbol;    ///< what the code calls it
+  std::string function;  ///< in the library
+  std::string library;   ///< path of the library when the model was saved
+  std::string digest;    ///< XXH3-128 of the library
+  std::string file;      ///< the library in the artifact; "": the path is opened
+};
+
 /// Code of a program for one kind of processor or device.
 struct Variant {
   std::string target;                         ///< "cpu", "cuda:sm_90" or "cuda:compute_80" (PTX)
@@ -33,6 +42,7 @@ struct Variant {
   int32_t imageCompiler = 0;
   std::vector<std::string> parameters;  ///< names in the program's order
   std::string prepared;                 ///< file; "": prepare runs at load
+  std::vector<OwnLibrary> ownLibraries;
   bool isReplaced = false;  ///< its Python text was replaced: the code is not what it does
 };
 

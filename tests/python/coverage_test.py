@@ -14,7 +14,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 #: Ops that hold others, name what is given, or are made by passes; `aten` is PyTorch's.
 _NOT_ASKED = {
     "aten", "constant", "external", "for", "fusion", "if", "parameter", "state", "symbol", "while", "yield",
-    "check", "set_extent", "gru_sequence", "scalar_special", "lstm_sequence", "rnn_sequence",
+    "check", "set_extent", "own_kernel", "gru_sequence", "scalar_special", "lstm_sequence", "rnn_sequence",
 }  # fmt: skip
 
 

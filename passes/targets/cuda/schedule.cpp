@@ -6,6 +6,7 @@
 #include "dialect/kernel/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "passes/targets/cuda/schedule_family.h"
+#include "passes/targets/cuda/schedule_own.h"
 
 namespace straightline::passes {
 
@@ -18,7 +19,7 @@ const FamilySchedule* scheduleOf(kernel::FuncOp function) {
   const llvm::StringRef family = function.getSchedule().getFamily().getValue();
   for (llvm::ArrayRef<FamilySchedule> group :
        {cuda::elementSchedules(), cuda::rowSchedules(), cuda::productSchedules(),
-        cuda::attentionSchedules(), cuda::movingSchedules()}) {
+        cuda::attentionSchedules(), cuda::movingSchedules(), cuda::ownSchedules()}) {
     for (const FamilySchedule& schedule : group) {
       if (schedule.family == family) {
         return &schedule;

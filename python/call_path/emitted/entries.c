@@ -355,6 +355,55 @@ PyObject* slEntries(PyObject* module, PyObject* capsule) {
   return list;
 }
 
+/// entry.run(addresses, sizes): the kernel by itself, on this thread, outside of any call. Whoever
+/// calls it has compared what lies there with `arguments`.
+static PyObject* runAlone(PyObject* object, PyObject* args) {
+  const Entry* self = (Entry*)object;
+  const sl_entry* entry = self->entry;
+  PyObject *addresses, *sizes;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &addresses, &PyTuple_Type, &sizes)) {
+    return NULL;
+  }
+  const Py_ssize_t count = PyTuple_Size(addresses), size_count = PyTuple_Size(sizes);
+  if (entry->code || entry->kind == SL_ENTRY_PLAN || entry->kind == SL_ENTRY_SCALAR ||
+      count != entry->argument_count || size_count != entry->scalar_count) {
+    PyErr_Format(slInternalError, "%s.%s is run with %zd addresses and %zd sizes", entry->backend,
+                 entry->name, count, size_count);
+    return NULL;
+  }
+  void** pointers = PyMem_Malloc(8 * (size_t)(count + size_count + 1));
+  if (!pointers) {
+    return PyErr_NoMemory();
+  }
+  int64_t* scalars = (int64_t*)(pointers + count);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    pointers[i] = PyLong_AsVoidPtr(PyTuple_GetItem(addresses, i));
+  }
+  for (Py_ssize_t i = 0; i < size_count; ++i) {
+    scalars[i] = PyLong_AsLongLong(PyTuple_GetItem(sizes, i));
+  }
+  sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
+  if (!PyErr_Occurred()) {
+    PyThreadState* state = PyEval_SaveThread();
+    entry->thunk(&context, (sl_team){NULL, 0, 1}, pointers, scalars);
+    PyEval_RestoreThread(state);
+  }
+  PyMem_Free(pointers);
+  if (!PyErr_Occurred() && context.status == SL_INDEX_ERROR) {
+    char text[160];
+    PyOS_snprintf(text, sizeof(text), "index %lld is out of range [%lld, %lld)",
+                  (long long)context.detail[0], (long long)context.detail[1],
+                  (long long)context.detail[2] + 1);
+    slRaiseStatus(context.status, text);
+  } else if (!PyErr_Occurred() && context.status != SL_OK) {
+    slRaiseStatus(context.status, context.text);
+  }
+  if (PyErr_Occurred()) {
+    return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
 /// For f(*args), which calls tp_call where the interpreter does not know of the vector call.
 static PyObject* callTuple(PyObject* self, PyObject* args, PyObject* keywords) {
   enum { kMost = 2 * kInlineArguments };
@@ -372,6 +421,10 @@ static PyObject* callTuple(PyObject* self, PyObject* args, PyObject* keywords) {
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Entry, vectorcall), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
+};
+static PyMethodDef methods[] = {
+    {"run", runAlone, METH_VARARGS, "The kernel by itself, over addresses that fit its arguments."},
+    {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef facts[] = {
     {"name", getName, NULL, "Its symbol.", NULL},
@@ -391,6 +444,7 @@ int slEntryTypeInit(void) {
       {Py_tp_call, callTuple},
       {Py_tp_members, members},
       {Py_tp_getset, facts},
+      {Py_tp_methods, methods},
       {Py_tp_repr, repr},
       {Py_tp_dealloc, dealloc},
       {0, NULL},

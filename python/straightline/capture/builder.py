@@ -92,9 +92,9 @@ class Dims:
         return f"#op.dims<[{', '.join(map(str, self.dims))}]>"
 
 
-#: bool -> `true`; int -> `i64`; float -> `f64`; list of int -> `array<i64: ...>`;
+#: list of str -> `["a", "b"]`; bool -> `true`; int -> `i64`; float -> `f64`; list of int -> `array<i64: ...>`;
 #: Extent -> `#op.dims<[b * 2]>`.
-Attr = bool | int | float | str | Sequence[int] | Dense | Dims | Extent
+Attr = bool | int | float | str | Sequence[int] | Sequence[str] | Dense | Dims | Extent
 
 #: A handle; only the builder that made it knows what it is.
 Value = Any

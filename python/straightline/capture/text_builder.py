@@ -221,6 +221,9 @@ class TextBuilder:
             return str(value)
         if isinstance(value, Extent):
             return f"#op.dims<[{value}]>"
+        texts = [quote(item) for item in value if isinstance(item, str)]
+        if texts:
+            return f"[{', '.join(texts)}]"
         return f"array<i64: {', '.join(map(str, value))}>" if value else "array<i64>"
 
     def _dense(self, value: Dense) -> str:

@@ -31,4 +31,10 @@ module attributes {kernel.every_branch} {
   // CHECK: kernel.decl @e
   // CHECK: run("v_run") plan("v_plan") destroy("v_plan_destroy") attributes {kernel.exclusive_handle}
   kernel.decl @e(!x) outs(!x) problem("relu", {}) run("v_run") plan("v_plan") destroy("v_plan_destroy") attributes {kernel.exclusive_handle}
+  // CHECK: kernel.decl @o
+  // CHECK: run("sl_own_0_scale") attributes {kernel.own_arguments = ["%0", "[@0]"], kernel.own_traits = "status stream"}
+  kernel.decl @o(!x) outs(!x) problem("v::scale", {}) run("sl_own_0_scale") attributes {kernel.own_arguments = ["%0", "[@0]"], kernel.own_traits = "status stream"}
+  // CHECK: kernel.func @s
+  // CHECK: attributes {kernel.own_source = {arguments = ["%0", "@0"], function = "f", source = "text", threads = 32 : i64}}
+  kernel.func @s(!x) outs(!x) schedule(<"own", shape = {blocks = 1 : i64}, tune = {}>) ties([]) attributes {kernel.own_source = {arguments = ["%0", "@0"], function = "f", source = "text", threads = 32 : i64}}
 }

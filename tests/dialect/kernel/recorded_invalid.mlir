@@ -242,3 +242,23 @@ kernel.func @k(!x) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties(
 // expected-error @+1 {{attribute 'kernel.rows' stands on 'builtin.module', expected on a kernel.func (recorded_c2)}}
 module attributes {kernel.rows = []} {
 }
+
+// -----
+
+// expected-error @+1 {{attribute 'kernel.own_arguments' stands on 'kernel.decl', expected on a kernel.decl without a plan (recorded_c2)}}
+kernel.decl @d(!kernel.buffer<4xf32>) outs(!kernel.buffer<4xf32>) problem("relu", {}) run("v_run") plan("v_plan") attributes {kernel.own_arguments = ["%0"]}
+
+// -----
+
+// expected-error @+1 {{attribute 'kernel.own_arguments' of 'kernel.decl' is ["x"], expected an array of arguments (recorded_c3)}}
+kernel.decl @d(!kernel.buffer<4xf32>) outs(!kernel.buffer<4xf32>) problem("relu", {}) run("v_run") attributes {kernel.own_arguments = ["x"]}
+
+// -----
+
+// expected-error @+1 {{attribute 'kernel.own_traits' of 'kernel.decl' is "fast", expected status or stream (recorded_c3)}}
+kernel.decl @d(!kernel.buffer<4xf32>) outs(!kernel.buffer<4xf32>) problem("relu", {}) run("v_run") attributes {kernel.own_traits = "fast"}
+
+// -----
+
+// expected-error @+1 {{attribute 'kernel.own_source' of 'kernel.func' is {}, expected a source with function, threads and arguments (recorded_c3)}}
+kernel.func @k(!kernel.buffer<4xf32>) outs(!kernel.buffer<4xf32>) schedule(<"own", shape = {}, tune = {}>) ties([]) attributes {kernel.own_source = {}}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from straightline import own_kernels
 from straightline.capture.builder import Extent
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.torch.aten_tail import convert_effect, convert_functionalised, convert_updating
@@ -184,7 +185,7 @@ def _while(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
 
 @converter("auto_functionalized_v2")
 def _auto_functionalized(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
-    if not ctx.allows_aten:
+    if not ctx.allows_aten and not own_kernels.find(node.args[0]._schema.name):
         raise Reject(f"{node.args[0]} runs through 'aten', which `allow` leaves out")
     return convert_functionalised(ctx, node)
 
@@ -192,7 +193,7 @@ def _auto_functionalized(ctx: Importer, a: Arguments, node: torch.fx.Node) -> An
 @converter("with_effects")
 def _with_effects(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     """`with_effects(token, op, *arguments)` gives (token, *results); statements keep their order without tokens."""
-    if not ctx.allows_aten:
+    if not ctx.allows_aten and not own_kernels.find(node.args[1]._schema.name):
         raise Reject(f"{node.args[1]} runs through 'aten', which `allow` leaves out")
     return convert_effect(ctx, node)
 
@@ -200,6 +201,6 @@ def _with_effects(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
 @converter("straightline.updating")
 def _updating(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     """`updating(op, names, *arguments)` gives the results of an op, then the new values of the arguments that it overwrites."""
-    if not ctx.allows_aten:
+    if not ctx.allows_aten and not own_kernels.find(node.args[0]._schema.name):
         raise Reject(f"{node.args[0]} runs through 'aten', which `allow` leaves out")
     return convert_updating(ctx, node)

@@ -14,9 +14,11 @@ from typing import Any
 
 import torch
 
+from straightline import own_kernels
 from straightline.capture.builder import Attr, Dims, Extent, TensorType
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.torch.importer import Complex, Importer
+from straightline.capture.torch.own_ops import call_own, element_of
 from straightline.capture.torch.symbolic_sizes import DEPENDS_ON_DATA
 
 #: Dispatch keys under which a kernel of an op runs on the CPU.
@@ -56,6 +58,9 @@ class _Encoder:
         """`name=value` for one argument of the schema."""
         if declared.name in self.updated:
             return f"{declared.name}=@{self.updated[declared.name]}{_suffix(value)}"
+        if isinstance(value, (list, tuple)) and declared.alias_info is not None and declared.alias_info.is_write:
+            items = (f"@{self.updated[f'{declared.name}.{i}']}{_suffix(item)}" for i, item in enumerate(value))
+            return f"{declared.name}=[{', '.join(items)}]"
         return f"{declared.name}={self._value(declared.real_type, value)}"
 
     def operand(self, tensor: Tensor) -> int:
@@ -190,7 +195,7 @@ def call_op(
         values: its arguments by name, as the importer maps them.
         fake: fake tensors of its results, as the op returns them (a tensor, or several).
         reason: why it is not native, for `explain`.
-        updated: names of tensor arguments that the op overwrites.
+        updated: names of tensor arguments that the op overwrites; element 3 of a list `x` is "x.3".
         bases: the fake tensors of those.
         effectful: whether it does more than give results (also assumed of an op that gives none).
 
@@ -201,10 +206,17 @@ def call_op(
         Reject: an argument or a result is of a kind that cannot be passed.
     """
     schema = op._schema
+    own = own_kernels.find(schema.name)
+    if own is not None:
+        fakes = list(fake) if own.results > 1 else [fake] if own.results else []
+        made, renewed = call_own(ctx, own, values, fakes, updated, bases, effectful)
+        return (made if own.results > 1 else made[0] if made else None), renewed
     if reads_storage(op):
         raise Reject("its result depends on how memory is laid out")
+    overwritten = {name.partition(".")[0] for name in updated}
     for declared in schema.arguments:
-        if declared.alias_info is not None and declared.alias_info.is_write and declared.name not in updated:
+        written = declared.alias_info is not None and declared.alias_info.is_write
+        if written and declared.name not in overwritten and values[declared.name] not in (None, [], ()):
             raise Reject(f"it updates its argument '{declared.name}' in place, which the export has left so")
     fakes = list(fake) if len(schema.returns) > 1 else [fake] if schema.returns else []
     results = _Results(ctx)
@@ -212,8 +224,9 @@ def call_op(
     renewed = [results.place(base)[1] for base in bases]
     effectful = effectful or not results.types or torch.Tag.nondeterministic_seeded in op.tags
     encoder = _Encoder(updated=dict(zip(updated, renewed)))
-    changes = [(number, encoder.operand(values[name])) for name, number in encoder.updated.items()]
     arguments = ", ".join(encoder.argument(declared, values[declared.name]) for declared in schema.arguments)
+    # Behind what the op reads: the lowering drops the last ones.
+    changes = [(number, encoder.operand(element_of(values, name))) for name, number in encoder.updated.items()]
     ctx.data_sizes.refuse_unbounded(encoder.sizes)
     if not encoder.python and has_python_kernel(op):
         encoder.python = "its kernel is Python code"
@@ -291,20 +304,25 @@ def convert_functionalised(ctx: Importer, node: torch.fx.Node) -> Any:
     values: dict[str, Any] = {}
     updated: list[str] = []
     order: list[int] = []
-    for declared in op._schema.arguments:
-        name = declared.name
-        if f"_{name}_base_index" not in given:
-            values[name] = given.get(name, declared.default_value)
-            continue
-        base = given[f"_{name}_base_index"]
+
+    def updating(name: str, field: str) -> Any:
+        base = given[f"_{field}_base_index"]
         if base is None:
-            values[name] = None
-            continue
-        if any(f"_{name}_{part}" in given for part in ("size", "stride", "storage_offset", "slice_dim")):
+            return None
+        if any(f"_{field}_{part}" in given for part in ("size", "stride", "storage_offset", "slice_dim")):
             raise Reject(f"it updates '{name}', a view of another tensor, in place", "a tensor of its own, x.clone()")
-        values[name] = bases[base]
         updated.append(name)
         order.append(base)
+        return bases[base]
+
+    for declared in op._schema.arguments:
+        name = declared.name
+        if given.get(f"_{name}_length") is not None:
+            values[name] = [updating(f"{name}.{i}", f"{name}_{i}") for i in range(given[f"_{name}_length"])]
+        elif f"_{name}_base_index" in given:
+            values[name] = updating(name, name)
+        else:
+            values[name] = given.get(name, declared.default_value)
     if len(set(order)) != len(order):
         raise Reject("it updates one tensor through two arguments", "separate tensors")
     fake = node.meta["val"]

@@ -537,10 +537,7 @@ class _Rewriter:
 
     def _write(self, op: Op, args: Any, kwargs: Any, fake: Any) -> Any:
         given = named_arguments(op, args, kwargs)
-        targets = {a.name: given[a.name] for a in op._schema.arguments if a.alias_info and a.alias_info.is_write}
-        targets = {name: view for name, view in targets.items() if view is not None}
-        if not all(isinstance(view, View) for view in targets.values()):
-            raise Reject("a write to several tensors in a list", "a write to each of them")
+        targets = dict(_written_in(op, given))
         form = _without_writing(op)
         if form is None and is_composite(op):
             return self._parts(op, args, kwargs)
@@ -722,6 +719,20 @@ def _forms(name: str, arguments: Sequence[torch.Argument]) -> Iterator[Op]:
         form = getattr(packet, overload)
         if not form._schema.is_mutable and [(a.name, str(a.type)) for a in form._schema.arguments] == wanted:
             yield form
+
+
+def _written_in(op: Op, given: Mapping[str, Any]) -> Iterator[tuple[str, View]]:
+    """What the op overwrites, by the argument's name; element i of a list `params` is `params.i`."""
+    for argument in op._schema.arguments:
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = given[argument.name]
+        if isinstance(value, (list, tuple)):
+            if op.namespace == "aten":
+                raise Reject("a write to several tensors in a list", "a write to each of them")
+            yield from ((f"{argument.name}.{i}", item) for i, item in enumerate(value) if item is not None)
+        elif value is not None:
+            yield argument.name, value
 
 
 def _overwritten(op: Op, place: int) -> str | None:

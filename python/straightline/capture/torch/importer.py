@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
+from straightline import own_kernels
 from straightline.capture.builder import FLOAT8, Attr, Dense, Dim, Extent, FrameworkRule, Location, TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor, not_of_floats
@@ -340,7 +341,7 @@ class Importer(GraphBuilder):
         """Tries a call of torch for a node that its converter refused; records the refusal if that fails too."""
         reason, nearest = str(refusal), getattr(refusal, "nearest", "")
         if isinstance(node.target, torch._ops.OpOverload):
-            if self.allows_aten:
+            if self.allows_aten or own_kernels.find(node.target._schema.name):
                 try:
                     self.environment[node] = self.convert_tail(self, node, reason)
                     return

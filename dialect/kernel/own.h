@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is recorded of users' own kernels (recorded.h has the rest).
+#ifndef STRAIGHTLINE_DIALECT_KERNEL_OWN_H
+#define STRAIGHTLINE_DIALECT_KERNEL_OWN_H
+
+#include "dialect/kernel/kernel_dialect.h"
+
+namespace straightline::kernel {
+
+/// kernel.own_arguments and kernel.own_traits, of a declaration of a user's own C function: a text
+/// for each of its arguments (dialect/own_argument.h), and what else it takes and gives: "status",
+/// "stream". Null: the declaration is of a library's kernel.
+mlir::ArrayAttr ownArgumentsOf(DeclOp declaration);
+bool hasOwnTrait(DeclOp declaration, llvm::StringRef trait);
+void setOwnArguments(DeclOp declaration, mlir::ArrayAttr arguments, llvm::StringRef traits);
+
+/// kernel.own_source, of a kernel.func: the user's CUDA C++ text that has its body, a dictionary of
+/// `source`, `function` (the kernel in that text), `arguments` (as above) and `threads`, i64, of a
+/// block; null: the family's template is its body. The schedule's shape has the number of blocks,
+/// `blocks`, and the numbers that arguments mean, `sizes`.
+mlir::DictionaryAttr ownSourceOf(FuncOp function);
+void setOwnSource(FuncOp function, mlir::DictionaryAttr source);
+
+}  // namespace straightline::kernel
+
+#endif  // STRAIGHTLINE_DIALECT_KERNEL_OWN_H

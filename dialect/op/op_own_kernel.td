@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// An op that a user's own C function computes. Has generated files of its own, as op_special.td.
+#ifndef STRAIGHTLINE_OP_OWN_KERNEL_TD
+#define STRAIGHTLINE_OP_OWN_KERNEL_TD
+
+include "dialect/op/op_dialect.td"
+
+def Op_OwnKernelOp : Op_Base<"own_kernel", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "an op that a user's own C function computes";
+  let description = [{
+    `op.own_kernel "mylib::scale"(%x) {symbol = "sl_own_0123456789abcdef_scale", arguments = ["%0", "f:2.0", "@0"], updates = 0}`.
+    `arguments` has a text for each argument of the C function (dialect/own_argument.h): `%N` is an input, `@N` a result. The last
+    `updates` operands are updated in place: the first results are their new values, and they are no inputs. `sizes` are
+    the named extents that `$N` means. `traits` says what else the function takes and gives (runtime/abi/own_kernel.h):
+    "status", "stream". With `source`, CUDA C++ text, the function is the kernel `symbol` of that text, run by `blocks` (an argument
+    that is an integer or a size) of `threads` threads. An `effectful` one is neither merged with its like, left out, nor moved to prepare.
+
+    - (own_kernel_c1) the name is "namespace::name"
+    - (own_kernel_c2) the symbol begins with sl_own_; that of a source is a name of its own
+    - (own_kernel_c3) each argument is one that can be read, and names an input, a result or a size that there is
+    - (own_kernel_c4) the first results have the types of the operands that are updated
+    - (own_kernel_c5) each result is an argument
+    - (own_kernel_c7) a source has blocks and 1 to 1024 threads; without a source there are none
+    - (own_kernel_c6) a trait is status or stream, and a workspace has no negative size
+  }];
+  let arguments = (ins StrAttr:$name, Variadic<Op_Tensor>:$inputs, StrAttr:$symbol, StrArrayAttr:$arguments,
+                       I64Attr:$updates, OptionalAttr<Op_DimsAttr>:$sizes, DefaultValuedAttr<I64Attr, "0">:$workspace,
+                       DefaultValuedAttr<StrAttr, "\"\"">:$traits, DefaultValuedAttr<BoolAttr, "false">:$effectful,
+                       OptionalAttr<StrAttr>:$source, DefaultValuedAttr<StrAttr, "\"\"">:$blocks,
+                       DefaultValuedAttr<I64Attr, "0">:$threads);
+  let results = (outs Variadic<Op_Tensor>:$results);
+  let assemblyFormat = "$name `(` $inputs `)` attr-dict `:` functional-type($inputs, $results)";
+  let extraClassDeclaration = [{
+    /// How many operands are read alone.
+    unsigned countRead() { return getInputs().size() - static_cast<unsigned>(getUpdates()); }
+  }];
+  let hasVerifier = 1;
+}
+
+#endif  // STRAIGHTLINE_OP_OWN_KERNEL_TD

@@ -1,0 +1,725 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of users: C functions that programs call directly (docs/design/own_kernels.md, docs/guides/own_kernels.md)."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from straightline import _call
+from straightline.errors import UnsupportedError, UserError
+
+#: What a function takes at most (runtime/abi/own_calls.h).
+_MAX_INTEGERS, _MAX_NUMBERS = 32, 8
+_MAX_RANK = 8
+_NAME = re.compile(r"[A-Za-z_]\w*\Z")
+_TENSOR = "const sl_kernel_tensor*"
+
+#: By the op's name, "mylib::scale". Names that are here are taken.
+_registered: dict[str, OwnKernel] = {}
+#: Digest of each library that is open, by its real path: what is opened again must be the same file.
+_digests: dict[str, str] = {}
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    """One argument of the schema."""
+
+    name: str
+    #: "tensor", "integer", "number", "text" or "dtype".
+    kind: str
+    is_list: bool
+    is_optional: bool
+    is_updated: bool
+
+
+@dataclass(frozen=True)
+class OwnKernel:
+    """A C function that is an op: `torch.ops.mylib.scale` in eager, a direct call in compiled programs."""
+
+    #: "mylib::scale".
+    name: str
+    #: The C function, and the shared library that has it.
+    function: str
+    library: str
+    #: XXH3-128 of the library.
+    digest: str
+    #: What emitted text calls it.
+    symbol: str
+    #: The schema as torch has it.
+    schema: str
+    status: bool
+    stream: bool
+    effectful: bool
+    workspace: int | Callable[..., int]
+    parameters: tuple[_Parameter, ...] = field(repr=False)
+    results: int
+    #: CUDA C++ text that has the function, and its grid: (blocks, threads), or a function of the arguments. "": it is C.
+    source: str = field(default="", repr=False)
+    grid: Any = field(default=None, repr=False)
+    _made: list[Any] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def op(self) -> Any:
+        """Torch's op."""
+        import torch
+
+        namespace, _, name = self.name.partition("::")
+        return getattr(getattr(torch.ops, namespace), name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the op in eager."""
+        return self.op(*args, **kwargs)
+
+    @property
+    def traits(self) -> str:
+        """What `op.own_kernel` says of the function beside its arguments."""
+        return " ".join(name for name in ("status", "stream") if getattr(self, name))
+
+    def workspace_bytes(self, values: Mapping[str, Any]) -> int:
+        """The bytes of workspace for arguments by name (fake tensors while a model is captured).
+
+        Raises:
+            UserError: `workspace` gave no number from 0 on.
+        """
+        count = self.workspace
+        if callable(count):
+            count = count(*values.values())
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise UserError(f"workspace of {self.name} is {count!r}, expected a number of bytes from 0 on")
+        return count
+
+    def grid_of(self, values: Mapping[str, Any]) -> tuple[Any, int]:
+        """Blocks (a number, or a size that only a call knows), and threads of a block, for arguments by name.
+
+        Raises:
+            UserError: `grid` gave something else.
+        """
+        given = self.grid(*values.values()) if callable(self.grid) else self.grid
+        pair = tuple(given) if isinstance(given, (tuple, list)) else ()
+        if (
+            len(pair) != 2
+            or not _is_count(pair[1], 1024)
+            or (isinstance(pair[0], int) and not _is_count(pair[0], 2**31 - 1))
+        ):
+            raise UserError(
+                f"grid of {self.name} is {given!r}, expected (blocks, threads): 1 to {2**31 - 1} blocks of 1 to 1024 threads"
+            )
+        return pair[0], pair[1]
+
+    def unregister(self) -> None:
+        """Takes the op away, so that its name is free again. Programs that call the function keep it."""
+        with _lock:
+            if _registered.get(self.name) is self:
+                del _registered[self.name]
+            if self._made and self.effectful:
+                import torch
+
+                torch.fx.node._side_effectful_functions.discard(self.op.default)
+            for library in self._made:
+                library._destroy()
+            self._made.clear()
+
+
+def find(name: str) -> OwnKernel | None:
+    """The kernel of an op, "mylib::scale"."""
+    return _registered.get(name)
+
+
+@dataclass(frozen=True)
+class SavedFunction:
+    """A function of a library as an artifact has it."""
+
+    #: `symbol`, `function`, `library` and `xxh128` of the manifest.
+    facts: dict[str, str]
+    #: Reads the library.
+    contents: Callable[[], bytes]
+
+
+#: By symbol, also those that were unregistered: programs may call them.
+_saved: dict[str, SavedFunction] = {}
+
+
+def saved(symbols: Sequence[str]) -> list[SavedFunction]:
+    """The functions that code calls by these symbols."""
+    return [_saved[symbol] for symbol in symbols]
+
+
+def add_saved(rows: Sequence[Mapping[str, str]], read: Callable[[str], bytes]) -> None:
+    """Notes what a model calls that was loaded; `read` gives a file of it."""
+    for row in rows:
+        facts = {name: row[name] for name in ("symbol", "function", "library", "xxh128")}
+        name = row.get("file", "")
+        contents = functools.partial(read, name) if name else functools.partial(_read_library, facts)
+        _saved.setdefault(facts["symbol"], SavedFunction(facts, contents))
+
+
+def _read_library(facts: Mapping[str, str]) -> bytes:
+    """The library by its path, which must be as it was.
+
+    Raises:
+        UserError: It is not there, or another one.
+    """
+    path, function = facts["library"], facts["function"]
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise UserError(f"own kernel {function} of {path}: {error.strerror}") from error
+    if (digest := _digest(data)) != facts["xxh128"]:
+        raise UserError(
+            f"own kernel {function} of {path}: the file has digest {digest}, the code calls the one of {facts['xxh128']}"
+        )
+    return data
+
+
+def _digest(data: bytes) -> str:
+    return _call.digest(ctypes.cast(data, ctypes.c_void_p).value or 0, len(data))
+
+
+def c_kernel(
+    library: str | os.PathLike[str],
+    name: str,
+    schema: str,
+    *,
+    fake: Callable[..., Any] | None = None,
+    workspace: int | Callable[..., int] = 0,
+    status: bool = False,
+    stream: bool = False,
+    effectful: bool = False,
+) -> OwnKernel:
+    """Registers a C function as an op that compiled programs call directly.
+
+    `straightline/abi/own_kernel.h` says what arguments the function takes. The library stays open until the process ends; it
+    runs in this process, so register what you would run.
+
+    Args:
+        library: The shared library.
+        name: The function that it exports.
+        schema: The op, as torch writes schemas: "mylib::scale(Tensor x, float a) -> Tensor". Arguments are `Tensor`,
+            `Tensor(a!)` (updated in place), `Tensor?`, lists of these, int, SymInt, float, bool, str, dtype, and lists of int and
+            float. Results are tensors.
+        fake: Gets the op's arguments with fake tensors and returns a tensor for each result, whose shape and dtype count; by
+            default each result is like the first tensor argument.
+        workspace: Bytes of scratch memory, or a function of the arguments that gives them.
+        status: Whether the function returns an int32_t (0: done) and takes a place for a message.
+        stream: Whether it takes the stream of a device, and device memory in programs that run there.
+        effectful: Whether it does more than fill its results (logging, random numbers): then no call of it is left out, merged
+            with another one or computed ahead.
+
+    Returns:
+        The kernel; `torch.ops.mylib.scale` is its op.
+
+    Raises:
+        UserError: Something does not fit; the message names library, function and both values.
+        UnsupportedError: The schema has a type that a C function is not given.
+    """
+    path = os.path.realpath(os.fspath(library))
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise UserError(f"name is {name!r}, expected that of a C function")
+    parsed, text = _parsed(schema)
+    parameters = tuple(_parameter(argument, parsed.name) for argument in parsed.arguments)
+    results = _results(parsed, effectful)
+    with _lock:
+        _check_free(parsed.name)
+        digest = _digest_of(path, name)
+        symbol = f"sl_own_{digest[:16]}_{name}"
+        _call.own_kernel_open(path, name, symbol)
+        _digests[path] = digest
+        kernel = OwnKernel(
+            parsed.name, name, path, digest, symbol, text, bool(status), bool(stream), bool(effectful), workspace, parameters,
+            results,
+        )  # fmt: skip
+        _check_signature(kernel)
+        if not callable(workspace):
+            kernel.workspace_bytes({})
+        _register(kernel, fake)
+        _registered[parsed.name] = kernel
+        facts = {"symbol": symbol, "function": name, "library": path, "xxh128": digest}
+        _saved[symbol] = SavedFunction(facts, functools.partial(_read_library, facts))
+    return kernel
+
+
+def cuda_kernel(
+    source: str | os.PathLike[str],
+    name: str,
+    schema: str,
+    *,
+    grid: tuple[int, int] | Callable[..., tuple[Any, int]],
+    fake: Callable[..., Any] | None = None,
+    effectful: bool = False,
+) -> OwnKernel:
+    """Registers a CUDA kernel as an op of programs for a CUDA device: a node of the call's graph, as our own kernels are.
+
+    The kernel gets, in this order: for each argument of the schema a pointer to the elements of a tensor (`const float*`, or
+    `float*` for `Tensor(a!)`; NULL for an absent `Tensor?`), an int64_t for an int, SymInt or bool, a double for a float; then a
+    pointer for each result. Tensors are row-major; give the sizes that it needs as arguments. It may be a template's instance,
+    use blockIdx, shared memory of fixed size and device functions of its text. It is compiled by NVRTC for each program's
+    device, which need not be there, with the constants of the call.
+
+    Args:
+        source: CUDA C++ text, or the path of a .cu file.
+        name: The `__global__` function.
+        schema: The op, as for `c_kernel`, without lists, str and dtype.
+        grid: (blocks, threads of a block), or a function of the op's arguments that gives them; blocks may be an expression over
+            named sizes.
+        fake: As for `c_kernel`.
+        effectful: As for `c_kernel`.
+
+    Returns:
+        The kernel; `torch.ops.mylib.scale` is its op, on tensors of a CUDA device.
+
+    Raises:
+        UserError: Something does not fit. What NVRTC says of the text is raised when a program is compiled.
+        UnsupportedError: The schema has a type that a kernel is not given, or the source is a cubin.
+    """
+    text = _source_of(source)
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise UserError(f"name is {name!r}, expected that of a kernel")
+    if not re.search(rf"\b{name}\s*\(", text) or "__global__" not in text:
+        raise UserError(f"the source has no __global__ function {name}")
+    parsed, written = _parsed(schema)
+    parameters = tuple(_parameter(argument, parsed.name) for argument in parsed.arguments)
+    for parameter in parameters:
+        if parameter.is_list or parameter.kind in ("text", "dtype"):
+            raise UnsupportedError(
+                f"{parsed.name} has the argument '{parameter.name}', a list, str or dtype, which a CUDA kernel is not given; "
+                "nearest supported form: an argument each, or c_kernel with stream=True"
+            )
+    results = _results(parsed, effectful)
+    if not any(parameter.kind == "tensor" for parameter in parameters):
+        raise UnsupportedError(
+            f"{parsed.name} has no tensor argument, which says the device; nearest supported form: Tensor"
+        )
+    if not callable(grid):
+        grid = tuple(grid)
+    with _lock:
+        _check_free(parsed.name)
+        kernel = OwnKernel(
+            parsed.name, name, "", "", name, written, False, True, bool(effectful), 0, parameters, results, text, grid
+        )
+        if not callable(grid):
+            kernel.grid_of({})
+        _register(kernel, fake)
+        _registered[parsed.name] = kernel
+    return kernel
+
+
+def _source_of(source: str | os.PathLike[str]) -> str:
+    """CUDA C++ text, given as such or as a file."""
+    is_path = isinstance(source, os.PathLike) or (
+        isinstance(source, str) and re.fullmatch(r"[^\n{}]+\.\w+", source) is not None
+    )
+    if not is_path:
+        if not isinstance(source, str):
+            raise UserError(f"source is a {type(source).__name__}, expected CUDA C++ text or the path of a .cu file")
+        return source
+    path = os.fspath(source)
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise UserError(f"source {path}: {error.strerror}") from error
+    if data.startswith(b"\x7fELF") or path.endswith((".cubin", ".fatbin", ".ptx")):
+        raise UnsupportedError(
+            f"{path} is machine code or PTX, whose constants and order of arguments are its own; nearest supported form: the "
+            ".cu file that it was made from"
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"source {path} is no text: {error}") from error
+
+
+def _is_count(value: Any, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+
+
+# Schemas and signatures -----------------------------------------------------------------------------------------------
+
+
+def _parsed(schema: str) -> tuple[Any, str]:
+    """Torch's schema and the text that it was made from."""
+    import torch
+
+    if not isinstance(schema, str):
+        raise UserError(f'schema is {schema!r}, expected a text such as "mylib::scale(Tensor x, float a) -> Tensor"')
+    text = re.sub(r"\bdtype(\??\s+\w)", r"ScalarType\1", schema.strip())
+    try:
+        parsed = torch._C.parse_schema(text)
+    except RuntimeError as error:
+        raise UserError(f"schema {schema!r} cannot be read: {str(error).strip().splitlines()[0]}") from error
+    if "::" not in parsed.name or parsed.overload_name:
+        raise UserError(
+            f"schema {schema!r} names {parsed.name!r}, expected a namespace and a name, mylib::{name_of(parsed)}"
+        )
+    return parsed, text
+
+
+def name_of(parsed: Any) -> str:
+    """The op's name without its namespace."""
+    return parsed.name.rpartition("::")[2]
+
+
+#: By torch's kind of type.
+_KINDS = {
+    "TensorType": "tensor", "IntType": "integer", "SymIntType": "integer", "BoolType": "integer", "FloatType": "number",
+    "StringType": "text", "ScalarTypeType": "dtype",
+}  # fmt: skip
+
+
+def _parameter(argument: Any, op: str) -> _Parameter:
+    kind, is_list, is_optional = argument.real_type, False, False
+    if kind.kind() == "OptionalType":
+        kind, is_optional = kind.getElementType(), True
+    if kind.kind() == "ListType":
+        kind, is_list = kind.getElementType(), True
+    if is_list and kind.kind() == "OptionalType":
+        kind, is_optional = kind.getElementType(), True
+    known = _KINDS.get(kind.kind())
+    written = argument.alias_info is not None and argument.alias_info.is_write
+    if known is None or (is_list and known in ("text", "dtype")) or (is_optional and known != "tensor"):
+        raise UnsupportedError(
+            f"{op} has the argument '{argument.name}' of type {argument.real_type}, which a C function is not given; supported "
+            "are Tensor, Tensor?, Tensor[], Tensor(a!), Tensor(a!)[], int, float, bool, str, dtype, int[] and float[]"
+        )
+    if argument.alias_info is not None and not written:
+        raise UnsupportedError(
+            f"{op} has the argument '{argument.name}' with an alias that it does not update; nearest supported form: Tensor "
+            f"{argument.name}, or Tensor(a!) {argument.name}"
+        )
+    return _Parameter(argument.name, known, is_list, is_optional, written)
+
+
+def _results(parsed: Any, effectful: bool) -> int:
+    for result in parsed.returns:
+        if result.type.kind() != "TensorType":
+            raise UnsupportedError(
+                f"{parsed.name} gives {result.type}; nearest supported form: tensors, -> (Tensor, Tensor)"
+            )
+        if result.alias_info is not None:
+            raise UnsupportedError(
+                f"{parsed.name} gives an argument that it updates; nearest supported form: -> (), the argument is its new value"
+            )
+    updates = any(a.alias_info is not None and a.alias_info.is_write for a in parsed.arguments)
+    if not parsed.returns and not updates:
+        raise UserError(
+            f"{parsed.name} gives nothing and updates nothing: declare a result, or an argument as Tensor(a!)"
+        )
+    return len(parsed.returns)
+
+
+def _signature(kernel: OwnKernel) -> tuple[str, list[tuple[str, str]]]:
+    """What the C function returns, and type and role of each of its arguments."""
+    scalars = {"integer": "int64_t", "number": "double", "text": "const char*", "dtype": "sl_dtype", "tensor": _TENSOR}
+    arguments: list[tuple[str, str]] = []
+    for parameter in kernel.parameters:
+        one = scalars[parameter.kind]
+        pointer = one if parameter.kind == "tensor" else f"const {one}*"
+        arguments.append((pointer if parameter.is_list else one, f"'{parameter.name}'"))
+        if parameter.is_list:
+            arguments.append(("int64_t", f"the count of '{parameter.name}'"))
+    arguments += [(_TENSOR, f"result {i}") for i in range(kernel.results)]
+    if callable(kernel.workspace) or kernel.workspace:
+        arguments += [("void*", "the workspace"), ("int64_t", "the workspace's bytes")]
+    if kernel.stream:
+        arguments.append(("void*", "the stream"))
+    if kernel.status:
+        arguments.append(("char*", "the message"))
+    return ("int32_t" if kernel.status else "void"), arguments
+
+
+def _check_signature(kernel: OwnKernel) -> None:
+    """Compares the schema with what SL_KERNEL_FUNCTION exported, and with what a function may take."""
+    returned, arguments = _signature(kernel)
+    numbers = sum(kind == "double" for kind, _ in arguments)
+    if numbers > _MAX_NUMBERS or len(arguments) - numbers > _MAX_INTEGERS:
+        raise UnsupportedError(
+            f"{kernel.name} takes {len(arguments) - numbers} integers and addresses and {numbers} doubles, at most "
+            f"{_MAX_INTEGERS} and {_MAX_NUMBERS}; nearest supported form: lists, Tensor[], int[] and float[]"
+        )
+    try:
+        text = ctypes.c_char_p(
+            ctypes.addressof(ctypes.c_char.in_dll(ctypes.CDLL(kernel.library), f"{kernel.function}_signature"))
+        )
+    except ValueError:
+        return  # the library says nothing of its types
+    declared = (text.value or b"").decode(errors="replace")
+    given, _, rest = declared.partition("(")
+    found = [_type_of(part) for part in rest.rpartition(")")[0].split(",") if part.strip() not in ("", "void")]
+    where = f"{kernel.function} of {kernel.library} is {declared}, the schema is {kernel.schema}"
+    if given.strip() != returned:
+        raise UserError(f"{where}: it returns {given.strip()}, expected {returned} (status={kernel.status})")
+    for number, ((wanted, role), has) in enumerate(zip(arguments, found)):
+        if wanted != has:
+            raise UserError(f"{where}: argument {number} of the function is {has}, but {role} is {wanted}")
+    if len(found) != len(arguments):
+        following = arguments[len(found)][1] if len(found) < len(arguments) else ""
+        raise UserError(
+            f"{where}: the function takes {len(found)} arguments, the schema gives {len(arguments)}"
+            + (f"; the first that it lacks is {following}" if following else "")
+        )
+
+
+def _type_of(declaration: str) -> str:
+    """The type alone: `const sl_kernel_tensor*` of `const sl_kernel_tensor *x`."""
+    words = declaration.replace("*", " * ").split()
+    if len(words) > 1 and words[-1] != "*" and words[-1] not in ("int64_t", "double", "sl_dtype"):
+        words.pop()  # the parameter's name
+    return " ".join(words).replace(" *", "*")
+
+
+def _check_free(name: str) -> None:
+    import torch
+
+    if name in _registered:
+        known = _registered[name]
+        where = known.library or "a source"
+        raise UserError(
+            f"{name} is registered already, as {known.function} of {where}: give it another name, or unregister() that one"
+        )
+    namespace, _, base = name.partition("::")
+    if hasattr(getattr(torch.ops, namespace), base):
+        raise UserError(f"torch has an op {name} already: give it another name")
+
+
+def _digest_of(path: str, function: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise UserError(f"own kernel {function} of {path}: {error.strerror}") from error
+    digest = _digest(data)
+    if _digests.get(path, digest) != digest:
+        raise UserError(
+            f"own kernel {function} of {path}: the file has changed since this process opened it, and the process keeps the code "
+            "of before; give the new file another name"
+        )
+    return digest
+
+
+# Eager ----------------------------------------------------------------------------------------------------------------
+
+
+class _CTensor(ctypes.Structure):
+    """sl_kernel_tensor."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("extents", ctypes.c_void_p), ("rank", ctypes.c_int32), ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+    ]  # fmt: skip
+
+
+class _Call:
+    """The arguments of one call in eager, and what they point to."""
+
+    def __init__(self) -> None:
+        self.integers: list[int] = []
+        self.numbers: list[float] = []
+        self._kept: list[Any] = []
+
+    def keep(self, array: Any) -> int:
+        """The address of memory that lives as long as this."""
+        self._kept.append(array)
+        return ctypes.addressof(array)
+
+    def tensors(self, tensors: Sequence[Any]) -> int:
+        """The address of descriptions; of tensors that are contiguous."""
+        rows = (_CTensor * len(tensors))()
+        for row, tensor in zip(rows, tensors):
+            if tensor.dim() > _MAX_RANK:
+                raise UnsupportedError(
+                    f"a tensor of rank {tensor.dim()}; the nearest supported form has rank {_MAX_RANK}"
+                )
+            code, bits = dtype_of(tensor.dtype)
+            row.data, row.rank, row.code, row.bits, row.lanes = tensor.data_ptr(), tensor.dim(), code, bits, 1
+            row.extents = self.keep((ctypes.c_int64 * max(1, tensor.dim()))(*tensor.shape or (1,)))
+            self._kept.append(tensor)
+        return self.keep(rows) if len(tensors) else 0
+
+
+def dtype_of(dtype: Any) -> tuple[int, int]:
+    """DLPack's code and bits.
+
+    Raises:
+        UnsupportedError: It has none.
+    """
+    from straightline._call_support import dtype_code
+
+    found = dtype_code(str(dtype).removeprefix("torch."))
+    if found is None:
+        raise UnsupportedError(f"an own kernel is given {dtype}; supported are bool, integers and floats")
+    return found
+
+
+def _eager(kernel: OwnKernel, fake: Callable[..., Any]) -> Callable[..., Any]:
+    """The op's implementation: outside of a program."""
+    import torch
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        values = dict(zip((p.name for p in kernel.parameters), args)) | kwargs
+        call, back = _Call(), []
+
+        def dense(tensor: Any, is_updated: bool) -> Any:
+            given = tensor.detach()
+            made = given.contiguous()
+            if is_updated and made.data_ptr() != given.data_ptr():
+                back.append((given, made))
+            return made
+
+        for parameter in kernel.parameters:
+            _add(call, parameter, values[parameter.name], dense)
+        with torch.no_grad():
+            shaped = fake(*values.values()) if kernel.results else ()
+            results = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in _as_list(shaped)]
+        for result in results:
+            call.integers.append(call.tensors([result]))
+        if count := kernel.workspace_bytes(values):
+            scratch = (ctypes.c_uint8 * (count + 63))()
+            address = call.keep(scratch)
+            call.integers += [address + -address % 64, count]
+        if kernel.stream:
+            on = next((t for t in _tensors(values.values()) if t.is_cuda), None)
+            call.integers.append(torch.cuda.current_stream(on.device).cuda_stream if on is not None else 0)
+        _call.own_kernel_call(kernel.symbol, kernel.name, tuple(call.integers), tuple(call.numbers), kernel.status)
+        for given, made in back:
+            given.copy_(made)
+        return None if not results else results[0] if kernel.results == 1 else tuple(results)
+
+    return run
+
+
+def _add(call: _Call, parameter: _Parameter, value: Any, dense: Callable[[Any, bool], Any]) -> None:
+    """Appends what the function is given for one argument."""
+    items = list(value) if parameter.is_list else [value]
+    if parameter.kind == "tensor":
+        if any(item is None for item in items):
+            if parameter.is_list:
+                raise UnsupportedError(
+                    f"'{parameter.name}' has an absent tensor in a list; nearest supported form: Tensor?"
+                )
+            call.integers.append(0)
+            return
+        call.integers.append(call.tensors([dense(item, parameter.is_updated) for item in items]))
+    elif parameter.is_list:
+        kind = ctypes.c_int64 if parameter.kind == "integer" else ctypes.c_double
+        call.integers.append(call.keep((kind * len(items))(*items)) if items else 0)
+    elif parameter.kind == "integer":
+        call.integers.append(_int64(int(value), parameter.name))
+    elif parameter.kind == "number":
+        call.numbers.append(float(value))
+    elif parameter.kind == "text":
+        call.integers.append(call.keep(ctypes.create_string_buffer(str(value).encode())))
+    else:
+        code, bits = dtype_of(value)
+        call.integers.append(code | bits << 8 | 1 << 16)
+    if parameter.is_list:
+        call.integers.append(len(items))
+
+
+def _int64(value: int, name: str) -> int:
+    if not -(2**63) <= value < 2**63:
+        raise UserError(f"'{name}' is {value}, which does not fit an int64_t")
+    return value
+
+
+def _as_list(shaped: Any) -> list[Any]:
+    return list(shaped) if isinstance(shaped, (list, tuple)) else [shaped]
+
+
+def _tensors(values: Any) -> Iterator[Any]:
+    import torch
+
+    for value in values:
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(item, torch.Tensor):
+                yield item
+
+
+def _on_device(kernel: OwnKernel) -> Callable[..., Any]:
+    """The implementation of a CUDA kernel: a program that is this op alone, compiled for the sizes that come."""
+    import torch
+
+    import straightline
+
+    class Alone(torch.nn.Module):
+        def __init__(self, constants: Mapping[str, Any]) -> None:
+            super().__init__()
+            self._constants = constants
+
+        def forward(self, *tensors: Any) -> Any:
+            given = iter(tensors)
+            values = {
+                p.name: self._constants[p.name] if p.name in self._constants else next(given) for p in kernel.parameters
+            }
+            return kernel.op(**values)
+
+    programs: dict[Any, Any] = {}
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        values = dict(zip((p.name for p in kernel.parameters), args)) | kwargs
+        tensors = [value.detach() for value in values.values() if isinstance(value, torch.Tensor)]
+        constants = {name: value for name, value in values.items() if not isinstance(value, torch.Tensor)}
+        key = (tuple(constants.items()), tuple((t.dtype, t.shape, t.stride(), t.device) for t in tensors))
+        if key not in programs:
+            programs[key] = straightline.compile(Alone(constants), tuple(tensors))
+        return programs[key](*tensors)
+
+    return run
+
+
+def _checked_fake(kernel: OwnKernel, fake: Callable[..., Any] | None) -> Callable[..., Any]:
+    """The shapes of results: what `fake` gives is what the schema says."""
+    import torch
+
+    def shapes(*args: Any, **kwargs: Any) -> Any:
+        if not kernel.results:
+            return None
+        if fake is None:
+            first = next(_tensors((*args, *kwargs.values())), None)
+            if first is None:
+                raise UserError(f"{kernel.name} has no tensor argument that its results could be like: give fake=")
+            made = [torch.empty(first.shape, dtype=first.dtype, device=first.device) for _ in range(kernel.results)]
+        else:
+            given = fake(*args, **kwargs)
+            made = _as_list(given)
+            if not all(isinstance(item, torch.Tensor) for item in made) or len(made) != kernel.results:
+                raise UserError(
+                    f"fake of {kernel.name} gave {_words(given)}, the schema has {kernel.results} results: {kernel.schema}"
+                )
+        return made[0] if kernel.results == 1 else tuple(made)
+
+    return shapes
+
+
+def _words(given: Any) -> str:
+    items = _as_list(given)
+    return f"{len(items)} values ({', '.join(type(item).__name__ for item in items)})"
+
+
+def _register(kernel: OwnKernel, fake: Callable[..., Any] | None) -> None:
+    import torch
+
+    namespace, _, name = kernel.name.partition("::")
+    shapes = _checked_fake(kernel, fake)
+    library = torch.library.Library(namespace, "FRAGMENT")  # noqa: TOR901  (kept with the kernel)
+    library.define(kernel.schema.partition("::")[2], tags=(torch.Tag.pt2_compliant_tag,))
+    keys = ["CPU", *(["CUDA"] if kernel.stream else [])]
+    if kernel.source:
+        keys = ["CUDA"]
+    elif not any(parameter.kind == "tensor" for parameter in kernel.parameters):
+        keys = ["CompositeExplicitAutograd"]
+    run = _on_device(kernel) if kernel.source else _eager(kernel, shapes)
+    for key in keys:
+        library.impl(name, run, key)
+    torch.library.register_fake(kernel.name, shapes, lib=library)
+    kernel._made.append(library)
+    if kernel.effectful:
+        torch.fx.node.has_side_effect(kernel.op.default)  # else graphs lose a call whose results nobody reads

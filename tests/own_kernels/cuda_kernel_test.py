@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA kernels of users: compiled by NVRTC without a device, and run on the host by tests/run/cuda_on_host.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import straightline as sl
+import torch
+from libraries import HERE
+from torch import Tensor
+
+sys.path[:0] = [str(HERE.parent / "run"), str(HERE)]
+
+import cuda_kernels  # noqa: E402
+from cuda_on_host import run_on_host  # noqa: E402
+
+TARGET = "cuda:sm_90"
+
+
+@pytest.fixture
+def scale() -> Iterator[Any]:
+    kernel = cuda_kernels.scale()
+    yield kernel
+    kernel.unregister()
+
+
+@pytest.fixture
+def increment() -> Iterator[Any]:
+    kernel = cuda_kernels.increment()
+    yield kernel
+    kernel.unregister()
+
+
+class _Scaled(torch.nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(torch.ops.own_cuda.scale(x, 2.5, x.shape[0] * x.shape[1]) + x)
+
+
+def _rows(fn: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(fn._compilation.explain_json)["statements"]
+    return rows
+
+
+def test_a_kernel_is_one_of_the_programs(scale: Any, tmp_path: Path) -> None:
+    x = torch.randn(30, 10)
+    fn = sl.compile(_Scaled(), (x,), target=TARGET)
+    own = [row for row in _rows(fn) if row["family"] == "own"]
+    assert [(row["blocks"], row["block_threads"], row["op"]) for row in own] == [(3, 128, "own_cuda.scale")]
+    assert len(fn._compilation.images) == 2
+    got = torch.empty_like(x)
+    run_on_host(fn, _Scaled(), (x,), (got,), tmp_path)
+    torch.testing.assert_close(got, torch.relu(x * 2.5 + x))
+
+
+def test_named_sizes_are_in_the_grid(scale: Any, tmp_path: Path) -> None:
+    batch = torch.export.Dim("b", min=1, max=500)
+    fn = sl.compile(_Scaled(), (torch.randn(4, 10),), target=TARGET, dynamic_shapes=({0: batch},))
+    for rows in (1, 13, 200):
+        x = torch.randn(rows, 10)
+        got = torch.empty_like(x)
+        run_on_host(fn, _Scaled(), (x,), (got,), tmp_path)
+        torch.testing.assert_close(got, torch.relu(x * 2.5 + x))
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_updates_and_absent_tensors(increment: Any, tmp_path: Path, is_given: bool) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor, by: Tensor) -> Tensor:
+            y = torch.relu(x)
+            torch.ops.own_cuda.increment(y, by if is_given else None, 100)
+            return y * 2
+
+    x, by = torch.randn(100), torch.tensor([3.0])
+    fn = sl.compile(Model(), (x, by), target=TARGET)
+    assert not [row for row in _rows(fn) if "copy" in row["op"]]
+    got = torch.empty_like(x)
+    run_on_host(fn, Model(), (x, by), (got,), tmp_path)
+    torch.testing.assert_close(got, (torch.relu(x) + (3 if is_given else 1)) * 2)
+
+
+def test_a_saved_model_has_the_machine_code(scale: Any, tmp_path: Path) -> None:
+    fn = sl.compile(_Scaled(), (torch.randn(3, 10),), target=TARGET)
+    fn.save(tmp_path / "m.sl", devices=("sm_80", "sm_90"))
+    assert (tmp_path / "m.sl").stat().st_size > 0
+
+
+def test_16_bit_floats_by_their_own_name(tmp_path: Path) -> None:
+    source = "__global__ void halves(const unsigned short* x, unsigned short* y) { y[threadIdx.x] = x[threadIdx.x]; }"
+    kernel = sl.cuda_kernel(source, "halves", "own_cuda::halves(Tensor x) -> Tensor", grid=(1, 32))
+    try:
+
+        class Model(torch.nn.Module):
+            def forward(self, x: Tensor) -> Tensor:
+                return torch.ops.own_cuda.halves(x)
+
+        x = torch.randn(32).bfloat16()
+        fn = sl.compile(Model(), (x,), target=TARGET)
+        got = torch.empty_like(x)
+        run_on_host(fn, Model(), (x,), (got,), tmp_path)
+        assert torch.equal(got, x)
+    finally:
+        kernel.unregister()
+
+
+def test_what_nvrtc_says_is_the_users_error() -> None:
+    source = "__global__ void wrong(const float* x, float* y) { y[0] = undeclared; }"
+    kernel = sl.cuda_kernel(source, "wrong", "own_cuda::wrong(Tensor x) -> Tensor", grid=(1, 32))
+    try:
+
+        class Model(torch.nn.Module):
+            def forward(self, x: Tensor) -> Tensor:
+                return torch.ops.own_cuda.wrong(x)
+
+        with pytest.raises(
+            sl.UserError, match=r'(?s)the CUDA kernel wrong cannot be compiled for sm_90.*"undeclared" is undefined'
+        ):
+            sl.compile(Model(), (torch.ones(2),), target=TARGET)
+        with pytest.raises(sl.UserError, match=r"(?s)the CUDA kernel wrong cannot be compiled for sm_90.*double"):
+            sl.compile(Model(), (torch.ones(2, dtype=torch.float64),), target=TARGET)
+    finally:
+        kernel.unregister()
+
+
+def test_on_the_host_it_is_refused(scale: Any) -> None:
+    x = torch.ones(2, 2)
+    with pytest.raises(sl.UnsupportedError, match="own_cuda::scale is a CUDA kernel but the program runs on the host"):
+        sl.compile(_Scaled(), (x,))
+    with pytest.raises(NotImplementedError, match="own_cuda::scale"):
+        torch.ops.own_cuda.scale(x, 1.0, 4)
+
+
+@pytest.mark.parametrize(
+    ("source", "schema", "grid", "error", "said"),
+    [
+        (cuda_kernels.SCALE, "scale(Tensor[] x) -> Tensor", (1, 1), sl.UnsupportedError, "the argument 'x', a list, str or dtype"),
+        (cuda_kernels.SCALE, "scale(float a) -> Tensor", (1, 1), sl.UnsupportedError, "no tensor argument"),
+        (cuda_kernels.SCALE, "scale(Tensor x) -> Tensor", (1, 2048), sl.UserError, r"grid of own_cuda::scale is \(1, 2048\)"),
+        (cuda_kernels.SCALE, "scale(Tensor x) -> Tensor", (0, 32), sl.UserError, r"grid of own_cuda::scale is \(0, 32\)"),
+        ("__device__ void scale() {}", "scale(Tensor x) -> Tensor", (1, 1), sl.UserError, "no __global__ function scale"),
+        ("nowhere.cu", "scale(Tensor x) -> Tensor", (1, 1), sl.UserError, "source nowhere.cu: No such file"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(source: str, schema: str, grid: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        sl.cuda_kernel(source, "scale", f"own_cuda::{schema}", grid=grid)
+
+
+def test_machine_code_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "k.cubin").write_bytes(b"\x7fELF....")
+    with pytest.raises(sl.UnsupportedError, match="is machine code or PTX"):
+        sl.cuda_kernel(tmp_path / "k.cubin", "scale", "own_cuda::scale(Tensor x) -> Tensor", grid=(1, 1))
+
+
+def test_a_grid_that_gives_something_else(scale: Any) -> None:
+    scale.unregister()
+    kernel = sl.cuda_kernel(
+        cuda_kernels.SCALE,
+        "scale",
+        "own_cuda::scale(Tensor x, float a, SymInt n) -> Tensor",
+        grid=lambda x, a, n: "many",
+    )
+    try:
+        with pytest.raises(sl.UserError, match="grid of own_cuda::scale is 'many'"):
+            sl.compile(_Scaled(), (torch.ones(2, 2),), target=TARGET)
+    finally:
+        kernel.unregister()

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A library of ops built on torch's stable ABI.
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+using torch::stable::Tensor;
+
+void increment(Tensor x, double by) {
+  auto* data = static_cast<float*>(x.data_ptr());
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    data[i] += static_cast<float>(by);
+  }
+}
+
+Tensor doubled(const Tensor& x) {
+  Tensor y = torch::stable::empty_like(x);
+  const auto* from = static_cast<const float*>(x.data_ptr());
+  auto* to = static_cast<float*>(y.data_ptr());
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    to[i] = 2 * from[i];
+  }
+  return y;
+}
+
+STABLE_TORCH_LIBRARY(own_stable, m) {
+  m.def("increment(Tensor(a!) x, float by) -> ()");
+  m.def("doubled(Tensor x) -> Tensor");
+}
+STABLE_TORCH_LIBRARY_IMPL(own_stable, CPU, m) {
+  m.impl("increment", TORCH_BOX(&increment));
+  m.impl("doubled", TORCH_BOX(&doubled));
+}

@@ -305,7 +305,8 @@ typedef struct sl_exported_text {
 SL_API int32_t sl_library_link_exported(const sl_library* library, const void* artifact,
                                         size_t bytes, const sl_exported_text* exported,
                                         sl_linked** out, sl_text** error);
-/// C++ text for this machine as a shared object that exports `exports` and needs nothing.
+/// C++ text for this machine as a shared object that exports `exports` and needs nothing but what
+/// the process has of libc.
 SL_API int32_t sl_link_text(const char* name, const char* text, const char* const* exports,
                             int32_t export_count, sl_linked** out, sl_text** error);
 

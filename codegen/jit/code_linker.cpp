@@ -404,8 +404,9 @@ bool linkText(const std::string& name, const std::string& text,
     *error = output.diagnostics;
     return false;
   }
-  return link({{name, std::move(output.object)}}, sharedArguments(exports.front()),
-              versionScript(exports), library, error);
+  std::vector<std::string> how = sharedArguments(exports.front());
+  how.erase(std::find(how.begin(), how.end(), "--no-undefined"));  // the process has libc
+  return link({{name, std::move(output.object)}}, how, versionScript(exports), library, error);
 }
 
 }  // namespace straightline::jit

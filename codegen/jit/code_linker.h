@@ -62,7 +62,8 @@ bool linkExportedModel(const std::string& name, const std::vector<CodeRequest>& 
                        const std::vector<std::string>& arguments, std::string* library,
                        std::string* error);
 
-/// C++ text for this machine as a shared object that exports these symbols and needs nothing.
+/// C++ text for this machine as a shared object that exports these symbols and needs no library:
+/// functions of libc, which it declares, are those of the process.
 bool linkText(const std::string& name, const std::string& text,
               const std::vector<std::string>& exports, std::string* library, std::string* error);
 

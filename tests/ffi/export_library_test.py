@@ -285,6 +285,6 @@ def test_a_program_that_calls_torch(tmp_path: Path) -> None:
         fn.export_library(tmp_path / "f.so", symbol="f")
 
 
-@pytest.mark.parametrize("name", ["torch_op.py", "tvm_ffi_function.py"])
+@pytest.mark.parametrize("name", ["torch_op.py", "tvm_ffi_function.py", "tvm_ffi_kernel.py"])
 def test_examples(name: str) -> None:
     subprocess.run([sys.executable, ROOT / "examples" / "ffi" / name], check=True)

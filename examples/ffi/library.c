@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls a library of fn.export_library(.., symbol="forward") by TVM-FFI's C ABI: no Python, no torch, no compiler, and no
-// library but libc.
+// Calls a library of fn.export_library(.., symbol="forward") by TVM-FFI's C ABI: no Python, no
+// torch, no compiler, and no library but libc.
 //
 //     cc library.c -ldl -o library && ./library ./forward.so
 #include <dlfcn.h>

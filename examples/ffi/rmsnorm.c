@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel for TVM-FFI in C: rmsnorm(out, x, w, eps) over rows of float32. Compilers of kernels (TVM, TileLang, CuTe) and
+// A kernel for TVM-FFI in C: rmsnorm(out, x, w, eps) over rows of float32. Compilers of kernels and
 // libraries such as FlashInfer export theirs in this form.
 //
 //     cc -O3 -shared -fPIC rmsnorm.c -o librmsnorm.so -L<tvm_ffi>/lib -ltvm_ffi -lm

@@ -142,7 +142,7 @@ PyObject* slFfiAddresses(PyObject* module, PyObject* capsule) {
 
 PyObject* slFfiRunning(PyObject* module, PyObject* capsule) {
   (void)module;
-  const sl_ffi_function* function = functionOf(capsule);
+  sl_ffi_function* function = functionOf(capsule);
   return function ? PyLong_FromLong(sl_ffi_running(function)) : NULL;
 }
 

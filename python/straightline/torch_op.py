@@ -52,6 +52,8 @@ _DTYPES = {
 _lock = threading.Lock()
 #: The ops that this process has registered, by name.
 _registered: dict[str, RegisteredOp] = {}
+#: Functions of ops that were unregistered. They stay, without a model: a call may have read such an address just now.
+_closed: list[Any] = []
 
 
 class RegisteredOp:
@@ -135,6 +137,7 @@ class RegisteredOp:
     def _again(self, function: Any, signature: Signature) -> None:
         """Opens an op that was unregistered, over another function of the same schema."""
         self._signature = signature
+        _closed.append(self._function)
         self._function = function_capsule(self.name, function, signature)
         self._point()
         self._isOpen = True
@@ -148,6 +151,7 @@ class RegisteredOp:
                 f"{self.name} cannot get another schema while {self.calls_running} calls of it run: wait for them, or take "
                 "another name"
             )
+        _closed.append(self._function)
         self._fake._destroy()
         _call.ffi_torch_unregister(self._torch)
         space = getattr(torch.ops, self._space)

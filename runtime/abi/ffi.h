@@ -61,8 +61,8 @@ SL_API int32_t sl_ffi_create_linked(const sl_ffi_signature* signature,
 SL_API int32_t sl_ffi_publish(sl_ffi_function* function, sl_model* model, sl_message* message);
 SL_API void sl_ffi_retain(sl_ffi_function* function);
 SL_API void sl_ffi_release(sl_ffi_function* function);
-/// How many calls are running. Any thread.
-SL_API int32_t sl_ffi_running(const sl_ffi_function* function);
+/// How many calls hold the present model, or, after one that is NULL, the last one. Any thread.
+SL_API int32_t sl_ffi_running(sl_ffi_function* function);
 
 // torch -------------------------------------------------------------------------------------------
 

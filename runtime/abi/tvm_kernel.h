@@ -219,7 +219,7 @@ inline Any of(sl_dtype dtype) {
   return any;
 }
 
-/// A tensor of the call as an object of TVM-FFI, for functions that take no views (Python's do not).
+/// A tensor of the call as an object of TVM-FFI, for functions that take no views, such as Python's.
 /// Its memory is that of the call, so it has to be given back before the call ends.
 class Object {
  public:
@@ -294,7 +294,8 @@ class Object {
 inline int32_t giveBack(Object* const* objects, int32_t count, int32_t status, char* message) {
   for (int32_t i = 0; i < count; ++i) {
     if (!objects[i]->giveBack() && status == 0) {
-      say(message, "it keeps a view of a tensor, whose memory is the call's: let it copy what it keeps");
+      say(message,
+          "it keeps a view of a tensor, whose memory is the call's: let it copy what it keeps");
       status = 1;
     }
   }

@@ -48,13 +48,15 @@ class Few {
   explicit Few(int32_t count) {
     if (count > kMost) {
       more_.resize(static_cast<size_t>(count));
+    } else {
+      std::fill_n(few_.data(), count, Element());
     }
   }
   Element* data() { return more_.empty() ? few_.data() : more_.data(); }
   Element& operator[](int32_t i) { return data()[i]; }
 
  private:
-  std::array<Element, kMost> few_{};
+  std::array<Element, kMost> few_;  // its first `count` are set
   std::vector<Element> more_;
 };
 

@@ -34,6 +34,7 @@ std::shared_ptr<sl_model> loadLinked(sl_ffi_function* function, sl_message* mess
     return nullptr;
   }
   settle(function, made);
+  function->last = known;
   function->model.store(known);
   return known;
 }
@@ -134,6 +135,7 @@ int32_t sl_ffi_create(const sl_ffi_signature* signature, sl_model* model, sl_ffi
     }
     auto function = ffi::made(*signature);
     ffi::settle(function.get(), model);
+    function->last = owned;
     function->model.store(std::move(owned));
     *out = function.release();
     return SL_OK;
@@ -159,7 +161,11 @@ int32_t sl_ffi_publish(sl_ffi_function* function, sl_model* model, sl_message* m
         return status;
       }
     }
-    function->model.exchange(std::move(owned));
+    const std::lock_guard<std::mutex> lock(function->mutex);
+    if (owned) {
+      function->last = owned;
+    }
+    owned = function->model.exchange(std::move(owned));  // the one before goes after the lock
     return SL_OK;
   });
 }
@@ -174,6 +180,8 @@ void sl_ffi_release(sl_ffi_function* function) {
   }
 }
 
-int32_t sl_ffi_running(const sl_ffi_function* function) {
-  return function->running.load(std::memory_order_acquire);
+int32_t sl_ffi_running(sl_ffi_function* function) {
+  const std::lock_guard<std::mutex> lock(function->mutex);
+  const bool isOpen = function->model.load() != nullptr;  // a reference that is gone again
+  return static_cast<int32_t>(function->last.use_count()) - (isOpen ? 1 : 0);
 }

@@ -25,8 +25,9 @@ struct sl_ffi_function {
   int32_t deviceType = 1;  ///< DLDeviceType of where its programs run
   int32_t device = 0;      ///< its number
   std::atomic<int32_t> references{1};
-  std::atomic<int32_t> running{0};
   std::atomic<std::shared_ptr<sl_model>> model;
+  /// The last one that it had; under the mutex.
+  std::weak_ptr<sl_model> last;
 };
 
 namespace straightline::ffi {
@@ -50,16 +51,13 @@ class Tensors {
   std::vector<sl_tensor> more_;
 };
 
-/// Counts a call and holds the model that it began with.
+/// Holds the model that a call began with.
 class Call {
  public:
-  explicit Call(sl_ffi_function* function) : function_(function) {
-    function_->running.fetch_add(1, std::memory_order_relaxed);
-    model_ = function_->model.load(std::memory_order_acquire);
-  }
+  explicit Call(sl_ffi_function* function)
+      : function_(function), model_(function->model.load(std::memory_order_acquire)) {}
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
-  ~Call() { function_->running.fetch_sub(1, std::memory_order_release); }
   /// Null: the function is gone or cannot be loaded, and the message says so.
   sl_model* model(sl_message* message);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of TVM-FFI in C, as any language may write them: safe calls by the name __tvm_ffi_<name>
-// (tvm/ffi/c_api.h).
+// Functions of TVM-FFI in C, as any language may write them: safe calls by the name
+// __tvm_ffi_<name> (tvm/ffi/c_api.h).
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

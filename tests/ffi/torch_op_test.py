@@ -7,6 +7,7 @@ import gc
 import itertools
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -337,6 +338,19 @@ def test_in_an_exported_graph_and_in_a_program_of_ours() -> None:
     ]
     assert [row["backend"] for row in rows] == ["aten"]
     assert "python" not in rows[0]["why"]  # the dispatcher's way, without the GIL
+
+
+def test_in_aot_inductor(tmp_path: Path) -> None:
+    model, x = _mlp(), torch.randn(3, 16)
+    _, _, op = _registered(model, x)
+
+    class Outer(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return op(x * 2) + 1
+
+    exported = torch.export.export(Outer(), (x,))
+    package = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "m.pt2"))
+    _close(torch._inductor.aoti_load_package(package)(x), model(x * 2) + 1)
 
 
 @pytest.mark.parametrize(

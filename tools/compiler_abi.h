@@ -293,6 +293,26 @@ SL_API int32_t sl_library_add(sl_library* library, const sl_compilation* compila
 SL_API int32_t sl_library_link(const sl_library* library, const void* artifact, size_t bytes,
                                int32_t archive, sl_linked** out, sl_text** error);
 
+/// What a library has beside the model, and what it is to export: `text` is C++ over
+/// abi/exported.h, `runtime` the bytes of libstraightline_runtime.so.
+typedef struct sl_exported_text {
+  uint64_t size;  ///< sizeof(sl_exported_text)
+  const char* text;
+  const char* const* exports;
+  int32_t export_count;
+  int32_t reserved;
+  const void* runtime;
+  size_t runtime_bytes;
+} sl_exported_text;
+/// The same as a shared object that needs libc alone and has functions for other systems.
+SL_API int32_t sl_library_link_exported(const sl_library* library, const void* artifact,
+                                        size_t bytes, const sl_exported_text* exported,
+                                        sl_linked** out, sl_text** error);
+/// C++ text for this machine as a shared object that exports `exports` and needs nothing but what
+/// the process has of libc.
+SL_API int32_t sl_link_text(const char* name, const char* text, const char* const* exports,
+                            int32_t export_count, sl_linked** out, sl_text** error);
+
 /// A CPU's name ("" and "host": this machine's) and the features that code for it may use
 /// ("x86-64-v3 avx avx2 bmi"), as one text with blanks between; the features are those that
 /// sl_cpu_has knows. User error: no such CPU.

@@ -466,6 +466,40 @@ int32_t sl_library_link(const sl_library* library, const void* artifact, size_t 
   });
 }
 
+int32_t sl_library_link_exported(const sl_library* library, const void* artifact, size_t bytes,
+                                 const sl_exported_text* exported, sl_linked** out,
+                                 sl_text** error) {
+  return guarded(error, [&] {
+    auto linked = std::make_unique<sl_linked>();
+    std::string message;
+    const std::string data(static_cast<const char*>(artifact), bytes);
+    straightline::jit::ExportedText text;
+    text.text = viewOf(exported->text).str();
+    text.exports.assign(exported->exports, exported->exports + exported->export_count);
+    text.runtime.assign(static_cast<const char*>(exported->runtime), exported->runtime_bytes);
+    if (!straightline::jit::linkExportedModel(library->name, library->codes, data, text,
+                                              library->arguments, &linked->code, &message)) {
+      return Failure::internal("the model's library does not link: " + message);
+    }
+    *out = linked.release();
+    return Failure::none();
+  });
+}
+
+int32_t sl_link_text(const char* name, const char* text, const char* const* exports,
+                     int32_t export_count, sl_linked** out, sl_text** error) {
+  return guarded(error, [&] {
+    auto linked = std::make_unique<sl_linked>();
+    std::string message;
+    if (!straightline::jit::linkText(viewOf(name).str(), viewOf(text).str(),
+                                     {exports, exports + export_count}, &linked->code, &message)) {
+      return Failure::internal("emitted text does not link: " + message);
+    }
+    *out = linked.release();
+    return Failure::none();
+  });
+}
+
 int32_t sl_cpu_features(const char* cpu, sl_text** out, sl_text** error) {
   return guarded(error, [&] {
     const std::optional<straightline::jit::Target> target =

@@ -310,11 +310,13 @@ bool linkSharedObject(const CodeRequest& request, std::string* library, std::str
               "{ global: " SL_CODE_SYMBOL "; local: *; };\n", library, error);
 }
 
-bool linkModel(const std::string& name, const std::vector<CodeRequest>& codes,
-               const std::string& artifact, LibraryKind kind,
-               const std::vector<std::string>& arguments, std::string* library,
-               std::string* error) {
-  std::vector<Object> objects;
+namespace {
+
+/// The objects of a model's library: a code each, and the one with the artifact.
+bool modelObjects(const std::string& name, const std::vector<CodeRequest>& codes,
+                  const std::string& artifact, const std::vector<std::string>& arguments,
+                  std::vector<Object>* out, std::string* error) {
+  std::vector<Object>& objects = *out;
   for (size_t i = 0; i < codes.size(); ++i) {
     std::string whole;
     Object object{name + std::to_string(i), ""};
@@ -332,15 +334,79 @@ bool linkModel(const std::string& name, const std::vector<CodeRequest>& codes,
     return false;
   }
   objects.push_back(std::move(withData));
+  return true;
+}
+
+/// "{ global: a; b; local: *; };"
+std::string versionScript(const std::vector<std::string>& exports) {
+  std::string script = "{ global: ";
+  for (const std::string& symbol : exports) {
+    script += symbol + "; ";
+  }
+  return script + "local: *; };\n";
+}
+
+}  // namespace
+
+bool linkModel(const std::string& name, const std::vector<CodeRequest>& codes,
+               const std::string& artifact, LibraryKind kind,
+               const std::vector<std::string>& arguments, std::string* library,
+               std::string* error) {
+  std::vector<Object> objects;
+  if (!modelObjects(name, codes, artifact, arguments, &objects, error)) {
+    return false;
+  }
   const std::string symbol = "sl_model_" + name;
   if (kind == LibraryKind::shared) {
-    return link(objects, sharedArguments(symbol), "{ global: " + symbol + "; local: *; };\n",
-                library, error);
+    return link(objects, sharedArguments(symbol), versionScript({symbol}), library, error);
   }
   std::string whole, one;
   return link(objects, {"-r"}, "", &whole, error) &&
          changeSymbols(whole, symbol, symbol, &one, error) &&
          archiveOf(name + ".o", one, library, error);
+}
+
+bool linkExportedModel(const std::string& name, const std::vector<CodeRequest>& codes,
+                       const std::string& artifact, const ExportedText& exported,
+                       const std::vector<std::string>& arguments, std::string* library,
+                       std::string* error) {
+  std::vector<Object> objects;
+  ClangOutput text = compileToObject(name, exported.text, arguments);
+  Object withRuntime{"exported", ""};
+  if (!text.ok ||
+      !addData(text.object, "sl_runtime_data", exported.runtime, &withRuntime.bytes, error)) {
+    *error = text.ok ? *error : text.diagnostics;
+    return false;
+  }
+  if (!modelObjects(name, codes, artifact, arguments, &objects, error)) {
+    return false;
+  }
+  objects.push_back(std::move(withRuntime));
+  std::vector<std::string> how = {"-shared",
+                                  "-Bsymbolic",
+                                  "--gc-sections",
+                                  "--hash-style=gnu",
+                                  "-z",
+                                  "noexecstack",
+                                  "-z",
+                                  "relro",
+                                  "-z",
+                                  "now",
+                                  "-z",
+                                  "nodelete"};
+  return link(objects, how, versionScript(exported.exports), library, error);
+}
+
+bool linkText(const std::string& name, const std::string& text,
+              const std::vector<std::string>& exports, std::string* library, std::string* error) {
+  ClangOutput output = compileToObject(name, text, clangArguments({hostTarget(), false, {}}));
+  if (!output.ok) {
+    *error = output.diagnostics;
+    return false;
+  }
+  std::vector<std::string> how = sharedArguments(exports.front());
+  how.erase(std::find(how.begin(), how.end(), "--no-undefined"));  // the process has libc
+  return link({{name, std::move(output.object)}}, how, versionScript(exports), library, error);
 }
 
 }  // namespace straightline::jit

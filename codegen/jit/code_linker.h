@@ -45,6 +45,28 @@ bool linkModel(const std::string& name, const std::vector<CodeRequest>& codes,
                const std::string& artifact, LibraryKind kind,
                const std::vector<std::string>& arguments, std::string* library, std::string* error);
 
+/// What a model's library has beside the model: C++ text over runtime/abi/exported.h, the symbols
+/// of it that are exported, and the runtime's own shared object, which the text finds as the bytes
+/// `sl_runtime_data`.
+struct ExportedText {
+  std::string text;
+  std::vector<std::string> exports;
+  std::string runtime;
+};
+
+/// The same as a shared object that stands alone, with functions for other systems. What it lacks
+/// are functions of libc, which the process that opens it has. It stays open until the process
+/// ends, as does what its functions were registered with.
+bool linkExportedModel(const std::string& name, const std::vector<CodeRequest>& codes,
+                       const std::string& artifact, const ExportedText& exported,
+                       const std::vector<std::string>& arguments, std::string* library,
+                       std::string* error);
+
+/// C++ text for this machine as a shared object that exports these symbols and needs no library:
+/// functions of libc, which it declares, are those of the process.
+bool linkText(const std::string& name, const std::string& text,
+              const std::vector<std::string>& exports, std::string* library, std::string* error);
+
 }  // namespace straightline::jit
 
 #endif  // STRAIGHTLINE_CODEGEN_JIT_CODE_LINKER_H

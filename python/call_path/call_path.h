@@ -33,6 +33,7 @@
 //   call_any.c          a call of a function with several programs
 //   callable.c          the type: a program with its weights and its signature
 //   programs.c          several callables as one, and new weights for all of them
+//   ffi.c               functions of other systems over callables
 //   guarded.c           a function of torch.compile behind Dynamo's guards
 //   module.c            the module: programs from libraries, and the functions
 //

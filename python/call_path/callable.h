@@ -119,6 +119,9 @@ PyObject* slDescribe(PyObject* module, PyObject* args);
 
 // ---- plan.c; what reads self->desc raises InternalError when the description does not add up
 
+/// Tells each input that a statement updates in place, some of them several times.
+void slFindWritten(const sl_program_desc* desc, void (*found)(void* user, int32_t input),
+                   void* user);
 int slPlanInputs(Callable* self);
 int slPlanOutputs(Callable* self);
 int slPlanResults(Callable* self);
@@ -221,6 +224,17 @@ PyObject* slGroup(PyObject* module, PyObject* args);
 PyObject* slSpecialize(PyObject* module, PyObject* args);
 PyObject* slSlots(PyObject* module, PyObject* args);
 PyObject* slCountSizes(PyObject* module, PyObject* args);
+
+// ---- ffi.c
+
+PyObject* slFfiFunction(PyObject* module, PyObject* args);
+PyObject* slFfiPublish(PyObject* module, PyObject* args);
+PyObject* slFfiAddresses(PyObject* module, PyObject* capsule);
+PyObject* slFfiRunning(PyObject* module, PyObject* capsule);
+PyObject* slFfiTorchRegister(PyObject* module, PyObject* args);
+PyObject* slFfiTorchUnregister(PyObject* module, PyObject* address);
+PyObject* slFfiTvmGlobal(PyObject* module, PyObject* args);
+PyObject* slFfiLayouts(PyObject* module, PyObject* capsule);
 
 #pragma GCC visibility pop
 

@@ -106,6 +106,27 @@ static PyMethodDef functions[] = {
      "cuda_missing()\n--\n\nWhy there is no device; empty when there is one."},
     {"entries", slEntries, METH_O,
      "entries(program)\n--\n\nAll that the program's statements call."},
+    {"ffi_addresses", slFfiAddresses, METH_O,
+     "ffi_addresses(function)\n--\n\nThat of its sl_ffi_function, and of what a kernel of torch "
+     "calls with it."},
+    {"ffi_function", slFfiFunction, METH_VARARGS,
+     "ffi_function(name, arguments, inputs, results, model_results, callables)\n--\n\nA function "
+     "of other systems; arguments are (name, kind, index, count, integer, real, text)."},
+    {"ffi_layouts", slFfiLayouts, METH_O,
+     "ffi_layouts(program)\n--\n\n(dtype code, bits, sizes, strides, updated) of its inputs and "
+     "results, "
+     "and (name, min, max, computed) of its named sizes."},
+    {"ffi_publish", slFfiPublish, METH_VARARGS,
+     "ffi_publish(function, name, callables)\n--\n\nLater calls take these; None: they fail."},
+    {"ffi_running", slFfiRunning, METH_O,
+     "ffi_running(function)\n--\n\nHow many calls are running."},
+    {"ffi_torch_register", slFfiTorchRegister, METH_VARARGS,
+     "ffi_torch_register(space, schema, key, kernel)\n--\n\nRegisters an op of torch; gives what "
+     "ffi_torch_unregister takes."},
+    {"ffi_torch_unregister", slFfiTorchUnregister, METH_O,
+     "ffi_torch_unregister(registered)\n--\n\nRemoves the op from torch."},
+    {"ffi_tvm_global", slFfiTvmGlobal, METH_VARARGS,
+     "ffi_tvm_global(function, name)\n--\n\nMakes it a global function of TVM-FFI."},
     {"graph_nodes", slGraphNodes, METH_O,
      "graph_nodes(program)\n--\n\nNodes of a run as a graph, and \"\"; or -1 and why it cannot be "
      "one."},

@@ -13,6 +13,27 @@ PyObject* slLeafName(const sl_node* node, int32_t index) {
   return name;
 }
 
+void slFindWritten(const sl_program_desc* desc, void (*found)(void* user, int32_t input),
+                   void* user) {
+  for (int32_t i = 0; i < desc->statement_count; ++i) {
+    const sl_statement* statement = &desc->statements[i];
+    for (int32_t k = 0; k < statement->outputs; ++k) {
+      int32_t b = statement->operands[statement->inputs + k];
+      while (b >= 0 && desc->buffers[b].role == SL_ROLE_VIEW) {
+        b = desc->buffers[b].base;
+      }
+      if (b >= 0 && desc->buffers[b].role == SL_ROLE_INPUT) {
+        found(user, desc->buffers[b].index);
+      }
+    }
+  }
+}
+
+static void noteWritten(void* user, int32_t input) {
+  Callable* self = user;
+  self->inputs[input].written = self->any_written = 1;
+}
+
 int slPlanInputs(Callable* self) {
   const sl_program_desc* desc = self->desc;
   self->inputs = PyMem_Calloc((size_t)desc->input_count + 1, sizeof(FixedInput));
@@ -49,18 +70,7 @@ int slPlanInputs(Callable* self) {
       input->compare[d] = !empty && input->shape[d] != 1;
     }
   }
-  for (int32_t i = 0; i < desc->statement_count; ++i) {
-    const sl_statement* statement = &desc->statements[i];
-    for (int32_t k = 0; k < statement->outputs; ++k) {
-      int32_t b = statement->operands[statement->inputs + k];
-      while (b >= 0 && desc->buffers[b].role == SL_ROLE_VIEW) {
-        b = desc->buffers[b].base;
-      }
-      if (b >= 0 && desc->buffers[b].role == SL_ROLE_INPUT) {
-        self->inputs[desc->buffers[b].index].written = self->any_written = 1;
-      }
-    }
-  }
+  slFindWritten(desc, noteWritten, self);
   return 0;
 }
 

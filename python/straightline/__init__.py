@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from straightline.own_kernels import OwnKernel, c_kernel, cuda_kernel
     from straightline.routing import backends, routes
     from straightline.torch_model import compile
+    from straightline.tvm_library import tvm_ffi_library
 
 #: Where each name is. No module has the name of what it gives: importing it would put the module in its place.
 _PLACES = {
@@ -71,13 +72,14 @@ _PLACES = {
     "programs": "_programs",
     "routes": "routing",
     "slot": "_slots",
+    "tvm_ffi_library": "tvm_library",
 }
 #: Modules that users reach as attributes.
 _MODULES = frozenset(
     {"errors", "kernels", "onnx_backend", "onnx_model", "options", "paddle", "paddle_model", "torch_backend"}
 )
 #: Of the compiler, which the package of the runtime alone does not have.
-_COMPILING = frozenset({"cache", "jit_function", "mlir_model", "options", "routing", "torch_model"})
+_COMPILING = frozenset({"cache", "jit_function", "mlir_model", "options", "routing", "torch_model", "tvm_library"})
 
 __all__ = [
     "CacheInfo",
@@ -110,6 +112,7 @@ __all__ = [
     "programs",
     "routes",
     "slot",
+    "tvm_ffi_library",
 ]
 
 

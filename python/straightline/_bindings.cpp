@@ -653,6 +653,38 @@ py::dict cacheInfo() {
   return result;
 }
 
+/// The bytes of what was linked, which is released.
+py::bytes codeOf(sl_linked* linked) {
+  const std::unique_ptr<sl_linked, void (*)(sl_linked*)> owned(linked, sl_linked_release);
+  const void* bytes = nullptr;
+  size_t size = 0;
+  sl_linked_code(linked, &bytes, &size);
+  return py::bytes(static_cast<const char*>(bytes), size);
+}
+
+std::vector<const char*> pointersTo(const std::vector<std::string>& texts) {
+  std::vector<const char*> pointers;
+  for (const std::string& text : texts) {
+    pointers.push_back(text.c_str());
+  }
+  return pointers;
+}
+
+py::bytes linkText(const std::string& name, const std::string& text,
+                   const std::vector<std::string>& exports) {
+  const std::vector<const char*> names = pointersTo(exports);
+  sl_linked* linked = nullptr;
+  sl_text* error = nullptr;
+  int32_t kind = SL_ERROR_NONE;
+  {
+    const Released released;
+    kind = sl_link_text(name.c_str(), text.c_str(), names.data(), int32_t(names.size()), &linked,
+                        &error);
+  }
+  check(kind, error);
+  return codeOf(linked);
+}
+
 /// A library of one model.
 class Library {
  public:
@@ -682,11 +714,25 @@ class Library {
                              &error);
     }
     check(kind, error);
-    const std::unique_ptr<sl_linked, void (*)(sl_linked*)> owned(linked, sl_linked_release);
-    const void* bytes = nullptr;
-    size_t size = 0;
-    sl_linked_code(linked, &bytes, &size);
-    return py::bytes(static_cast<const char*>(bytes), size);
+    return codeOf(linked);
+  }
+  py::bytes linkExported(const py::bytes& artifact, const std::string& text,
+                         const std::vector<std::string>& exports, const py::bytes& runtime) const {
+    const std::string_view data = artifact, bytes = runtime;
+    const std::vector<const char*> names = pointersTo(exports);
+    const sl_exported_text exported{
+        sizeof(exported), text.c_str(), names.data(), int32_t(names.size()), 0,
+        bytes.data(),     bytes.size()};
+    sl_linked* linked = nullptr;
+    sl_text* error = nullptr;
+    int32_t kind = SL_ERROR_NONE;
+    {
+      const Released released;
+      kind = sl_library_link_exported(library_.get(), data.data(), data.size(), &exported, &linked,
+                                      &error);
+    }
+    check(kind, error);
+    return codeOf(linked);
   }
 
  private:
@@ -771,6 +817,9 @@ static void bindResults(py::module_& m) {
   py::class_<Library>(m, "Library", "A model as a library in the making.")
       .def(py::init<const std::string&>(), py::arg("name"))
       .def("add", &Library::add, py::arg("compilation"), "Adds the code of a compilation.")
+      .def("link_exported", &Library::linkExported, py::arg("artifact"), py::arg("text"),
+           py::arg("exports"), py::arg("runtime"),
+           "The same with functions for other systems, and the runtime inside.")
       .def("link", &Library::link, py::arg("artifact"), py::arg("archive"),
            "The library's bytes: a shared object, or a static library.");
 
@@ -838,6 +887,8 @@ PYBIND11_MODULE(_compiler, m) {
   m.def("nearest_topk", &nearestTopk, py::arg("target"), py::arg("rows"), py::arg("count"),
         py::arg("k"), py::arg("element_bytes"),
         "The nearest problem of topk that a target's kernels take; empty: this one.");
+  m.def("link_text", &linkText, py::arg("name"), py::arg("text"), py::arg("exports"),
+        "C++ text for this machine as a shared object that needs nothing.");
   m.def("disassemble", &disassemble, py::arg("code"), py::arg("function"),
         "The instructions of a function of linked code, a line each.");
   m.def("cpu_features", &cpuFeatures, py::arg("cpu"),

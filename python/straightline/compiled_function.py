@@ -100,6 +100,8 @@ class FunctionMethods:
     _slotted: tuple[CompiledFunction, ...] = ()
     _slots: Mapping[str, Sequence[str]] = MappingProxyType({})
     _callable = True
+    #: What calls it from elsewhere (torch_op.py, tvm_function.py), told of new parameters.
+    _doors: tuple[Any, ...] = ()
 
     @property
     def _all(self) -> tuple[CompiledFunction, ...]:
@@ -253,6 +255,64 @@ class FunctionMethods:
         """
         of_the_compiler("artifact_writer").write(self, path, cpus, prepared, libraries, devices, own_libraries)
 
+    def register(self, name: str) -> Any:
+        """Makes the function an op of torch: `torch.ops.mylib.forward(x)` calls it without Python.
+
+        The schema follows from the signature: tensors, lists of tensors, and the numbers and texts of the example, which calls
+        have to give again; an input that the model updates is `Tensor(a!)`. There is a fake kernel, so that the op stays one
+        node in exported graphs and `torch.compile`. `load_parameters` of this function reaches the op. It has no derivative:
+        give it one by `torch.library.register_autograd`.
+
+        Args:
+            name: Namespace and name, such as "mylib::forward".
+
+        Returns:
+            The op as an object (`straightline.torch_op.RegisteredOp`): its `schema`, `op`, and `unregister()`.
+
+        Raises:
+            UserError: The name is taken.
+            UnsupportedError: An argument or result has no place in a schema.
+        """
+        return of_the_compiler("torch_op").register(self, name)
+
+    def tvm_ffi(self) -> Any:
+        """The function as a `tvm_ffi.Function`, for TVM-FFI's callers in every language.
+
+        It takes tensors of any framework, in the order of the signature, and gives tensors by the environment's allocator; or it
+        takes a destination for each result behind the arguments and gives None. `load_parameters` of this function reaches it.
+
+        Raises:
+            UnsupportedError: TVM-FFI is not installed, or an argument or result is no tensor, number or text.
+        """
+        return of_the_compiler("tvm_function").tvm_function(self)
+
+    def export_library(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        symbol: str | None = None,
+        torch_op: str | None = None,
+        weights: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        cpus: Sequence[str] = ("x86-64-v3", "x86-64-v4"),
+        prepared: bool = False,
+    ) -> None:
+        """Writes the function as a shared library that needs nothing: code, weights and runtime are inside.
+
+        Args:
+            path: The library ("f.so").
+            symbol: It exports `__tvm_ffi_<symbol>`, which `tvm_ffi.load_module` and C find.
+            torch_op: `torch.ops.load_library` of it registers this op ("mylib::forward"), with torch 2.10 and later.
+            weights: Parameters in place of the present ones, as `load_parameters` takes them.
+            cpus: As in `save`.
+            prepared: As in `save`.
+
+        Raises:
+            UserError: Neither `symbol` nor `torch_op` is given, or the file cannot be written.
+            UnsupportedError: As `save` and `register`.
+        """
+        function = self if weights is None else self.with_parameters(weights)
+        of_the_compiler("library_writer").export(function, path, symbol, torch_op, cpus, prepared)
+
     def machine_code(self, kernel: str) -> str:
         """The instructions of a kernel (`explain()` names them), or of `sl_program_run`, a line each, of the first program.
 
@@ -324,6 +384,11 @@ class FunctionMethods:
             _call.publish(everything, tuple(new.capsule for new in sets))
             for function, new in zip(everything, sets, strict=True):
                 function._sources = new.sources
+            self._tell_doors()
+
+    def _tell_doors(self) -> None:
+        for door in self._doors:
+            door.publish(self)
 
     @contextmanager
     def _settled(self) -> Iterator[None]:
@@ -646,6 +711,7 @@ def set_special(function: CompiledFunction, programs: tuple[CompiledFunction, ..
     """Has calls of the very sizes of one of the programs take that."""
     function._special = programs
     _call.specialize(function, programs)
+    function._tell_doors()
 
 
 def _specialize_for(function: CompiledFunction, sizes: Mapping[str, int], in_background: bool) -> None:

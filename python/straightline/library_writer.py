@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from straightline import _compiler
+from straightline import _call, _compiler, _ffi_signature
 from straightline.artifact_writer import programs_of, replaced, write_archive
 from straightline.errors import UnsupportedError, UserError
 
@@ -124,6 +124,87 @@ def write(
                 name=name, guard=name.upper(), place=f"Link {target.name} and libstraightline_runtime."
             ).encode()
         )
+
+
+_EXPORTED = """// The functions of {name} for other systems, emitted by straightline.
+#include <straightline/abi/exported.h>
+
+extern "C" {{
+extern const sl_linked_model sl_model_{symbol};
+[[gnu::visibility("hidden")]] extern const char sl_runtime_data[];
+{signature}static sl_exported exported;
+{torch}
+static void open_library() {{
+  sl_exported_open(&exported, &signature, &sl_model_{symbol}, sl_runtime_data, {bytes});
+{register}}}
+// run when the library is opened
+[[gnu::section(".init_array"), gnu::used]] static void (*const at_opening)() = open_library;
+{tvm}}}
+"""
+
+_EXPORTED_TVM = """
+int __tvm_ffi_{symbol}(void*, const void* arguments, int32_t count, void* result) {{
+  return exported.function ? exported.tvm_call(exported.function, arguments, count, result)
+                           : sl_exported_failed(&exported);
+}}
+"""
+
+_EXPORTED_TORCH = """
+static void kernel(uint64_t* stack, uint64_t arguments, uint64_t results, void*) {
+  [[clang::musttail]] return exported.torch_call(stack, arguments, results, exported.function);
+}
+static void meta_kernel(uint64_t* stack, uint64_t arguments, uint64_t results, void*) {
+  [[clang::musttail]] return exported.torch_meta(stack, arguments, results, exported.function);
+}
+"""
+
+
+def export(
+    function: Any,
+    path: str | os.PathLike[str],
+    symbol: str | None,
+    torch_op: str | None,
+    cpus: Sequence[str],
+    prepared: bool,
+) -> None:
+    """What `CompiledFunction.export_library` does."""
+    signature = _ffi_signature.of_function(function, called=False)
+    if symbol is None and torch_op is None:
+        raise UserError("export_library needs symbol='forward', torch_op='mylib::forward', or both")
+    if symbol is not None and re.fullmatch(r"[A-Za-z_]\w*", symbol) is None:
+        raise UserError(f"the symbol {symbol!r} is no identifier of C")
+    space, base = _ffi_signature.qualified(torch_op) if torch_op is not None else ("", "")
+    name = symbol or base
+    programs = programs_of(function, cpus, prepared, (), linked=True)
+    library = _compiler.Library(name)
+    for program in programs:
+        for compilation in program.compilations:
+            library.add(compilation)
+    with tempfile.TemporaryFile() as file:
+        write_archive(file, function, programs)
+        file.seek(0)
+        artifact = file.read()
+    runtime = (Path(_call.__file__).parent / "libstraightline_runtime.so").read_bytes()
+    hasNames = any(program.extents for program in signature.programs)
+    schema = _ffi_signature.c_string(signature.schema(base)) if torch_op is not None else ""
+    registered = (
+        f'  sl_exported_register(&exported, "{space}", {schema}, "{signature.key}", kernel, '
+        f"{'nullptr' if hasNames else 'meta_kernel'});\n"
+    )
+    torch_text = _EXPORTED_TORCH if not hasNames else _EXPORTED_TORCH[: _EXPORTED_TORCH.index("static void meta_")]
+    text = _EXPORTED.format(
+        name=torch_op or name,
+        symbol=name,
+        signature=signature.c_text(torch_op or name),
+        bytes=len(runtime),
+        torch=torch_text if torch_op is not None else "",
+        register=registered if torch_op is not None else "",
+        tvm=_EXPORTED_TVM.format(symbol=symbol) if symbol is not None else "",
+    )
+    exports = [f"__tvm_ffi_{symbol}"] if symbol is not None else [f"sl_model_{name}"]
+    data = library.link_exported(artifact, text, exports, runtime)
+    with replaced(os.fspath(path)) as file:
+        file.write(data)
 
 
 def _write_sources(

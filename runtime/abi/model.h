@@ -15,7 +15,7 @@
 #include "straightline/abi/artifact.h"
 
 /// Grows when a function is added or a struct gets longer.
-#define SL_MODEL_VERSION 1
+#define SL_MODEL_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,6 +52,12 @@ SL_API int32_t sl_model_load(const char* path, const sl_model_options* options, 
 /// The same for a model that is linked into this process.
 SL_API int32_t sl_model_load_linked(const sl_linked_model* linked, const sl_model_options* options,
                                     sl_model** out, sl_message* message);
+/// A model over programs and weights that are there, a set for each; it takes a reference to each.
+/// `sl_model_with_parameters` refuses it. From version 2 on.
+SL_API int32_t sl_model_of_programs(const char* name, sl_program* const* programs,
+                                    sl_weights* const* weights, int32_t count,
+                                    const sl_model_options* options, sl_model** out,
+                                    sl_message* message);
 /// Another model over the same code, with the tensors of a safetensors file in place of its own;
 /// those that the file does not have stay. States begin with the file's values. User error: names
 /// every tensor that is unknown or of another dtype or shape.
@@ -101,6 +107,30 @@ SL_API int32_t sl_model_guard(const sl_model* model, const sl_tensor* inputs, in
 /// sl_model_call).
 SL_API int32_t sl_model_run(const sl_model* model, const sl_tensor* inputs, int32_t count,
                             const sl_tensor* outputs, int32_t output_count, sl_message* message);
+/// Where the results of a call go, and where its work goes.
+typedef struct sl_model_target {
+  uint64_t size;  ///< sizeof(sl_model_target)
+  /// Gives memory to result `i`: `result` has dtype, shape, strides and device; the function writes
+  /// its `data`. Returns sl_status. Called once for each result, on the calling thread, before the
+  /// run, or after it where a size depends on data.
+  int32_t (*place)(void* user, int32_t i, sl_tensor* result, sl_message* message);
+  void* user;
+  /// of a model for a device: 1: its work is enqueued on `stream` and not waited for
+  int32_t on_stream;
+  /// 1: nothing runs, and no data is read: `place` is called for each result, whose sizes must not
+  /// depend on data
+  int32_t plan_only;
+  void* stream;
+} sl_model_target;
+
+/// Calls the model with memory for its results from `target`. A result that is a view of something
+/// is copied: results share memory with nothing. An input that the program updates may share
+/// memory with no other input. From version 2 on.
+SL_API int32_t sl_model_call_into(sl_model* model, const sl_tensor* inputs, int32_t count,
+                                  const sl_model_target* target, sl_message* message);
+/// Whether the model updates input `i` of a program in place: 1 or 0.
+SL_API int32_t sl_model_updates(const sl_model* model, int32_t program, int32_t i);
+
 /// Calls the model and makes its results: fresh memory, or views of an input or of a state.
 SL_API int32_t sl_model_call(const sl_model* model, const sl_tensor* inputs, int32_t count,
                              sl_results** out, sl_message* message);

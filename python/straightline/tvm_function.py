@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled functions as functions of TVM-FFI: `fn.tvm_ffi()`. docs/design/ffi.md says how."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from straightline import _call, _ffi_signature
+from straightline.errors import UnsupportedError
+from straightline.torch_op import function_capsule
+
+_numbers = itertools.count()
+
+
+class _Door:
+    """What a function tells of new parameters."""
+
+    def __init__(self, name: str, capsule: Any) -> None:
+        self._name, self._capsule = name, capsule
+
+    def publish(self, function: Any) -> None:
+        _call.ffi_publish(self._capsule, self._name, _ffi_signature.programs_of(function))
+
+
+def tvm_function(function: Any) -> Any:
+    """What `CompiledFunction.tvm_ffi` does."""
+    try:
+        import tvm_ffi
+    except ModuleNotFoundError as error:
+        raise UnsupportedError("this needs TVM-FFI: pip install apache-tvm-ffi") from error
+    name = function._binding.name
+    signature = _ffi_signature.of_function(function)
+    capsule = function_capsule(name, function, signature)
+    # A name that others cannot have: the C functions of libtvm_ffi hand a function to Python by its name alone.
+    passing = f"straightline.{name}.{next(_numbers)}"
+    _call.ffi_tvm_global(capsule, passing)
+    made = tvm_ffi.get_global_func(passing)
+    tvm_ffi.registry.remove_global_func(passing)
+    function._doors = (*function._doors, _Door(name, capsule))
+    return made

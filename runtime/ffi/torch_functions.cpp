@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ffi/torch_functions.h"
+
+#include <atomic>
+
+#include <mutex>
+#include <string>
+
+#include "ffi/process_library.h"
+#include "message_writer.h"
+
+namespace straightline::ffi {
+namespace {
+
+struct Dtype {
+  const char* name;
+  uint8_t code, bits;
+};
+constexpr Dtype kDtypes[] = {
+    {"uint8", 1, 8},
+    {"uint16", 1, 16},
+    {"uint32", 1, 32},
+    {"uint64", 1, 64},
+    {"int8", 0, 8},
+    {"int16", 0, 16},
+    {"int32", 0, 32},
+    {"int64", 0, 64},
+    {"float16", 2, 16},
+    {"float32", 2, 32},
+    {"float64", 2, 64},
+    {"bfloat16", 4, 16},
+    {"bool", 6, 8},
+    {"float8_e4m3fn", 10, 8},
+    {"float8_e4m3fnuz", 11, 8},
+    {"float8_e5m2", 12, 8},
+    {"float8_e5m2fnuz", 13, 8},
+};
+
+int32_t numberBy(const ProcessLibrary& library, const std::string& name) {
+  const auto function = reinterpret_cast<int32_t (*)()>(library.find(name.c_str()));
+  return function ? function() : -1;
+}
+
+/// The first name that is missing, or null.
+const char* load(const ProcessLibrary& library, TorchFunctions* functions) {
+  const char* missing = nullptr;
+#define SL_TORCH_OPTIONAL(name) \
+  functions->name = reinterpret_cast<decltype(functions->name)>(library.find(#name));
+#define SL_TORCH(name)    \
+  SL_TORCH_OPTIONAL(name) \
+  missing = missing || functions->name ? missing : #name;
+  SL_TORCH(aoti_torch_delete_tensor_object)
+  SL_TORCH(aoti_torch_get_data_ptr)
+  SL_TORCH(aoti_torch_get_dim)
+  SL_TORCH(aoti_torch_get_sizes)
+  SL_TORCH(aoti_torch_get_strides)
+  SL_TORCH(aoti_torch_get_dtype)
+  SL_TORCH(aoti_torch_get_device_type)
+  SL_TORCH(aoti_torch_get_device_index)
+  SL_TORCH(aoti_torch_empty_strided)
+  SL_TORCH(aoti_torch_grad_mode_is_enabled)
+  SL_TORCH(aoti_torch_abi_version)
+  SL_TORCH(aoti_torch_check)
+  SL_TORCH(torch_list_size)
+  SL_TORCH(torch_list_get_item)
+  SL_TORCH(torch_delete_list)
+  SL_TORCH(torch_string_length)
+  SL_TORCH(torch_string_c_str)
+  SL_TORCH(torch_delete_string)
+  SL_TORCH(aoti_torch_library_init_fragment)
+  SL_TORCH(aoti_torch_library_init_impl)
+  SL_TORCH(aoti_torch_library_def)
+  SL_TORCH(torch_library_impl)
+  SL_TORCH(aoti_torch_delete_library_object)
+  SL_TORCH_OPTIONAL(torch_exception_get_what_without_backtrace)
+#undef SL_TORCH
+#undef SL_TORCH_OPTIONAL
+  return missing;
+}
+
+/// "2.13.x": torch's number of itself has a byte each for major and minor, from the highest.
+bool isKnown(uint64_t version) {
+  const uint64_t major = version >> 56, minor = (version >> 48) & 0xff;
+  return major == 2 && minor >= 10 && minor <= 13;
+}
+
+void settle(const ProcessLibrary& library, TorchFunctions* functions) {
+  for (const Dtype& dtype : kDtypes) {
+    const int32_t number = numberBy(library, std::string("aoti_torch_dtype_") + dtype.name);
+    if (number >= 0 && number < 64) {
+      functions->dtypes[number] = {dtype.code, dtype.bits, 1};
+    }
+  }
+  functions->cpu = numberBy(library, "aoti_torch_device_type_cpu");
+  functions->cuda = numberBy(library, "aoti_torch_device_type_cuda");
+  functions->meta = numberBy(library, "aoti_torch_device_type_meta");
+  static const ProcessLibrary cuda("libtorch_cuda.so");
+  functions->aoti_torch_get_current_cuda_stream =
+      reinterpret_cast<decltype(functions->aoti_torch_get_current_cuda_stream)>(
+          cuda.find("aoti_torch_get_current_cuda_stream"));
+  static const ProcessLibrary c10("libc10.so");
+  functions->requires_grad = isKnown(functions->aoti_torch_abi_version())
+                                 ? reinterpret_cast<bool (*)(const void*)>(
+                                       c10.find("_ZNK3c1010TensorImpl13requires_gradEv"))
+                                 : nullptr;
+}
+
+}  // namespace
+
+int32_t TorchFunctions::numberOf(sl_dtype dtype) const {
+  for (int32_t i = 0; i < 64; ++i) {
+    if (dtypes[i].bits && dtypes[i].code == dtype.code && dtypes[i].bits == dtype.bits) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+const TorchFunctions* torchFunctions(sl_message* message) {
+  static std::mutex mutex;
+  static TorchFunctions functions{};
+  static std::atomic<bool> loaded = false;
+  if (loaded.load(std::memory_order_acquire)) {
+    return &functions;
+  }
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (loaded.load(std::memory_order_relaxed)) {
+    return &functions;
+  }
+  const ProcessLibrary library("libtorch_cpu.so");
+  if (const char* missing = load(library, &functions)) {
+    MessageWriter writer(message);
+    if (library.isThere()) {
+      writer.text("the torch in this process has no ")
+          .text(missing)
+          .text(", which 2.10 and later have");
+    } else {
+      writer.text("this needs torch in the process, and libtorch_cpu is not loaded: import torch");
+    }
+    return nullptr;
+  }
+  settle(library, &functions);
+  loaded.store(true, std::memory_order_release);
+  return &functions;
+}
+
+}  // namespace straightline::ffi

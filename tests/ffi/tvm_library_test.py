@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of TVM-FFI in programs: `sl.tvm_ffi_library`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import straightline as sl
+import torch
+import tvm_ffi
+from torch import Tensor
+
+HERE = Path(__file__).resolve().parent
+_SCALE = "tvm_test::scale(Tensor(a!) out, Tensor x, float a, bool negate) -> ()"
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library of kernels.c."""
+    path = tmp_path_factory.mktemp("tvm") / "libkernels.so"
+    folder = Path(tvm_ffi.__file__).parent / "lib"
+    command = [
+        "gcc",
+        "-std=c11",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fPIC",
+        "-shared",
+        HERE / "kernels.c",
+        "-o",
+        path,
+    ]
+    subprocess.run([*command, f"-L{folder}", "-ltvm_ffi"], check=True)
+    return path
+
+
+@pytest.fixture
+def register(library: Path) -> Iterator[Callable[..., Any]]:
+    """Registers a function, which is unregistered when the test ends."""
+    made: list[Any] = []
+
+    def one(name: str, schema: str, of: Any = library, **options: Any) -> Any:
+        made.append(sl.tvm_ffi_library(of, {name: schema}, **options)[name])
+        return made[-1]
+
+    yield one
+    for kernel in made:
+        kernel.unregister()
+
+
+def _scaled(x: Tensor) -> Tensor:
+    y = x + 1
+    out = torch.empty_like(y)
+    torch.ops.tvm_test.scale(out, y, 0.5, True)
+    return out * 2
+
+
+def test_in_a_program(register: Callable[..., Any]) -> None:
+    register("scale", _SCALE)
+    x = torch.randn(16)
+    fn = sl.compile(_scaled, (x,))
+    assert torch.equal(fn(x), (x + 1) * -0.5 * 2)
+    assert torch.equal(_scaled(x), fn(x))  # in eager
+    with sl.fast_path(False):
+        assert torch.equal(fn(x), _scaled(x))  # by the interpreter
+    ops = [row["op"] for row in fn.explain().facts["statements"]]
+    assert len([op for op in ops if "scale" in op]) == 1
+    assert "copy" not in ops
+
+
+def test_by_emitted_python_and_named_sizes(register: Callable[..., Any]) -> None:
+    register("scale", _SCALE)
+    n = torch.export.Dim("n", min=1, max=64)
+    for emit in ("c++", "python"):
+        fn = sl.compile(
+            _scaled, (torch.randn(3, 4),), dynamic_shapes={"x": {0: n}}, **({} if emit == "c++" else {"emit": emit})
+        )
+        for rows in (1, 9):
+            x = torch.randn(rows, 4)
+            assert torch.equal(fn(x), _scaled(x))
+
+
+def test_a_library_a_module_and_a_function_give_the_same_bits(register: Callable[..., Any], library: Path) -> None:
+    x = torch.randn(33)
+    module = tvm_ffi.load_module(str(library))
+    results = []
+    for of in (library, str(library), module, module.scale):
+        kernel = register("scale", _SCALE, of)
+        results.append(sl.compile(_scaled, (x,))(x))
+        kernel.unregister()
+    out = torch.empty(33)
+    module.scale(out, x + 1, 0.5, True)
+    for result in results:
+        assert torch.equal(result, out * 2)
+
+
+def test_saved(register: Callable[..., Any], tmp_path: Path) -> None:
+    register("scale", _SCALE)
+    x = torch.randn(16)
+    fn = sl.compile(_scaled, (x,))
+    fn.save(tmp_path / "m.sl")
+    torch.save((x, fn(x)), tmp_path / "x.pt")
+    text = """
+import sys, torch, tvm_ffi
+import straightline as sl
+x, expected = torch.load(sys.argv[2])
+assert torch.equal(sl.load(sys.argv[1])(x), expected)
+"""
+    subprocess.run([sys.executable, "-c", text, tmp_path / "m.sl", tmp_path / "x.pt"], check=True)
+
+
+def test_a_function_of_this_process_is_not_saved(register: Callable[..., Any], library: Path, tmp_path: Path) -> None:
+    register("scale", _SCALE, tvm_ffi.load_module(str(library)))
+    fn = sl.compile(_scaled, (torch.randn(16),))
+    with pytest.raises(sl.UnsupportedError, match=r"tvm_test::scale is a function of this process"):
+        fn.save(tmp_path / "m.sl")
+
+
+def test_a_function_in_python(register: Callable[..., Any]) -> None:
+    def double(x: Any) -> Any:
+        return torch.from_dlpack(x) * 2
+
+    def add(out: Any, x: Any) -> None:
+        torch.from_dlpack(out).add_(torch.from_dlpack(x))
+
+    register("double", "tvm_test::double(Tensor x) -> Tensor", tvm_ffi.convert(double))
+    register("add", "tvm_test::add(Tensor(a!) out, Tensor x) -> ()", tvm_ffi.convert(add))
+
+    def call(x: Tensor) -> Tensor:
+        y = torch.ops.tvm_test.double(x) + 1
+        torch.ops.tvm_test.add(y, x)
+        return y
+
+    x = torch.randn(5)
+    torch.testing.assert_close(sl.compile(call, (torch.randn(5),))(x), x * 2 + 1 + x)
+
+
+def test_a_view_that_is_kept(register: Callable[..., Any]) -> None:
+    kept = []
+
+    def keep(out: Any) -> None:
+        kept.append(out)
+
+    def fail(out: Any) -> None:
+        kept.append(out)
+        raise KeyError
+
+    for name, function, words in (("keep", keep, "it keeps a view of a tensor"), ("fail", fail, "KeyError")):
+        register(name, f"tvm_test::{name}(Tensor(a!) out) -> ()", tvm_ffi.convert(function))
+
+        def call(x: Tensor, name: str = name) -> Tensor:
+            y = x + 1
+            getattr(torch.ops.tvm_test, name)(y)
+            return y
+
+        fn = sl.compile(call, (torch.randn(5),))
+        with pytest.raises(sl.OpError, match=words):
+            fn(torch.randn(5))
+    kept.clear()  # what describes the tensors goes now
+
+
+def test_every_kind_of_argument(register: Callable[..., Any]) -> None:
+    register("kinds", "tvm_test::kinds(Tensor(a!) out, Tensor? x, int k, str s, dtype d) -> ()")
+
+    def call(out: Tensor, x: Tensor, k: int) -> Tensor:
+        torch.ops.tvm_test.kinds(out, x if k > 0 else None, k, "a text", torch.bfloat16)
+        return out
+
+    for k in (3, -4):
+        out, x = torch.zeros(5), torch.randn(2)
+        fn = sl.compile(call, (out, x, k))
+        fn(out, x, k)
+        assert out.tolist() == [5, 7 if k > 0 else 0, k, 6, 416]
+
+
+def test_results_that_it_makes(register: Callable[..., Any]) -> None:
+    register("twice", "tvm_test::twice(Tensor x) -> Tensor")
+    x = torch.randn(3, 5)
+    fn = sl.compile(lambda x: torch.ops.tvm_test.twice(x) - 1, (x,))
+    assert torch.equal(fn(x), x * 2 - 1)
+
+
+def test_memory_of_the_environment_is_freed(register: Callable[..., Any]) -> None:
+    """12 MB in each call: two thousand of them do not fit into memory at once."""
+    register("scratch", "tvm_test::scratch(Tensor(a!) out, Tensor x) -> ()")
+    register("twice", "tvm_test::twice(Tensor x) -> Tensor")
+
+    def call(x: Tensor) -> Tensor:
+        out = torch.empty_like(x)
+        torch.ops.tvm_test.scratch(out, x)
+        return torch.ops.tvm_test.twice(out).sum()
+
+    x = torch.zeros(1 << 20)
+    fn = sl.compile(call, (x,))
+    for _ in range(2000):
+        assert fn(x) == 2 << 20
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        (0, "it returned no tensor"),
+        (1, "it returned a tensor of another dtype"),
+        (2, "it returned a tensor of other sizes"),
+        (3, "it returned a tensor of another rank"),
+        (4, "it returned a tensor of another device"),
+    ],
+)
+def test_results_that_are_wrong(register: Callable[..., Any], mode: int, words: str) -> None:
+    register("bad", "tvm_test::bad(Tensor x, int mode) -> Tensor")
+    fn = sl.compile(lambda x: torch.ops.tvm_test.bad(x, mode) + 1, (torch.randn(3, 5),))
+    with pytest.raises(sl.OpError, match=words):
+        fn(torch.randn(3, 5))
+
+
+def test_errors(register: Callable[..., Any]) -> None:
+    register("scale", _SCALE)
+    register("silent", "tvm_test::silent(Tensor(a!) out) -> ()")
+
+    def negative(x: Tensor) -> Tensor:
+        out = torch.empty_like(x)
+        torch.ops.tvm_test.scale(out, x, -1.0, False)
+        return out
+
+    def silent(x: Tensor) -> Tensor:
+        out = torch.empty_like(x)
+        torch.ops.tvm_test.silent(out)
+        return out
+
+    fn = sl.compile(negative, (torch.randn(3),))
+    for _ in range(2):
+        with pytest.raises(sl.OpError, match=r"ValueError: a is negative(.|\n)*tvm_library_test\.py"):
+            fn(torch.randn(3))
+    with pytest.raises(sl.OpError, match="it failed without an error"):
+        sl.compile(silent, (torch.randn(3),))(torch.randn(3))
+    with pytest.raises(sl.OpError, match="ValueError: a is negative"):
+        negative(torch.randn(3))  # in eager
+
+
+def test_several_threads(register: Callable[..., Any]) -> None:
+    register("scale", _SCALE)
+    x, wrong = torch.randn(16), []
+    fn = sl.compile(_scaled, (x,))
+    expected = fn(x)
+
+    def call() -> None:
+        wrong.extend(1 for _ in range(500) if not torch.equal(fn(x), expected))
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "kind", "words"),
+    [
+        (
+            "absent",
+            "tvm_test::absent(Tensor x) -> Tensor",
+            sl.UserError,
+            "libkernels.so has no symbol __tvm_ffi_absent",
+        ),
+        ("scale", "tvm_test::scale(Tensor[] x) -> Tensor", sl.UnsupportedError, "'x' of type List"),
+        ("scale", "tvm_test::scale(Tensor x) -> (Tensor, Tensor)", sl.UnsupportedError, "2 results"),
+        ("scale", "tvm_test::scale(Tensor x) -> int", sl.UnsupportedError, "tensors"),
+        ("scale", "tvm_test::scale(Tensor x", sl.UserError, "cannot be read"),
+        ("scale", "scale(Tensor x) -> Tensor", sl.UserError, "namespace"),
+        ("a b", _SCALE, sl.UserError, "an identifier of C"),
+        ("scale", "aten::relu(Tensor x) -> Tensor", sl.UserError, "aten::relu"),
+    ],
+)
+def test_what_cannot_be_registered(
+    register: Callable[..., Any], name: str, schema: str, kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        register(name, schema)
+
+
+def test_libraries_that_are_none(register: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "text.so").write_text("no library")
+    for of, words in (
+        (tmp_path / "nothing.so", "nothing.so cannot be opened"),
+        (tmp_path / "text.so", "text.so cannot be opened"),
+        (3, "the library is a int but must be a path, a tvm_ffi.Module or a tvm_ffi.Function"),
+    ):
+        with pytest.raises(sl.UserError, match=words):
+            register("scale", _SCALE, of)
+    with pytest.raises(sl.UserError, match="fake has 'other'"):
+        register("scale", _SCALE, fake={"other": lambda x: x})
+    with pytest.raises(sl.UserError, match="schemas is"):
+        sl.tvm_ffi_library("libx.so", {})
+
+
+def test_a_name_twice(register: Callable[..., Any], library: Path) -> None:
+    register("scale", _SCALE)
+    with pytest.raises(sl.UserError, match="tvm_test::scale is registered already"):
+        register("scale", _SCALE)
+    with pytest.raises(sl.UserError, match="no symbol"):  # nothing stays of what came before it
+        sl.tvm_ffi_library(
+            library,
+            {"twice": "tvm_test::twice(Tensor x) -> Tensor", "absent": "tvm_test::absent(Tensor x) -> Tensor"},
+        )
+    register("twice", "tvm_test::twice(Tensor x) -> Tensor")

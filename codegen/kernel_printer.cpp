@@ -179,8 +179,8 @@ mlir::FailureOr<std::string> partsText(FuncOp func, llvm::ArrayRef<FuncOp> parts
   return text + "\n";
 }
 
-/// What a device starts (sl_device_source): unpacks the arguments of a kernel that is printed as the
-/// host's are.
+/// What a device starts (sl_device_source): unpacks the arguments of a kernel that is printed as
+/// the host's are.
 ///
 ///   extern "C" void relu_4x4_start(sl_ctx* ctx, sl_team team, void* const* arguments) {
 ///     relu_4x4(ctx, team, *static_cast<const float**>(arguments[0]), ...);

@@ -8,8 +8,8 @@ namespace straightline::passes {
 
 /// Makes the tensors of a program that placeOnStream has moved to a device those of the host again:
 /// each that a statement uses gets a twin on the device. Inputs and states are copied there at the
-/// beginning of run, results, states and inputs that are updated in place back at its end, where the
-/// host waits. Parameters are copied once, in prepare; without `freeze` in every run.
+/// beginning of run, results, states and inputs that are updated in place back at its end, where
+/// the host waits. Parameters are copied once, in prepare; without `freeze` in every run.
 ///
 ///   launch @k(%x) outs(%y) on @stream  ->  copy %x to %d on @stream
 ///                                          launch @k(%d) outs(%e) on @stream

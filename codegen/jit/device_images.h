@@ -30,8 +30,8 @@ struct DeviceOutput {
 };
 
 /// Asks `compile` for the image of each unit that the cache does not have, several at once; the
-/// first failure ends what has not begun. `keyed`: what an image depends on besides its unit's text.
-/// Of the options cache and onUnit count. False with `error` set otherwise.
+/// first failure ends what has not begun. `keyed`: what an image depends on besides its unit's
+/// text. Of the options cache and onUnit count. False with `error` set otherwise.
 bool compileImages(const std::vector<Unit>& units, const std::vector<std::string>& keyed,
                    const CompileOptions& options,
                    const std::function<DeviceOutput(const Unit&)>& compile, DeviceProgram* program,

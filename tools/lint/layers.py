@@ -54,6 +54,7 @@ COMPUTES_ON_HOST = re.compile(r'\bdevice=(["\'])cpu\1|\btorch\.device\((["\'])cp
 #: Files of the compiler and of front ends that may hold the name of a target, and why.
 NAMES_TARGETS = {
     "dialect/kernel/kernel_dialect.h": "kHostBackend: the backend of the team's queue, which every program has",
+    "passes/routes.h": "kHostRoute: what rules call the host",
     "python/straightline/capture/target_facts.py": "an example of what names a target, in a docstring",
     "python/straightline/capture/torch/aten_tail.py": "devices in the text of a call of torch (call_text.h)",
     "python/straightline/capture/torch/model_check.py": "where tensors of a model may be",

@@ -79,6 +79,7 @@ def compiled_module(
     arguments: Sequence[tuple[str, Any]] | None = None,
     place: str = "cpu",
     number: int = 0,
+    signature: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None,
 ) -> CompiledFunction | CompiledElsewhere:
     """A module as a callable over arrays.
 
@@ -93,13 +94,14 @@ def compiled_module(
             argument.
         place: "cpu", or a CUDA device's architecture ("cuda:sm_90"): then calls take and give tensors of torch there.
         number: The device's.
+        signature: The nodes of arguments and of the result, as `_signature` has them, in place of `arguments` and `structures`.
     """
     request = _request(chosen, place, number)
     slots = chosen.slots or {}
     return _slots.joined(
         [
             _compiled_with(
-                _slots.request_for(request, choice), module, table, given, chosen, structures, arguments, number
+                _slots.request_for(request, choice), module, table, given, chosen, structures, arguments, number, signature
             )
             for choice in _slots.choices(slots)
         ],
@@ -116,6 +118,7 @@ def _compiled_with(
     structures: Sequence[Any] | None,
     arguments: Sequence[tuple[str, Any]] | None,
     number: int,
+    signature: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None,
 ) -> CompiledFunction | CompiledElsewhere:
     """What `compiled_module` gives, for one request."""
     _aten_calls.install()
@@ -148,8 +151,8 @@ def _compiled_with(
         kept=frozenset(explained["kept_parameters"]),
         complex=frozenset(),
         example=", ".join(f"{argument}: {_spelled(row)}" for argument, row in inputs),
-        inputs=tuple((argument, _signature.EITHER, _structure(i, argument)) for argument, i in arguments),
-        outputs=whole,
+        inputs=signature[0] if signature else tuple((name, _signature.EITHER, _structure(i, name)) for name, i in arguments),
+        outputs=signature[1] if signature else whole,
         options={
             "kind": "torch" if place != "cpu" or _all_torch(tensors) else "numpy",
             "estimated_us": explained.get("estimated_us", 0.0),

@@ -40,7 +40,7 @@ from straightline.parameters import ParameterTable
 #: Front ends beside torch's: whether one takes a model, and what compiles it. Their modules, which are imported by the first
 #: call of `compile`, fill it.
 FRONT_ENDS: list[tuple[Callable[[Any], bool], Callable[..., Any]]] = []
-_FRONT_END_MODULES = ("straightline.onnx_calls",)
+_FRONT_END_MODULES = ("straightline.jax_model", "straightline.onnx_calls")
 
 
 @takes_options

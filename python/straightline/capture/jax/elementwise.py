@@ -292,14 +292,23 @@ _DECIDED: dict[str, Callable[[tuple[int, int], tuple[int, int]], bool | None]] =
 @converter("compare")
 def _compare(ctx: Importer, op: Op) -> Value:
     name = direction_of(op)
-    if _is_total_order(op):
-        raise Reject("a comparison in total order of floats outside of a sort", "one of type FLOAT")
+    if _is_total_order(op) and op.inputs[0].type.dtype in FLOATS:
+        return ctx.compare(name, *(_ordered_bits(ctx, x) for x in ctx.tensors(op)))
     if all(x.type.extents == () for x in op.inputs):
         x, y = (ctx.interval(t) for t in op.inputs)
         decided = _DECIDED[name](x, y) if x is not None and y is not None else None
         if decided is not None:
             return v.number(decided, "i1")
     return ctx.compare(name, *ctx.tensors(op))
+
+
+def _ordered_bits(ctx: Importer, x: Tensor) -> Tensor:
+    """Integers in the order of floats in which -NaN is first, -0 before 0, and NaN last: bits, those of negative ones turned."""
+    wide = x if x.dtype in ("f32", "f64") else ctx.cast(x, "f32")
+    integer = "i32" if wide.dtype == "f32" else "i64"
+    bits = ctx.emit_one("bit_cast", [wide], TensorType(integer, x.extents))
+    turned = ctx.binary("bitwise_xor", bits, 2 ** (v.BITS[integer] - 1) - 1)
+    return ctx.where(ctx.compare("lt", bits, 0), turned, bits)
 
 
 @converter("select")
@@ -436,10 +445,25 @@ def shifted(ctx: Importer, kind: str, x: Tensor, count: int) -> Tensor:
 
 @converter("popcnt")
 def _popcnt(ctx: Importer, op: Op) -> Tensor:
-    """Source: Hacker's Delight, 2nd edition, figure 5-2, by halves of 32 bits."""
     x = ctx.tensor(op.inputs[0])
-    bits = v.BITS[x.dtype]
-    wide = ctx.cast(_unsigned(ctx, x), "ui64")
+    return ctx.cast(_ones(ctx, ctx.cast(_unsigned(ctx, x), "ui64"), v.BITS[x.dtype]), x.dtype)
+
+
+@converter("count_leading_zeros")
+def _count_leading_zeros(ctx: Importer, op: Op) -> Tensor:
+    """Bits that are not at or below the first one."""
+    x = ctx.tensor(op.inputs[0])
+    bits, filled = v.BITS[x.dtype], ctx.cast(_unsigned(ctx, x), "ui64")
+    step = 1
+    while step < bits:
+        filled = ctx.binary("bitwise_or", filled, shifted(ctx, "shift_right_logical", filled, step))
+        step *= 2
+    ones = _ones(ctx, filled, bits)
+    return ctx.cast(ctx.emit_one("sub", [ctx.full(bits, "ui64", x.extents), ones], ones.type), x.dtype)
+
+
+def _ones(ctx: Importer, wide: Tensor, bits: int) -> Tensor:
+    """How many bits of a ui64 are set. Source: Hacker's Delight, 2nd edition, figure 5-2, by halves of 32 bits."""
     total: Tensor | None = None
     for part in (wide,) if bits <= 32 else (wide, shifted(ctx, "shift_right_logical", wide, 32)):
         n = ctx.binary("bitwise_and", part, 0xFFFFFFFF)
@@ -448,7 +472,7 @@ def _popcnt(ctx: Importer, op: Op) -> Tensor:
             n = ctx.binary("add", ctx.binary("bitwise_and", n, mask), high)
         total = n if total is None else ctx.binary("add", total, n)
     assert total is not None
-    return ctx.cast(total, x.dtype)
+    return total
 
 
 # Folding --------------------------------------------------------------------------------------------------------------

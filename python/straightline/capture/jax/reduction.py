@@ -288,35 +288,44 @@ def _keys(block: ir.Block) -> tuple[list[int], bool]:
     It is that of lax.sort: `x0 < y0`, or `x0 < y0 or (x0 == y0 and ...)`, of floats with zeros and NaNs made equal before.
     """
     arguments = list(block.arguments)
-    compares: list[tuple[str, int, bool]] = []
-    for view in block.operations:
-        operation = view.operation
-        kind = operation.name.removeprefix("stablehlo.")
-        if kind not in ("compare", "select", "constant", "and", "or", "return"):
-            raise Reject(f"a sort whose comparator has {kind}", "jnp.sort, jnp.argsort, lax.sort")
-        if kind != "compare":
-            continue
-        sides = [_argument_of(operand, arguments) for operand in operation.operands]
-        if None in sides or sides[0] == sides[1]:
-            continue  # a zero, or a NaN, is looked for
-        x, y = (s for s in sides if s is not None)
-        if x // 2 != y // 2:
-            raise Reject("a sort whose comparator compares two operands", "jnp.sort, jnp.argsort, lax.sort")
-        compares.append((direction_of(Op(operation, [])), x // 2, x % 2 == 1))
-    ordered = [c for c in compares if c[0] != "eq"]
-    if not ordered or len({(name, turned) for name, _, turned in ordered}) != 1:
-        raise Reject("a sort by a comparator of its own", "jnp.sort, jnp.argsort, lax.sort")
-    name, _, turned = ordered[0]
-    if name not in ("lt", "gt") or turned:
-        raise Reject(f"a sort by {name}", "jnp.sort, jnp.argsort, lax.sort")
-    keys = [key for _, key, _ in ordered]
-    return (keys if _is_rising(block) else keys[::-1]), name == "gt"
+    keys: list[int] = []
+    names: set[str] = set()
+    value = list(block.operations)[-1].operation.operands[0]
+    while True:
+        made = _made_by(value, "or")
+        less, rest = (made.operands[0], made.operands[1]) if made is not None else (value, None)
+        name, key = _compared(less, arguments)
+        keys.append(key)
+        names.add(name)
+        if rest is None:
+            break
+        both = _made_by(rest, "and")
+        if both is None or _compared(both.operands[0], arguments) != ("eq", key):
+            raise _OwnOrder
+        value = both.operands[1]
+    if names not in ({"lt"}, {"gt"}):
+        raise _OwnOrder
+    return keys, names == {"gt"}
 
 
-def _is_rising(block: ir.Block) -> bool:
-    """Whether the first comparison of the block is of the first key: lax.sort writes the last key first."""
-    kinds = [view.operation.name for view in block.operations]
-    return kinds.count("stablehlo.or") == 0 or kinds.index("stablehlo.or") == len(kinds) - 2
+_OwnOrder = Reject("a sort by a comparator of its own", "jnp.sort, jnp.argsort, jnp.lexsort, lax.sort")
+
+
+def _made_by(value: Any, kind: str) -> ir.Operation | None:
+    """The op that made a value of a region, if it is this one."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) or owner.name != f"stablehlo.{kind}" else owner
+
+
+def _compared(value: Any, arguments: list[Any]) -> tuple[str, int]:
+    """How a comparator's value compares the two elements of an operand, and the operand's number."""
+    made = _made_by(value, "compare")
+    if made is None:
+        raise _OwnOrder
+    sides = [_argument_of(operand, arguments) for operand in made.operands]
+    if sides[0] is None or sides[1] != sides[0] + 1 or sides[0] % 2:
+        raise _OwnOrder
+    return direction_of(Op(made, [])), sides[0] // 2
 
 
 def _argument_of(value: Any, arguments: list[Any]) -> int | None:

@@ -7,6 +7,7 @@ Importing this imports neither jax nor jaxlib.
 from __future__ import annotations
 
 import functools
+import importlib.util
 import inspect
 import json
 import os
@@ -81,7 +82,12 @@ def compile_jax(
         for row in rows
     )
     signature = _Trees(program, model, args, kwargs or {}).signature(imported.results)
-    return compiled_module(module, table, imported.parameters, chosen, signature=signature)
+    return compiled_module(module, table, imported.parameters, chosen, signature=signature, kind=_kind())
+
+
+def _kind() -> str:
+    """The framework of results of a call without arrays: jaxlib may be there without jax."""
+    return "jax" if importlib.util.find_spec("jax") is not None else "numpy"
 
 
 class _Trees:

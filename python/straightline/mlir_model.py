@@ -80,6 +80,7 @@ def compiled_module(
     place: str = "cpu",
     number: int = 0,
     signature: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None,
+    kind: str = "",
 ) -> CompiledFunction | CompiledElsewhere:
     """A module as a callable over arrays.
 
@@ -95,13 +96,14 @@ def compiled_module(
         place: "cpu", or a CUDA device's architecture ("cuda:sm_90"): then calls take and give tensors of torch there.
         number: The device's.
         signature: The nodes of arguments and of the result, as `_signature` has them, in place of `arguments` and `structures`.
+        kind: The framework of results where a call has no array ("torch", "numpy" or "jax"); by default that of the parameters.
     """
     request = _request(chosen, place, number)
     slots = chosen.slots or {}
     return _slots.joined(
         [
             _compiled_with(
-                _slots.request_for(request, choice), module, table, given, chosen, structures, arguments, number, signature
+                _slots.request_for(request, choice), module, table, given, chosen, structures, arguments, number, signature, kind
             )
             for choice in _slots.choices(slots)
         ],
@@ -119,6 +121,7 @@ def _compiled_with(
     arguments: Sequence[tuple[str, Any]] | None,
     number: int,
     signature: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None,
+    kind: str = "",
 ) -> CompiledFunction | CompiledElsewhere:
     """What `compiled_module` gives, for one request."""
     _aten_calls.install()
@@ -154,7 +157,7 @@ def _compiled_with(
         inputs=signature[0] if signature else tuple((name, _signature.EITHER, _structure(i, name)) for name, i in arguments),
         outputs=signature[1] if signature else whole,
         options={
-            "kind": "torch" if place != "cpu" or _all_torch(tensors) else "numpy",
+            "kind": kind or ("torch" if place != "cpu" or _all_torch(tensors) else "numpy"),
             "estimated_us": explained.get("estimated_us", 0.0),
             "fast_path": path[0],
             "reuse_outputs": chosen.reuse_outputs,

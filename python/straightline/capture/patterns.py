@@ -51,8 +51,8 @@ class Recognizer(GraphBuilder):
             if found is not None and found.type == types[0]:
                 return [found]
         results = super().emit(name, operands, types, attributes, regions)
-        if len(results) == 1:
-            self._made[id(results[0])] = Made(name, tuple(operands), attributes or {}, results[0])
+        for result in results:
+            self._made[id(result)] = Made(name, tuple(operands), attributes or {}, result)
         return results
 
     # How a tensor was made --------------------------------------------------------------------------------------------
@@ -203,8 +203,19 @@ def _without_maximum(g: Recognizer, shifted: Tensor, dims: list[int]) -> Tensor 
     return x
 
 
+def _sigmoid(g: Recognizer, one: Tensor, below: Tensor) -> Tensor | None:
+    """1 / (1 + exp(-x))."""
+    exponential = g.made(g.plus(below, 1.0), "exp")
+    negated = g.made(exponential.operands[0], "neg") if exponential else None
+    if negated is None or g.literal_of(one) != 1:
+        return None
+    x = negated.operands[0]
+    assert x is not None
+    return g.emit_one("sigmoid", [x], x.type)
+
+
 def _ends_in_div(g: Recognizer, x: Tensor, y: Tensor) -> Tensor | None:
-    found = _softmax(g, x, y)
+    found = _softmax(g, x, y) or _sigmoid(g, x, y)
     if found is None and (root := g.made(g.before_views(y), "sqrt")) is not None:
         found = _norm(g, x, y, root)
     return found

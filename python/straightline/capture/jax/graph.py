@@ -170,17 +170,31 @@ def _end(importer: Importer, program: LoadedProgram, values: list[Value], donate
     """Results in JAX's order; those in the memory of a donated argument overwrite it, and the caller gets that."""
     results: list[Result] = []
     tied: list[Result] = []
+    given: set[int] = set()
     for place, value in enumerate(values):
         tensor = importer.tensor(value)
         name = f"result{place}"
         leaf = donated.get(place)
         if leaf is None:
-            results.append(Result(importer.emit_one("clone", [tensor], tensor.type).value, name))
+            results.append(Result(_own(importer, tensor, given).value, name))
             continue
         tie = f"input:{program.leaves[leaf].name}"
         results.append(Result(tensor.value, name, f"alias:{tie}"))
         tied.append(Result(tensor.value, f"{name}_in_place", tie))
     importer.builder.end_function([*results, *tied])
 
+
+def _own(importer: Importer, tensor: Tensor, given: set[int]) -> Tensor:
+    """A result with memory of its own: a copy of what is an argument, a constant, a view, or another result."""
+    source = tensor
+    while (view := importer.made(source, "reshape")) is not None and view.operands[0] is not None:
+        source = view.operands[0]
+    made = importer._made.get(id(source))
+    is_own = made is not None and made.name not in _NOT_OWN and id(source) not in given
+    given.add(id(source))
+    return tensor if is_own else importer.emit_one("clone", [tensor], tensor.type)
+
+
+_NOT_OWN = frozenset("parameter constant full iota expand permute slice select dynamic_slice".split())
 
 __all__ = ["Argument", "Extent", "Imported", "Known", "import_module"]

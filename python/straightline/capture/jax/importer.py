@@ -256,12 +256,25 @@ class Importer(Recognizer):
         splat = value.splat
         if splat is not None:
             return self.splat(splat, dtype, array.shape)
+        single = array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)]
+        if single.size < array.size:
+            return self.expand(self._materialised(Known(single, dtype)), array.shape)
         if array.nbytes > _MOST_LITERAL:
-            key = str(id(array))
-            if key not in self._loaded:
-                raise Reject(f"a constant of {array.nbytes} bytes that is made while importing", "a smaller one")
-            return self._loaded[key]
+            return self._large(array, value.type)
         return self.constant(Dense(value.type, np.ascontiguousarray(array).tobytes()))
+
+    def _large(self, array: np.ndarray, type: TensorType) -> Tensor:
+        """The parameter that a large constant is, perhaps under another shape."""
+        root: Any = array
+        while isinstance(root, np.ndarray) and str(id(root)) not in self._loaded:
+            root = root.base
+        if isinstance(root, np.ndarray) and root.size == array.size and array.flags.c_contiguous:
+            return self.reshape(self._loaded[str(id(root))], array.shape)
+        if self._regions:
+            raise Reject(f"a constant of {array.nbytes} bytes that is made within a loop or branch", "a smaller one")
+        whole = np.ascontiguousarray(array)
+        self.load(whole, type)
+        return self._loaded[str(id(whole))]
 
     def splat(self, number: Any, dtype: str, extents: Sequence[Dim]) -> Tensor:
         """One number, repeated; of ui64 those beyond i64 by their bits."""

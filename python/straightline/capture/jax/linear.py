@@ -39,14 +39,23 @@ def _product(ctx: Importer, x: Tensor, y: Tensor, batch: tuple[list[int], list[i
     high, wide = tuple(x.extents[d] for d in rows), tuple(y.extents[d] for d in columns)
     extents = (*lead, *high, *wide)
     terms = product_of([x.extents[d] for d in sums[0]])
-    left = _arranged(ctx, x, batch[0] + rows + sums[0], (*lead, product_of(high), terms))
-    if not lead and columns + sums[1] == list(range(y.rank)):  # the weight of a linear layer, as it lies
-        weight = ctx.reshape(y, (product_of(wide), terms))
-        found = ctx.emit_one("linear", [left, weight], TensorType(x.dtype, (left.extents[0], weight.extents[0])))
+    as_it_lies = columns + sums[1] == list(range(y.rank))
+    if not lead and high and wide and (as_it_lies or _is_constant(ctx, y)):  # a linear layer, whose weight is packed once
+        weight = _arranged(ctx, y, columns + sums[1], (product_of(wide), terms))
+        own = _arranged(ctx, x, rows + sums[0], (*high, terms))
+        found = ctx.emit_one("linear", [own, weight], TensorType(x.dtype, (*high, weight.extents[0])))
         return ctx.reshape(found, extents)
+    left = _arranged(ctx, x, batch[0] + rows + sums[0], (*lead, product_of(high), terms))
     right = _arranged(ctx, y, batch[1] + sums[1] + columns, (*lead, terms, product_of(wide)))
     type = TensorType(x.dtype, (*lead, left.extents[-2], right.extents[-1]))
     return ctx.reshape(ctx.emit_one("matmul", [left, right], type), extents)
+
+
+def _is_constant(ctx: Importer, x: Tensor) -> bool:
+    """Whether a tensor is a constant, seen in some way."""
+    while (view := ctx.made(x, "reshape", "permute", "slice")) is not None and view.operands[0] is not None:
+        x = view.operands[0]
+    return ctx.made(x, "parameter", "constant") is not None
 
 
 def _arranged(ctx: Importer, x: Tensor, order: list[int], extents: Sequence[Dim]) -> Tensor:

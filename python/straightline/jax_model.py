@@ -32,7 +32,11 @@ def is_jax(model: object) -> bool:
         # MLIR's bytecode, or a flatbuffer, which begins with a small offset in four bytes; no ONNX model begins like these.
         return bytes(model[:4]) == b"ML\xefR" or bytes(model[1:4]) == b"\0\0\0"
     kind = type(model)
-    return kind.__module__.startswith(("jax.", "jaxlib.")) and kind.__name__ in ("PjitFunction", "Exported", "CompiledFunction")
+    return kind.__module__.startswith(("jax.", "jaxlib.")) and kind.__name__ in _KINDS
+
+
+#: Those of which a program can be made, and those that are refused in words.
+_KINDS = ("PjitFunction", "Exported", "Lowered", "Compiled", "Traced")
 
 
 @takes_options
@@ -109,32 +113,25 @@ class _Trees:
         return self._arguments(), self._result()
 
     def _arguments(self) -> tuple[Any, ...]:
-        positional, keywords = self._program.in_tree.children()
-        nodes = [self._node(tree, None, f"args[{i}]") for i, tree in enumerate(positional.children())]
-        names = list(keywords.node_data()[1] or ())
-        named = {name: self._node(tree, None, name) for name, tree in zip(names, keywords.children())}
-        return self._bound(nodes, named)
-
-    def _bound(self, nodes: list[Any], named: dict[str, Any]) -> tuple[Any, ...]:
         """Parameters with their names and kinds, static ones among them."""
+        positional, keywords = self._program.in_tree.children()
         static = dict(self._program.static)
-        count = len(nodes) + sum(isinstance(key, int) for key in static)
-        rest = iter(nodes)
+        trees = iter(positional.children())
+        count = positional.num_nodes and len(positional.children()) + sum(isinstance(key, int) for key in static)
         signature = _signature_of(self._model)
         places = _signature._names_of_positions(signature, count) if signature else []
-        if len(places) != count:
-            places = [(f"args[{i}]", _signature.POSITIONAL) for i in range(count)]
+        places = places[:count] if len(places) >= count else [(f"args[{i}]", _signature.POSITIONAL) for i in range(count)]
         found: list[tuple[Any, ...]] = []
         for i, (name, kind) in enumerate(places):
-            node = ("const", name, static.pop(i)) if i in static else _renamed(next(rest), f"args[{i}]", name)
+            node = ("const", name, static.pop(i)) if i in static else self._node(next(trees), None, name)
             found.append((name, kind, node))
-        found += [(name, _signature.KEYWORD, node) for name, node in named.items()]
-        found += [(name, _signature.KEYWORD, ("const", name, value)) for name, value in static.items()]
+        names = list(keywords.node_data()[1] or ())
+        found += [(n, _signature.KEYWORD, self._node(t, None, n)) for n, t in zip(names, keywords.children())]
+        found += [(str(n), _signature.KEYWORD, ("const", str(n), value)) for n, value in static.items()]
         given = {name for name, *_ in found}
         for name, parameter in (signature.parameters if signature else {}).items():
             if name not in given and parameter.default is not inspect.Parameter.empty:
-                kind = _signature.KEYWORD if parameter.kind is parameter.KEYWORD_ONLY else _signature.EITHER
-                found.append((name, kind, ("const", name, parameter.default), parameter.default))
+                found.append((name, _signature.KEYWORD, ("const", name, parameter.default), parameter.default))
         return tuple(found)
 
     def _node(self, tree: Any, leaves: Any, name: str) -> tuple[Any, ...]:
@@ -165,9 +162,9 @@ class _Trees:
         import jax
 
         children = [jax.tree_util.tree_structure(0)] * len(tree.children())
-        return jax.tree_util.PyTreeDef.make_from_node_data_and_children(
-            jax.tree_util.default_registry, tree.node_data(), children
-        )
+        kind = jax.tree_util.PyTreeDef
+        make = getattr(kind, "from_node_data_and_children", None) or kind.make_from_node_data_and_children
+        return make(jax.tree_util.default_registry, tree.node_data(), children)
 
     def _argument(self, place: int, name: str) -> tuple[Any, ...]:
         leaf = self._program.leaves[place]
@@ -175,11 +172,10 @@ class _Trees:
         example = self._example(place)
         if leaf.key is not None:
             return ("custom", name, _key_type(), _key_data, _no_arguments, None, (node,))
-        kind = type(example)
-        if kind in (bool, int, float) or _is_numpy(example):
-            if kind in (bool, int, float) or not _is_array(example) or str(example.dtype) != leaf.dtype:
-                convert = functools.partial(_converted, leaf.dtype, name)
-                return ("custom", name, kind, convert, _no_arguments, None, (node,))
+        is_number = type(example) in (bool, int, float) or (_is_numpy(example) and not _is_array(example))
+        if is_number or (_is_array(example) and _is_numpy(example) and str(example.dtype) != leaf.dtype):
+            convert = functools.partial(_converted, leaf.dtype, name)
+            return ("custom", name, None, convert, _no_arguments, None, (node,))
         return node
 
     def _example(self, place: int) -> Any:
@@ -219,17 +215,6 @@ def _signature_of(model: Any) -> inspect.Signature | None:
         return None
 
 
-def _renamed(node: tuple[Any, ...], old: str, new: str) -> tuple[Any, ...]:
-    """A node whose name, and those of its children, begin with another one."""
-    def renamed(item: Any) -> Any:
-        is_node = isinstance(item, tuple) and len(item) > 2 and isinstance(item[0], str) and isinstance(item[1], str)
-        if is_node and item[1].startswith(old):
-            return _renamed(item, old, new)
-        return tuple(renamed(x) for x in item) if isinstance(item, tuple) and item and isinstance(item[0], tuple) else item
-
-    return (node[0], new + node[1][len(old) :], *(renamed(item) for item in node[2:]))
-
-
 def _is_numpy(value: object) -> bool:
     return type(value).__module__ == "numpy"
 
@@ -239,12 +224,14 @@ def _is_array(value: Any) -> bool:
 
 
 def _converted(dtype: str, name: str, value: Any) -> tuple[list[Any], None]:
-    """A number, or numpy's array of other elements, as JAX takes it."""
+    """A number, or numpy's array of other elements, as JAX takes it; arrays of frameworks as they are."""
     import numpy as np
 
+    if type(value) not in (bool, int, float) and not _is_numpy(value):
+        return [value], None
     found = np.asarray(value)
-    if found.dtype.kind == "f" and dtype.startswith(("int", "uint")):
-        raise GuardError(f"'{name}' is {value!r} but was compiled for {dtype}")
+    if found.dtype.kind == "f" and not dtype.startswith(("float", "bfloat")) or found.dtype.kind == "c":
+        raise GuardError(f"'{name}' is of {found.dtype} but was compiled for {dtype}: compile once for each type")
     if dtype == "bfloat16":
         import ml_dtypes
 

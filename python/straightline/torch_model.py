@@ -399,6 +399,8 @@ def _torch_examples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[boo
 
     def convert(leaf: Any) -> Any:
         nonlocal found
+        if type(leaf).__name__ == "ArrayImpl" and type(leaf).__module__.startswith("jaxlib"):
+            raise UserError("an example is an array of JAX: give a function that jax.jit made, or torch tensors")
         if isinstance(leaf, numpy.generic):
             raise UserError(f"a numpy example {_call_support.refusal(leaf, None)}")
         if not isinstance(leaf, numpy.ndarray):

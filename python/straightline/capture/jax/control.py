@@ -14,6 +14,7 @@ from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.jax import values as v
 from straightline.capture.jax.elementwise import direction_of
 from straightline.capture.jax.importer import CONVERTERS, Importer, Op, converter
+from straightline.capture.jax.reduction import dynamic_window
 from straightline.capture.jax.values import Known, Value
 
 #: A loop is written out where that makes at most so many ops.
@@ -249,6 +250,8 @@ def _custom_call(ctx: Importer, op: Op) -> list[Value]:
     if target in ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"):
         ctx.check_sharding(op)
         return list(op.inputs)
+    if target == "stablehlo.dynamic_reduce_window":
+        return [dynamic_window(ctx, op)]
     if "callback" in target:
         raise Reject(
             f"a callback into Python ({target}), which programs do not make",

@@ -14,7 +14,7 @@ from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.jax import values as v
 from straightline.capture.jax.importer import _MOST_LITERAL, Importer, Missing, refused
-from straightline.capture.jax.load import LoadedProgram, main_of
+from straightline.capture.jax.load import LoadedProgram, is_array, main_of
 from straightline.capture.jax.values import Known, Value
 from straightline.errors import UnsupportedError, UserError
 
@@ -154,6 +154,9 @@ def _given(program: LoadedProgram, main: ir.Operation, tensors: list[Tensor]) ->
     for place in range(count):
         own = attributes[place] if attributes is not None else {}
         constant = ir.StringAttr(own["jax.global_constant"]).value if "jax.global_constant" in own else ""
+        if not is_array(main.regions[0].blocks[0].arguments[place].type):
+            given.append(v.number(False, "i1"))  # a token, which refused ops alone read
+            continue
         if constant == "_platform_index":
             given.append(v.number(program.platform, "i32"))
             continue

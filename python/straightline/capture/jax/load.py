@@ -131,6 +131,11 @@ def main_of(module: ir.Module, name: str) -> ir.Operation:
     return functions[0]
 
 
+def is_array(type: ir.Type) -> bool:
+    """Whether a type is an array's; effects have tokens."""
+    return str(type).startswith("tensor<")
+
+
 def _of_module(data: bytes, name: str) -> LoadedProgram:
     """A module by itself: arguments by position, named sizes by their places."""
     module = _parsed(data, name)
@@ -186,6 +191,9 @@ def _check_effects(name: str, *effects: Any) -> None:
 def _of_function(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> LoadedProgram:
     import jax
 
+    if not hasattr(model, "trace"):
+        raise UserError(f"model is a {type(model).__name__} of JAX: give the function that jax.jit made, or jax.export's")
+
     if not hasattr(jax, "export"):
         raise UserError(f"jax {jax.__version__} has no jax.export: pip install 'jax>=0.4.30'")
     name = getattr(model, "__name__", "the function")
@@ -202,7 +210,7 @@ def _of_function(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     module = lowered.compiler_ir("stablehlo")
     leaves = [_leaf(aval, path, name) for aval, path in zip(avals, _paths(traced.in_tree))]
     main = main_of(module, name)
-    count = len(main.regions[0].blocks[0].arguments)
+    count = sum(is_array(argument.type) for argument in main.regions[0].blocks[0].arguments)
     kept = sorted(getattr(lowered._lowering, "compile_args", {}).get("kept_var_idx", range(len(leaves))))
     if len(kept) != count:
         raise UnsupportedError(

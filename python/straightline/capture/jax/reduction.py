@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -169,9 +170,25 @@ def _reduce_window(ctx: Importer, op: Op) -> Tensor:
     return found if found is not None else _by_slices(ctx, kind, x, start, window, stride, dilation, pads)
 
 
-def _running(ctx: Importer, kind: str, x: Tensor, window: list[int], pads: list[tuple[int, int]]) -> Tensor | None:
+def dynamic_window(ctx: Importer, op: Op) -> Tensor:
+    """Windows of named sizes, as exported modules have them (a custom call): those of running combinations."""
+    names = [ir.FlatSymbolRefAttr(a).value for a in op.attributes["called_computations"]]
+    kind = combination(ctx.functions[names[0]].regions[0].blocks[0])
+    x = ctx.tensor(op.inputs[0])
+    window, stride, spread, dilation, flat = (ctx.sizes(t, "a window") for t in op.inputs[2:])
+    pads = list(zip(flat[::2], flat[1::2]))
+    ones: list[Dim] = [1] * x.rank
+    found = None
+    if kind in _REDUCTIONS and [stride, spread, dilation] == [ones] * 3 and _is_neutral(kind, op.inputs[1], x.dtype):
+        found = _running(ctx, kind, x, window, pads)
+    if found is None:
+        raise Reject("windows of named sizes", "cumsum, cumprod, cummax and cummin along a named size; constant windows")
+    return found
+
+
+def _running(ctx: Importer, kind: str, x: Tensor, window: Sequence[Dim], pads: Sequence[tuple[Dim, Dim]]) -> Tensor | None:
     """A running combination: a window as long as the only dim that it covers, which begins (or ends) at its element."""
-    dims = [d for d, n in enumerate(window) if n > 1]
+    dims = [d for d, n in enumerate(window) if n != 1]
     if len(dims) != 1 or any(pair != (0, 0) for d, pair in enumerate(pads) if d not in dims):
         return None
     (dim,) = dims

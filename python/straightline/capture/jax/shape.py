@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
+from jaxlib.mlir import ir
 
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import Extent, product_of
@@ -123,10 +124,42 @@ def sliced(ctx: Importer, x: Tensor, bounds: Sequence[tuple[Dim, Dim, int]]) -> 
 
 @converter("real_dynamic_slice")
 def _real_dynamic_slice(ctx: Importer, op: Op) -> Tensor:
+    if isinstance(op.inputs[1], Tensor):
+        return _slice_from_places(ctx, op)
     start, limit, step = (ctx.sizes(x, "a bound of a slice") for x in op.inputs[1:])
     if not all(isinstance(n, int) for n in step):
         raise Reject("a slice whose stride is a named size", "a constant stride")
     return sliced(ctx, ctx.tensor(op.inputs[0]), list(zip(start, limit, step)))  # type: ignore[arg-type]
+
+
+def _slice_from_places(ctx: Importer, op: Op) -> Tensor:
+    """A slice whose places a call knows and whose sizes are known: its limit is its start and these sizes, as JAX writes it."""
+    _, start, limit, _ = op.operation.operands
+    made = limit.owner
+    is_sum = not isinstance(made, ir.Block) and made.name == "stablehlo.add" and made.operands[0] == start
+    sizes = ctx._env.get(made.operands[1]) if is_sum else None
+    if not isinstance(sizes, Known):
+        raise Reject("a slice whose sizes only a call knows", "lax.dynamic_slice, with constant sizes or those of arguments")
+    x, places = ctx.tensor(op.inputs[0]), op.inputs[1]
+    assert isinstance(places, Tensor)
+    for dim, count in enumerate(v.dims(sizes)):
+        if count == x.extents[dim]:
+            continue
+        if not isinstance(count, int):
+            raise Reject(f"a slice of the named size {count} from a place that only a call knows", "a constant size")
+        x = _from_place(ctx, x, dim, _element(ctx, places, dim), count)
+    return x
+
+
+def _element(ctx: Importer, vector: Tensor, place: int) -> Tensor:
+    """An element of a vector of integers: the scalar that it was joined from, if it was. Clamps are left to the reader."""
+    source = vector
+    while (clamp := ctx.made(source, "minimum", "maximum")) is not None:
+        source = clamp.operands[0]  # type: ignore[assignment]
+    joined = ctx.made(source, "cat")
+    if joined is not None and len(joined.operands) == vector.extents[0]:
+        return ctx.before_views(joined.operands[place])  # type: ignore[arg-type]
+    return ctx.select(vector, 0, place)
 
 
 @converter("pad")
@@ -209,16 +242,19 @@ def iota(ctx: Importer, extents: Sequence[Dim], dim: int, dtype: str) -> Tensor:
 def _dynamic_slice(ctx: Importer, op: Op) -> Tensor:
     x = ctx.tensor(op.inputs[0])
     for dim, (start, count) in enumerate(zip(op.inputs[1:], op.numbers("slice_sizes"))):
-        size = x.extents[dim]
-        if size == count:
+        if x.extents[dim] == count:
             continue
-        place = _place_within(ctx, start, size, count)
-        if isinstance(place, int):
-            x = ctx.slice_to(x, dim, place, count)
-            continue
-        type = TensorType(x.dtype, (*x.extents[:dim], count, *x.extents[dim + 1 :]))
-        x = ctx.emit_one("dynamic_slice", [x, place], type, {"dim": dim, "length": count})
+        x = _from_place(ctx, x, dim, start, count)
     return x
+
+
+def _from_place(ctx: Importer, x: Tensor, dim: int, start: Value, count: int) -> Tensor:
+    """`count` elements of a dim from a place on."""
+    place = _place_within(ctx, start, x.extents[dim], count)
+    if isinstance(place, int):
+        return ctx.slice_to(x, dim, place, count)
+    type = TensorType(x.dtype, (*x.extents[:dim], count, *x.extents[dim + 1 :]))
+    return ctx.emit_one("dynamic_slice", [x, place], type, {"dim": dim, "length": count})
 
 
 def _place_within(ctx: Importer, start: Value, size: Dim, count: int) -> int | Tensor:
@@ -254,13 +290,7 @@ def _updated(ctx: Importer, x: Tensor, part: Tensor, starts: Sequence[Value], mo
         raise Reject(f"an update of the named size {count}", "a constant size")
     place = _place_within(ctx, starts[dim], x.extents[dim], count)
     if rest:
-        type = TensorType(x.dtype, (*x.extents[:dim], count, *x.extents[dim + 1 :]))
-        inner = (
-            ctx.slice_to(x, dim, place, count)
-            if isinstance(place, int)
-            else ctx.emit_one("dynamic_slice", [x, place], type, {"dim": dim, "length": count})
-        )
-        part = _updated(ctx, inner, part, starts, rest)
+        part = _updated(ctx, _from_place(ctx, x, dim, starts[dim], count), part, starts, rest)
     if isinstance(place, int):
         attributes = {"dim": dim, "start": place, "end": place + count, "step": 1}
         return ctx.emit_one("slice_scatter", [x, part], x.type, attributes)
@@ -296,10 +326,8 @@ def _fold_slice(op: Op, inputs: list[Known]) -> Known | None:
 def _fold_concatenate(op: Op, inputs: list[Known]) -> Known | None:
     if not any(x.is_sizes for x in inputs):
         return Known(np.concatenate([x.array for x in inputs], op.number("dimension")), inputs[0].dtype)
-    if any(x.array.ndim != 1 for x in inputs):
-        return None
-    listed = [n for x in inputs for n in v.dims(x)]
-    return v.sizes(listed, (len(listed),), inputs[0].dtype)
+    joined = np.concatenate([x.array.astype(object) for x in inputs], op.number("dimension"))
+    return v.sizes(v.dims(Known(joined, inputs[0].dtype)), joined.shape, inputs[0].dtype)
 
 
 def _fold_transpose(op: Op, inputs: list[Known]) -> Known | None:

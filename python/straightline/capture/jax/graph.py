@@ -16,6 +16,7 @@ from straightline.capture.jax import values as v
 from straightline.capture.jax.importer import _MOST_LITERAL, Importer, Missing, refused
 from straightline.capture.jax.load import LoadedProgram, is_array, main_of
 from straightline.capture.jax.values import Known, Value
+from straightline.capture.pruning import Pruning
 from straightline.errors import UnsupportedError, UserError
 
 #: The largest value of a named size, unless a bound is given.
@@ -61,7 +62,7 @@ def import_module(
         for op in program.module.body.operations
         if op.operation.name == "func.func"
     }
-    importer = Importer(builder, name=f"'{program.name}'", functions=functions)
+    importer = Importer(Pruning(builder), name=f"'{program.name}'", functions=functions)
     _check_module(program)
     _declare(importer, program, dict(sizes or {}))
     arguments = [Argument(leaf.name, _type(program, leaf)) for leaf in program.leaves]

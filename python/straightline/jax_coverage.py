@@ -302,6 +302,22 @@ def _is_close(x: Any, y: Any) -> bool:
     return bool(np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=near, atol=near, equal_nan=True))
 
 
+def page() -> str:
+    """The page of the documentation."""
+    import importlib.metadata
+
+    version = importlib.metadata.version("jax")
+    return "\n".join([
+        "# Programs of JAX, op by op", "",
+        f"Forms of StableHLO's and CHLO's ops as jax {version} makes them, each compiled on a CPU and compared with JAX; refused ones",
+        "name the op, your line and the nearest form. What JAX's own functions are made of (`jnp`, `jax.nn`, `jax.random`, `lax`)",
+        "is in the rows of the ops; `composition` has some of these. tests/frameworks/jax/ops_test.py runs each form under the numeric",
+        "policy. Made by `straightline coverage jax > docs/frameworks/jax.md`. How programs are given and called is in",
+        "[the guide](../guides/jax.md).", "",
+        markdown(),
+    ])  # fmt: skip
+
+
 def markdown(chosen: Sequence[Form] | None = None, seed: int = 0) -> str:
     """The table by ops: which forms are taken and which are refused, each as it was found by a run."""
     numbers = np.random.default_rng(seed)

@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import gc
 import weakref
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -208,3 +209,14 @@ def test_keys_come_and_go_as_keys() -> None:
     for a, b in zip(got, want, strict=True):
         assert a.dtype == b.dtype
         np.testing.assert_array_equal(jax.random.key_data(a), jax.random.key_data(b))
+
+
+def test_programs_are_saved_and_loaded(tmp_path: Path) -> None:
+    fn = sl.compile(jax.jit(lambda a, more: {"y": a * 2, "z": [more["b"] + 1]}), (X, {"b": X}))
+    fn.save(tmp_path / "model.sl")
+    got = sl.load(tmp_path / "model.sl")(X, {"b": X})
+    assert isinstance(got["y"], jax.Array)
+    np.testing.assert_array_equal(got["z"][0], X + 1)
+    for args, function in (((X, 2.0), jnp.multiply), ((jax.random.key(0),), jax.random.normal)):
+        with pytest.raises(sl.UnsupportedError, match="which a saved model has not"):
+            sl.compile(jax.jit(function), args).save(tmp_path / "other.sl")

@@ -13,7 +13,7 @@ import straightline as sl
 import torch
 from jax import export
 
-from tests.frameworks.jax import models
+from bench import jax_models as models
 from tests.frameworks.jax.compare import check, generator
 
 
@@ -64,25 +64,6 @@ def test_batches_of_named_size() -> None:
         check(transformer, models.weights(numbers, size, *shape[1:]), compiled=deep)
 
 
-class _Layer(torch.nn.Module):
-    """`models.transformer_layer` in torch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        d = models.WIDTH
-        self.norm1, self.norm2 = torch.nn.LayerNorm(d), torch.nn.LayerNorm(d)
-        self.qkv, self.out = torch.nn.Linear(d, 3 * d), torch.nn.Linear(d, d)
-        self.up, self.down = torch.nn.Linear(d, 4 * d), torch.nn.Linear(4 * d, d)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        n, s, d = x.shape
-        q, k, v = (t.reshape(n, s, models.HEADS, -1).transpose(1, 2) for t in self.qkv(self.norm1(x)).split(d, -1))
-        scores = q @ k.transpose(-1, -2) / (d // models.HEADS) ** 0.5
-        mixed = torch.softmax(scores, -1) @ v
-        x = x + self.out(mixed.transpose(1, 2).reshape(n, s, d))
-        return x + self.down(torch.nn.functional.gelu(self.up(self.norm2(x))))
-
-
 def _families(fn: Any, phase: str) -> collections.Counter[str]:
     """How many launches of each family a program has: a kernel's name begins with it."""
     rows = fn.explain().statements
@@ -94,7 +75,7 @@ def test_a_transformer_layer_has_the_launches_of_torchs() -> None:
     layer = models.transformer_weights(numbers)
     x = models.weights(numbers, 1, models.STEPS, models.WIDTH)
     fn = check(lambda x: models.transformer_layer(layer, x), x)
-    twin = sl.compile(_Layer().eval(), (torch.zeros(1, models.STEPS, models.WIDTH),))
+    twin = sl.compile(models.TorchLayer().eval(), (torch.zeros(1, models.STEPS, models.WIDTH),))
     for phase in ("prepare", "run"):
         assert _families(fn, phase) == _families(twin, phase)
     text = fn.ir("op")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,9 +55,6 @@ class LoadedProgram:
     symbols: list[str] = field(default_factory=list)
     #: The number of "cpu" among the platforms of a module for several.
     platform: int = 0
-    signature: Any = None
-    #: Whether a result has memory of its argument, for leaves that JAX was told may be overwritten.
-    donated: frozenset[int] = frozenset()
 
 
 def load(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> LoadedProgram:
@@ -208,7 +206,9 @@ def _of_function(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     infos = jax.tree_util.tree_leaves(traced.args_info, is_leaf=lambda x: hasattr(x, "donated"))
     avals = [info._aval for info in infos]
     module = lowered.compiler_ir("stablehlo")
-    leaves = [_leaf(aval, path, name) for aval, path in zip(avals, _paths(traced.in_tree))]
+    static = _static_of(model, args, kwargs)
+    names = [n for i, n in enumerate(_positional_names(model, len(args))) if i not in static]
+    leaves = [_leaf(aval, path, name) for aval, path in zip(avals, _paths(traced.in_tree, names))]
     main = main_of(module, name)
     count = sum(is_array(argument.type) for argument in main.regions[0].blocks[0].arguments)
     kept = sorted(getattr(lowered._lowering, "compile_args", {}).get("kept_var_idx", range(len(leaves))))
@@ -220,7 +220,7 @@ def _of_function(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     outs = jax.tree_util.tree_leaves(traced.out_info)
     return LoadedProgram(
         name, module, leaves, kept, traced.in_tree, traced.out_tree, [_key_of(out) for out in outs],
-        static=_static_of(model, args, kwargs), signature=getattr(model, "_jit_info", None),
+        static=static,
     )  # fmt: skip
 
 
@@ -270,8 +270,18 @@ def _check_placed(tree: Any, name: str) -> None:
             )
 
 
-def _paths(tree: Any) -> list[str]:
-    """A name for each leaf of a tree of (args, kwargs)."""
+def _positional_names(model: Any, count: int) -> list[str]:
+    """Names of positional parameters, as far as the function says them."""
+    try:
+        parameters = list(inspect.signature(model).parameters.values())
+    except (TypeError, ValueError):
+        return [f"args[{i}]" for i in range(count)]
+    plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [plain[i] if i < len(plain) else f"args[{i}]" for i in range(count)]
+
+
+def _paths(tree: Any, names: Sequence[str] = ()) -> list[str]:
+    """A name for each leaf of a tree of (args, kwargs); `names`: of the positional arguments."""
     import jax
 
     marks = jax.tree_util.tree_unflatten(tree, list(range(tree.num_leaves)))
@@ -280,7 +290,9 @@ def _paths(tree: Any) -> list[str]:
         keys = path[1:]
         first, rest = keys[0] if keys else "", keys[1:]
         is_keyword = getattr(path[0], "idx", 0) == 1
-        text = str(getattr(first, "key", first)) if is_keyword else f"args{first}"
+        place = getattr(first, "idx", -1)
+        text = names[place] if not is_keyword and 0 <= place < len(names) else f"args{first}"
+        text = str(getattr(first, "key", first)) if is_keyword else text
         found[leaf] = text + jax.tree_util.keystr(tuple(rest))
     return found
 

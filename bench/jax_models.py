@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small models in JAX, as their users write them: weights are closed over or given. Those with a twin in torch have its sizes."""
+"""Small models in JAX, as their users write them: weights are closed over or given; and a layer of them in torch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import torch
 from jax import lax
 
 #: Sizes of the transformer layer.
@@ -126,3 +127,22 @@ def sampling(numbers: np.random.Generator) -> Callable[[Any, Any], Any]:
         return jnp.take_along_axis(places, drawn[:, None], 1)[:, 0], jax.random.normal(second, (3,)) * 0.5
 
     return run
+
+
+class TorchLayer(torch.nn.Module):
+    """`transformer_layer` in torch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        d = WIDTH
+        self.norm1, self.norm2 = torch.nn.LayerNorm(d), torch.nn.LayerNorm(d)
+        self.qkv, self.out = torch.nn.Linear(d, 3 * d), torch.nn.Linear(d, d)
+        self.up, self.down = torch.nn.Linear(d, 4 * d), torch.nn.Linear(4 * d, d)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n, s, d = x.shape
+        q, k, v = (t.reshape(n, s, HEADS, -1).transpose(1, 2) for t in self.qkv(self.norm1(x)).split(d, -1))
+        scores = q @ k.transpose(-1, -2) / (d // HEADS) ** 0.5
+        mixed = torch.softmax(scores, -1) @ v
+        x = x + self.out(mixed.transpose(1, 2).reshape(n, s, d))
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norm2(x))))

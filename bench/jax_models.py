@@ -49,14 +49,21 @@ def resnet(numbers: np.random.Generator) -> Callable[[Any], Any]:
         return jnp.asarray((numbers.standard_normal(shape) * (size * size * channels) ** -0.5).astype(np.float32))
 
     def norm(channels: int) -> tuple[jax.Array, ...]:
-        return (vector(numbers, channels, 1.0), vector(numbers, channels), vector(numbers, channels), vector(numbers, channels, 1.0))
+        return (
+            vector(numbers, channels, 1.0),
+            vector(numbers, channels),
+            vector(numbers, channels),
+            vector(numbers, channels, 1.0),
+        )
 
     stem, first, second, down, skip = conv(3, 16, 3), conv(16, 16, 3), conv(16, 16, 3), conv(16, 32, 3), conv(16, 32, 1)
     norms = [norm(16), norm(16), norm(16), norm(32)]
     head, bias = weights(numbers, 32, 10), vector(numbers, 10)
 
     def convolved(x: Any, w: Any, stride: int = 1) -> Any:
-        return lax.conv_general_dilated(x, w.astype(x.dtype), (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return lax.conv_general_dilated(
+            x, w.astype(x.dtype), (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
 
     def normed(x: Any, p: tuple[jax.Array, ...]) -> Any:
         scale, shift, mean, variance = p
@@ -140,6 +147,7 @@ class TorchLayer(torch.nn.Module):
         self.up, self.down = torch.nn.Linear(d, 4 * d), torch.nn.Linear(4 * d, d)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The layer of x [n, s, d]."""
         n, s, d = x.shape
         q, k, v = (t.reshape(n, s, HEADS, -1).transpose(1, 2) for t in self.qkv(self.norm1(x)).split(d, -1))
         scores = q @ k.transpose(-1, -2) / (d // HEADS) ** 0.5

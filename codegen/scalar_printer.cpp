@@ -315,8 +315,8 @@ static bool readsUnsigned(mlir::Region& region) {
     mlir::Type element = llvm::cast<kernel::BufferType>(type).getElementType();
     return element.isUnsignedInteger() && element.getIntOrFloatBitWidth() >= 16;
   };
-  return func &&
-         (llvm::any_of(func.getInputs(), isUnsigned) || llvm::any_of(func.getOutputs(), isUnsigned));
+  return func && (llvm::any_of(func.getInputs(), isUnsigned) ||
+                  llvm::any_of(func.getOutputs(), isUnsigned));
 }
 
 FailureOr<std::string> printLambda(mlir::Region& region, bool checked, size_t indent) {

@@ -100,8 +100,7 @@ static int callKind(const Callable* self, const Scratch* scratch, sl_kind* kind,
     }
     if (other != *kind || scratch->borrows[i].exchange != *exchange) {
       PyErr_Format(slGuardTypeError, "'%U' is %s but '%U' is %s: give tensors of one kind",
-                   self->names[0], slKindName(*kind), self->names[i],
-                   slKindName(other));
+                   self->names[0], slKindName(*kind), self->names[i], slKindName(other));
       return -1;
     }
   }
@@ -349,8 +348,7 @@ static PyObject* viewResult(Callable* self, Scratch* scratch, int32_t r, sl_kind
   PyObject* view = NULL;
   if (steps) {
     const char* of = kind == SL_KIND_NUMPY ? "numpy" : kind == SL_KIND_JAX ? "jax" : "torch";
-    view = slSupport("view", "(sOOOL)", of, root, sizes,
-                     steps, (long long)offset);
+    view = slSupport("view", "(sOOOL)", of, root, sizes, steps, (long long)offset);
   }
   Py_XDECREF(sizes);
   Py_XDECREF(steps);

@@ -249,15 +249,14 @@ static int wrapJax(sl_dl_managed* block, void** object) {
                    : NULL;
     Py_XDECREF(host);
   } else {
-    *object =
-        PyObject_CallFunctionObjArgs(jax_.make, capsule, jax_.device, Py_None, Py_None, NULL);
+    *object = PyObject_CallFunctionObjArgs(jax_.make, capsule, jax_.device, Py_None, Py_None, NULL);
   }
   Py_DECREF(capsule);
   return *object ? 0 : -1;
 }
 
 const sl_dl_exchange* slJaxExchange(void) {
-  static const sl_dl_exchange table = {
-      .version = {SL_DLPACK_MAJOR, SL_DLPACK_MINOR}, .wrap = wrapJax};
+  static const sl_dl_exchange table = {.version = {SL_DLPACK_MAJOR, SL_DLPACK_MINOR},
+                                       .wrap = wrapJax};
   return &table;
 }

@@ -48,7 +48,11 @@ def _array(text: str, numbers: np.random.Generator) -> Any:
     if match[1] == "key":
         return jax.random.key(int(numbers.integers(2**31)))
     short = match[1]
-    dtype = _TYPES.get(short) or short.replace("ui", "uint").replace("i", "int") if not short.startswith("u") else f"uint{short[2:]}"
+    dtype = (
+        _TYPES.get(short) or short.replace("ui", "uint").replace("i", "int")
+        if not short.startswith("u")
+        else f"uint{short[2:]}"
+    )
     shape, range_ = tuple(int(n) for n in (match[2] or "").split(",") if n), match[3] or ""
     if range_.startswith("="):
         return jnp.full(shape, int(range_[1:]), dtype)
@@ -112,9 +116,18 @@ def _elementwise() -> list[Form]:
                       Form(op, f"{dtype} by an array", shift, f"{whole} {whole}<12")]  # fmt: skip
     logic = {"and": jnp.logical_and, "or": jnp.logical_or, "xor": jnp.logical_xor}
     forms += [Form(op, "bools", function, "i1[4,6] i1[4,6]") for op, function in logic.items()]
-    forms += [Form("not", "bools", jnp.logical_not, "i1[4,6]"), Form("clamp", "numbers", lambda t: lax.clamp(jnp.full((), -0.5, t.dtype), t, jnp.full((), 0.75, t.dtype)), x)]  # fmt: skip
+    forms += [Form("not", "bools", jnp.logical_not, "i1[4,6]")]
+    within = lambda t: lax.clamp(jnp.full((), -0.5, t.dtype), t, jnp.full((), 0.75, t.dtype))  # noqa: E731
+    forms += [Form("clamp", "numbers", within, x)]
     forms += [Form("clamp", "arrays", lambda t, low: lax.clamp(low, t, jnp.ones((), t.dtype)), "f32[4,6] f32[]~")]
-    tests = {"EQ": jnp.equal, "NE": jnp.not_equal, "LT": jnp.less, "LE": jnp.less_equal, "GT": jnp.greater, "GE": jnp.greater_equal}
+    tests = {
+        "EQ": jnp.equal,
+        "NE": jnp.not_equal,
+        "LT": jnp.less,
+        "LE": jnp.less_equal,
+        "GT": jnp.greater,
+        "GE": jnp.greater_equal,
+    }
     forms += [Form("compare", f"{name}", function, "f32[4,6] f32[4,6]") for name, function in tests.items()]
     forms += [Form("compare", "integers without sign", jnp.less, "ui32[4,6] ui32[4,6]"),
               Form("compare", "total order of floats", jnp.searchsorted, "f32[9] f32[5]")]  # fmt: skip
@@ -125,9 +138,11 @@ def _elementwise() -> list[Form]:
     for dtype in ("float32", "int8", "uint32", "bool"):
         forms += [Form("convert", f"i32 to {dtype}", lambda t, d=dtype: t.astype(d), "i32[4,6]")]
     forms += [Form("convert", "floats that do not fit", lambda t: (t * 1e12).astype("int32"), x)]
-    forms += [Form("convert", "to a float of 8 bits", lambda t: t.astype("float8_e4m3fn").astype("float32"), x, refused=True)]
+    forms += [
+        Form("convert", "to a float of 8 bits", lambda t: t.astype("float8_e4m3fn").astype("float32"), x, refused=True)
+    ]
     forms += [Form("bitcast_convert", "32 bits", lambda t: lax.bitcast_convert_type(t, jnp.uint32), x),
-              Form("bitcast_convert", "16 bits of floats", lambda t: lax.bitcast_convert_type(t, jnp.int16), "f16[4]", True)]  # fmt: skip
+              Form("bitcast_convert", "16 bits of floats", lambda t: t.view("int16"), "f16[4]", True)]  # fmt: skip
     forms += [Form("reduce_precision", "bfloat16", lambda t: lax.reduce_precision(t, 8, 7), x),
               Form("reduce_precision", "others", lambda t: lax.reduce_precision(t, 8, 9), x, refused=True)]  # fmt: skip
     activations = {"gelu": jax.nn.gelu, "softmax": jax.nn.softmax, "log_softmax": jax.nn.log_softmax, "silu": jax.nn.silu,
@@ -153,7 +168,8 @@ def _shapes() -> list[Form]:
         Form("pad", "a value of the call", lambda t, v: lax.pad(t, v, ((1, 2, 1), (-1, 0, 2))), f"{x} f32[]"),
         Form("iota", "any dim", lambda t: t + lax.broadcasted_iota(jnp.float32, (4, 6), 0), x),
         Form("constant", "any size", lambda t: t @ np.linspace(0, 1, 6 * 300, dtype=np.float32).reshape(6, 300), x),
-        Form("dynamic_slice", "a place of the call, clamped", lambda t, i: lax.dynamic_slice(t, (i, i + 9), (2, 3)), f"{x} i32[]"),
+        Form("dynamic_slice", "a place of the call, clamped",
+             lambda t, i: lax.dynamic_slice(t, (i, i + 9), (2, 3)), f"{x} i32[]"),
         Form("dynamic_update_slice", "a place of the call, clamped",
              lambda t, b, i: lax.dynamic_update_slice(t, b, (i, i)), f"{x} f32[2,2] i32[]"),
         Form("optimization_barrier", "any", lambda t: lax.optimization_barrier(t) + 1, x),
@@ -168,12 +184,14 @@ def _products() -> list[Form]:
     images, weights = "f32[2,3,8,8]", "f32[4,3,3,3]"
     attention = "f32[2,5,3,8] f32[2,7,3,8] f32[2,7,3,8]"
     return [
-        Form("dot_general", "matrices, vectors", lambda a, b: (a @ b, a[0] @ b, a @ b[:, 0], a[0] @ b[:, 0]), "f32[4,6] f32[6,5]"),
+        Form("dot_general", "matrices, vectors",
+             lambda a, b: (a @ b, a[0] @ b, a @ b[:, 0], a[0] @ b[:, 0]), "f32[4,6] f32[6,5]"),
         Form("dot_general", "batches", jnp.matmul, "f32[2,1,4,5] f32[3,5,2]"),
         Form("dot_general", "any dims", lambda a, b: jnp.einsum("abc,cbd->ad", a, b), "f32[3,4,5] f32[5,4,2]"),
         Form("dot_general", "batches anywhere", lambda a, b: jnp.einsum("bshd,bthd->bhst", a, b), "f32[2,3,4,5] f32[2,6,4,5]"),
         Form("dot_general", "halves", jnp.matmul, "bf16[4,5] bf16[5,3]"),
-        Form("dot_general", "halves, sums in f32", lambda a, b: lax.dot(a, b, preferred_element_type="float32"), "f16[4,5] f16[5,3]"),
+        Form("dot_general", "halves, sums in f32",
+             lambda a, b: lax.dot(a, b, preferred_element_type="float32"), "f16[4,5] f16[5,3]"),
         Form("dot_general", "integers", jnp.matmul, "i32[4,5] i32[5,3]"),
         Form("dot_general", "attention", jax.nn.dot_product_attention, attention),
         Form("convolution", "one dim", _conv((1,), "SAME"), "f32[2,3,8] f32[4,3,3]"),
@@ -223,14 +241,26 @@ def _places() -> list[Form]:
         Form("gather", "rows", lambda t, i: (t[i], t[:, i]), f"{x} i32[2,3]<4"),
         Form("gather", "several dims", lambda t, i, j: (t[i, j], t[i[0], j[0]]), f"{x} i32[5]<4 i32[5]<6"),
         Form("gather", "dims apart", lambda t, i, j: t[i, :, j], f"{at} i32[2]<3 i32[2]<5"),
-        Form("gather", "places outside, as JAX fills or clamps them", lambda t, i: jnp.take(t, i, axis=1), f"{x} i32[9]"),
+        Form(
+            "gather", "places outside, as JAX fills or clamps them", lambda t, i: jnp.take(t, i, axis=1), f"{x} i32[9]"
+        ),
         Form("gather", "along a dim", lambda t, i: jnp.take_along_axis(t, i, 1), f"{x} i32[4,3]<6"),
         Form("gather", "batches", jax.vmap(lambda t, i: t[i]), row),
         Form("gather", "windows", jax.vmap(lambda t, i: lax.dynamic_slice(t, (i,), (3,))), row),
         Form("scatter", "set rows", lambda t, i, u: t.at[i].set(u), f"{x} i32[1]<4 f32[1,6]"),
         Form("scatter", "add, equal places and places outside", lambda t, i: t.at[i].add(1.0), f"{x} i32[9]"),
-        Form("scatter", "set elements, places outside", lambda t, i, u: t.at[i, jnp.arange(3)].set(u), f"{x} i32[3] f32[3]"),
-        Form("scatter", "mul, max, min", lambda t, i, u: (t.at[i].mul(u), t.at[i].max(u), t.at[i].min(u)), f"{x} i32[3]<4 f32[3,6]"),
+        Form(
+            "scatter",
+            "set elements, places outside",
+            lambda t, i, u: t.at[i, jnp.arange(3)].set(u),
+            f"{x} i32[3] f32[3]",
+        ),
+        Form(
+            "scatter",
+            "mul, max, min",
+            lambda t, i, u: (t.at[i].mul(u), t.at[i].max(u), t.at[i].min(u)),
+            f"{x} i32[3]<4 f32[3,6]",
+        ),
         Form("scatter", "slices", lambda t, u: t.at[1:3, ::2].set(u), f"{x} f32[2,3]"),
         Form("scatter", "batches", jax.vmap(lambda t, i, u: t.at[i].set(u)), f"{row} f32[4]"),
         Form("scatter", "windows", jax.vmap(lambda t, i, u: lax.dynamic_update_slice(t, u, (i,))), f"{row} f32[4,2]"),
@@ -261,7 +291,7 @@ def _control() -> list[Form]:
         Form("custom_call", "jax.debug.print", lambda t: (jax.debug.print("{}", t), t)[1], x, refused=True),
         Form("custom_call", "lapack", jnp.linalg.inv, "f32[3,3]", refused=True),
         Form("fft", "any", jnp.fft.fft, x, refused=True),
-        Form("rng_bit_generator", "any", lambda t: t + jax.random.normal(jax.random.key(1, impl="rbg"), t.shape), x, refused=True),
+        Form("rng_bit_generator", "any", lambda t: t + jax.random.normal(jax.random.key(1, impl="rbg"), t.shape), x, True),
         Form("composition", "jax.random.normal, uniform, bernoulli",
              lambda k: (jax.random.normal(k, (3, 4)), jax.random.uniform(k, (7,)), jax.random.bernoulli(k, 0.3, (7,))), "key"),
         Form("composition", "jax.random.split, fold_in, randint",
@@ -277,7 +307,7 @@ def forms() -> list[Form]:
 
 
 def outcome(form: Form, numbers: np.random.Generator) -> str:
-    """ "taken", "refused", "wrong" or "failed", of one draw of arguments."""
+    """What becomes of a form: "taken", "refused", "wrong" or "failed", of one draw of arguments."""
     args = form.make(numbers)
     jitted = jax.jit(form.function)
     try:
@@ -309,11 +339,11 @@ def page() -> str:
     version = importlib.metadata.version("jax")
     return "\n".join([
         "# Programs of JAX, op by op", "",
-        f"Forms of StableHLO's and CHLO's ops as jax {version} makes them, each compiled on a CPU and compared with JAX; refused ones",
-        "name the op, your line and the nearest form. What JAX's own functions are made of (`jnp`, `jax.nn`, `jax.random`, `lax`)",
-        "is in the rows of the ops; `composition` has some of these. tests/frameworks/jax/ops_test.py runs each form under the numeric",
-        "policy. Made by `straightline coverage jax > docs/frameworks/jax.md`. How programs are given and called is in",
-        "[the guide](../guides/jax.md).", "",
+        f"Forms of StableHLO's and CHLO's ops as jax {version} makes them, each compiled on a CPU and compared with JAX;",
+        "refused ones name the op, your line and the nearest form. What JAX's own functions are made of (`jnp`, `jax.nn`,",
+        "`jax.random`, `lax`) is in the rows of the ops; `composition` has some of these. tests/frameworks/jax/ops_test.py runs",
+        "each form under the numeric policy. Made by `straightline coverage jax > docs/frameworks/jax.md`. How programs are",
+        "given and called is in [the guide](../guides/jax.md).", "",
         markdown(),
     ])  # fmt: skip
 

@@ -76,7 +76,7 @@ def compile_jax(
     if chosen.target not in (None, "cpu"):
         raise UnsupportedError(f"programs of JAX for target {chosen.target!r}; nearest supported form: target='cpu'")
     chosen.check("cpu")
-    program = front_end.load(model, tuple(args), dict(kwargs or {}))
+    program = front_end.load(model, tuple(args), dict(kwargs or {}), "cpu")
     builder = ModuleBuilder()
     imported = front_end.import_module(program, builder, sizes)
     module = builder.finish()
@@ -106,7 +106,9 @@ class _Trees:
         """Nodes of the arguments, and of the result."""
         program = self._program
         if program.in_tree is None:
-            arguments = tuple((leaf.name, _signature.EITHER, ("tensor", leaf.name, i)) for i, leaf in enumerate(program.leaves))
+            arguments = tuple(
+                (leaf.name, _signature.EITHER, ("tensor", leaf.name, i)) for i, leaf in enumerate(program.leaves)
+            )
             found = [("tensor", f"result[{i}]", i) for i in range(results)]
             whole: tuple[Any, ...] = ("tuple", "result", tuple(found)) if results != 1 else ("tensor", "result", 0)
             return arguments, whole if results else ("const", "result", None)
@@ -120,7 +122,9 @@ class _Trees:
         count = positional.num_nodes and len(positional.children()) + sum(isinstance(key, int) for key in static)
         signature = _signature_of(self._model)
         places = _signature._names_of_positions(signature, count) if signature else []
-        places = places[:count] if len(places) >= count else [(f"args[{i}]", _signature.POSITIONAL) for i in range(count)]
+        places = (
+            places[:count] if len(places) >= count else [(f"args[{i}]", _signature.POSITIONAL) for i in range(count)]
+        )
         found: list[tuple[Any, ...]] = []
         for i, (name, kind) in enumerate(places):
             node = ("const", name, static.pop(i)) if i in static else self._node(next(trees), None, name)
@@ -148,7 +152,13 @@ class _Trees:
             return (kind.__name__, name, tuple(self._node(c, leaves, f"{name}[{i}]") for i, c in enumerate(children)))
         if kind is dict:
             keys = tuple(context)
-            return ("dict", name, dict, keys, tuple(self._node(c, leaves, f"{name}[{k!r}]") for k, c in zip(keys, children)))
+            return (
+                "dict",
+                name,
+                dict,
+                keys,
+                tuple(self._node(c, leaves, f"{name}[{k!r}]") for k, c in zip(keys, children)),
+            )
         if _signature._is_namedtuple(kind):
             fields = zip(kind._fields, children)
             return ("namedtuple", name, kind, tuple(self._node(c, leaves, f"{name}.{f}") for f, c in fields))
@@ -292,7 +302,9 @@ def _compile_given(
             "sizes= gives their bounds"
         )
     if values is not None:
-        raise UserError("values is of ONNX models: values that a program of JAX depends on are static arguments of jax.jit")
+        raise UserError(
+            "values is of ONNX models: values that a program of JAX depends on are static arguments of jax.jit"
+        )
     if isinstance(args, list) and args and isinstance(args[0], tuple):
         raise UserError("several examples are given but a program of JAX has one: compile it once for each")
     return compile_jax(model, args, kwargs, sizes=sizes, options=options, **changes)

@@ -103,7 +103,16 @@ def compiled_module(
     return _slots.joined(
         [
             _compiled_with(
-                _slots.request_for(request, choice), module, table, given, chosen, structures, arguments, number, signature, kind
+                _slots.request_for(request, choice),
+                module,
+                table,
+                given,
+                chosen,
+                structures,
+                arguments,
+                number,
+                signature,
+                kind,
             )
             for choice in _slots.choices(slots)
         ],
@@ -141,6 +150,9 @@ def _compiled_with(
     whole = ("tuple", "result", results) if len(results) > 1 else results[0] if results else ("const", "result", None)
     if len(results) == 1 and whole[0] == "tensor":
         whole = ("tensor", "result", whole[2])
+    inputs_of_calls = tuple((name, _signature.EITHER, _structure(i, name)) for name, i in arguments)
+    if signature is not None:
+        inputs_of_calls, whole = signature
     tensors = [given[entry] for entry in explained["parameters"]]
     launch = _launch.chosen(chosen.launch, place, compilation.program)
     binding = Binding(
@@ -154,8 +166,8 @@ def _compiled_with(
         kept=frozenset(explained["kept_parameters"]),
         complex=frozenset(),
         example=", ".join(f"{argument}: {_spelled(row)}" for argument, row in inputs),
-        inputs=signature[0] if signature else tuple((name, _signature.EITHER, _structure(i, name)) for name, i in arguments),
-        outputs=signature[1] if signature else whole,
+        inputs=inputs_of_calls,
+        outputs=whole,
         options={
             "kind": kind or ("torch" if place != "cpu" or _all_torch(tensors) else "numpy"),
             "estimated_us": explained.get("estimated_us", 0.0),

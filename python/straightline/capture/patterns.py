@@ -191,7 +191,7 @@ def _softmax(g: Recognizer, e: Tensor, total: Tensor) -> Tensor | None:
 
 
 def _without_maximum(g: Recognizer, shifted: Tensor, dims: list[int]) -> Tensor | None:
-    """x of x - max(x) along these dims."""
+    """X of x - max(x) along these dims."""
     difference = g.made(shifted, "sub")
     if difference is None:
         return None
@@ -222,7 +222,7 @@ def _ends_in_div(g: Recognizer, x: Tensor, y: Tensor) -> Tensor | None:
 
 
 def _log_softmax(g: Recognizer, shifted: Tensor, total: Tensor) -> Tensor | None:
-    """x - max - log(sum(exp(x - max)))."""
+    """X - max - log(sum(exp(x - max)))."""
     logarithm = g.made(g.before_views(total), "log")
     if logarithm is None or total.extents != shifted.extents:
         return None
@@ -297,9 +297,11 @@ def _is_square(g: Recognizer, y: Tensor, of: Any) -> bool:
 def _same(g: Recognizer, a: Tensor, b: Tensor) -> bool:
     """Whether two tensors were made by the same op of the same operands."""
     x, y = g._made.get(id(a)), g._made.get(id(b))
-    return a is b or (x is not None and y is not None and x.name == y.name and x.attributes == y.attributes
-                      and len(x.operands) == len(y.operands) > 0
-                      and all(p is not None and q is not None and _same(g, p, q) for p, q in zip(x.operands, y.operands)))  # fmt: skip
+    if a is b or x is None or y is None:
+        return a is b
+    if (x.name, x.attributes, len(x.operands)) != (y.name, y.attributes, len(y.operands)) or not x.operands:
+        return False
+    return all(p is not None and q is not None and _same(g, p, q) for p, q in zip(x.operands, y.operands))
 
 
 def _is_fast_variance(g: Recognizer, variance: Tensor, x: Tensor, dims: list[int]) -> bool:
@@ -310,7 +312,7 @@ def _is_fast_variance(g: Recognizer, variance: Tensor, x: Tensor, dims: list[int
             inner = other
     if (clipped := g.made(variance, "relu")) is not None:
         inner = clipped.operands[0]  # type: ignore[assignment]
-    difference = g.made(g_without_reshape(g, inner), "sub")
+    difference = g.made(_before_reshapes(g, inner), "sub")
     if difference is None:
         return False
     squares, product = difference.operands
@@ -325,7 +327,7 @@ def _is_fast_variance(g: Recognizer, variance: Tensor, x: Tensor, dims: list[int
     return product is not None and _is_square(g, product, is_mean)
 
 
-def g_without_reshape(g: Recognizer, x: Tensor) -> Tensor:
+def _before_reshapes(g: Recognizer, x: Tensor) -> Tensor:
     """What x reshapes."""
     while (view := g.made(x, "reshape")) is not None:
         x = view.operands[0]  # type: ignore[assignment]
@@ -392,7 +394,7 @@ def _silu(g: Recognizer, x: Tensor, gate: Tensor) -> Tensor | None:
 
 
 def _gelu(g: Recognizer, a: Tensor, b: Tensor) -> Tensor | None:
-    """x * 0.5 * (1 + erf(x / sqrt(2))), the same by erfc(-x / sqrt(2)), or by tanh, in any order of the three factors."""
+    """X * 0.5 * (1 + erf(x / sqrt(2))), the same by erfc(-x / sqrt(2)), or by tanh, in any order of the three factors."""
     for x, factor in ((g.scaled(a, 0.5), b), (a, g.scaled(b, 0.5))):
         if x is None or factor is None:
             continue
@@ -408,7 +410,7 @@ def _gelu(g: Recognizer, a: Tensor, b: Tensor) -> Tensor | None:
 
 
 def _gelu_factor(g: Recognizer, factor: Tensor, x: Tensor) -> str | None:
-    """ "none" where it is 1 + erf(x / sqrt(2)), "tanh" where it is the approximation of that."""
+    """What `approximate` is where a factor is 1 + erf(x / sqrt(2)), or the approximation of that by tanh."""
     complement = g.made(factor, "special")
     if complement is not None and complement.attributes.get("function") == "erfc":
         inner = complement.operands[0]

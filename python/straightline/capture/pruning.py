@@ -131,4 +131,3 @@ def _mark(region: _Region, needed: set[int]) -> None:
                 needed.update(inner.yields)
                 _mark(inner, needed)
             needed.update(op.operands)
-

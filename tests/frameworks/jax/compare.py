@@ -30,7 +30,11 @@ def tensor(array: Any) -> torch.Tensor:
         array = jax.random.key_data(array)
     whole = np.asarray(array)
     if whole.dtype.name == "bfloat16":
-        return torch.from_numpy(np.ascontiguousarray(whole).view(np.int16).copy()).view(torch.bfloat16).reshape(whole.shape)
+        return (
+            torch.from_numpy(np.ascontiguousarray(whole).view(np.int16).copy())
+            .view(torch.bfloat16)
+            .reshape(whole.shape)
+        )
     return torch.from_numpy(np.array(whole))
 
 

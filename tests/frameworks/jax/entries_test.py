@@ -64,7 +64,11 @@ def test_lines_of_the_program_are_in_the_explanation() -> None:
 
 _NAMED: dict[str, tuple[Any, Any]] = {
     "shapes": (
-        lambda x: (jnp.concatenate([x, x])[:, :3].reshape(-1), jnp.zeros((x.shape[0], 4)) + 1, jnp.pad(x, ((1, 1), (0, 0)))),
+        lambda x: (
+            jnp.concatenate([x, x])[:, :3].reshape(-1),
+            jnp.zeros((x.shape[0], 4)) + 1,
+            jnp.pad(x, ((1, 1), (0, 0))),
+        ),
         ("b", 6),
     ),
     "rows": (lambda x: (jax.nn.softmax(x, 0), jnp.var(x, 0), jnp.cumsum(x, 0), jnp.argmax(x, 0), x.mean()), ("b", 6)),

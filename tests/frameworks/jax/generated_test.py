@@ -103,7 +103,7 @@ def _placed(numbers: Any, x: Any, pool: Any, args: Any) -> Any:
     if kind == 2:
         return x.at[at].add(0.25)
     if kind == 3:
-        return x.at[int(at[0]) if size > 0 else 0].multiply(0.5) if isinstance(at, np.ndarray) else x.at[at[:1]].set(0.5)
+        return x.at[at[:1]].set(0.5)
     return lax.dynamic_slice_in_dim(x, at[0], max(size - 1, 1), 0)
 
 

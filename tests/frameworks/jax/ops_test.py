@@ -33,7 +33,9 @@ def test_taken(group: list[Form]) -> None:
 @pytest.mark.parametrize("form", [form for form in forms() if form.refused], ids=lambda form: f"{form.op}-{form.text}")
 def test_refused(form: Form) -> None:
     args = form.make(generator())
-    with pytest.raises(sl.UnsupportedError, match=r"unsupported op.*\n.* at jax_coverage\.py:\d+|nearest supported form"):
+    with pytest.raises(
+        sl.UnsupportedError, match=r"unsupported op.*\n.* at jax_coverage\.py:\d+|nearest supported form"
+    ):
         sl.compile(jax.jit(form.function), args)
 
 

@@ -237,10 +237,13 @@ def _open(ctx: Importer, op: Op, fixed: set[int]) -> list[Value]:
 def _check_types(types: list[TensorType], yields: list[Tensor]) -> None:
     for before, after in zip(types, yields, strict=True):
         if before != after.type:
-            raise Reject(f"a carried value of {before} that a round makes {after.type}", "one of the same type and shape")
+            raise Reject(
+                f"a carried value of {before} that a round makes {after.type}", "one of the same type and shape"
+            )
 
 
 # Custom calls ---------------------------------------------------------------------------------------------------------
+
 
 @converter("custom_call")
 def _custom_call(ctx: Importer, op: Op) -> list[Value]:

@@ -581,7 +581,14 @@ def _fold_compare(op: Op, inputs: list[Known]) -> Known | None:
             return None
         same = v.dims(x)[0] == v.dims(y)[0]
         return v.number(same == (name == "eq"), "i1", x.array.shape) if same else None
-    apply = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+    apply = {
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+    }
     if x.splat is not None and y.splat is not None:
         return v.number(bool(apply[name](x.splat, y.splat)), "i1", x.array.shape)
     return Known(apply[name](x.array, y.array), "i1")
@@ -603,4 +610,6 @@ def _fold_clamp(op: Op, inputs: list[Known]) -> Known | None:
     return Known(np.minimum(np.maximum(x.array, low.array), high.array).astype(x.array.dtype), x.dtype)
 
 
-FOLDS.update({"not": _fold_not, "convert": _fold_convert, "compare": _fold_compare, "select": _fold_select, "clamp": _fold_clamp})
+FOLDS.update(
+    {"not": _fold_not, "convert": _fold_convert, "compare": _fold_compare, "select": _fold_select, "clamp": _fold_clamp}
+)

@@ -77,7 +77,9 @@ def import_module(
     except Missing:
         raise UnsupportedError(refused(importer.refusals, importer.name)) from None
     except Reject as refusal:
-        raise UnsupportedError(f"{importer.name}: {refusal.reason}; nearest supported form: {refusal.nearest}") from refusal
+        raise UnsupportedError(
+            f"{importer.name}: {refusal.reason}; nearest supported form: {refusal.nearest}"
+        ) from refusal
     return Imported(arguments, len(values), importer.parameters)
 
 

@@ -77,7 +77,9 @@ def _gather(ctx: Importer, op: Op) -> Tensor:
     )
     own = list(n.operand_batching_dims)
     collapsed = [*n.collapsed_slice_dims, *own]
-    places = _places(ctx, op.inputs[1], n.index_vector_dim, list(n.start_index_map), own, list(n.start_indices_batching_dims))
+    places = _places(
+        ctx, op.inputs[1], n.index_vector_dim, list(n.start_index_map), own, list(n.start_indices_batching_dims)
+    )
     x, places = _whole_dims(ctx, x, places, sizes)
     offset_dims = list(n.offset_dims)
     kept = [d for d in range(x.rank) if d not in collapsed]
@@ -118,7 +120,9 @@ def _clamped(ctx: Importer, start: Tensor, size: Dim, count: Dim) -> Tensor:
     return ctx.binary("minimum", low, ctx.expand(ctx.scalar(most, "i64"), low.extents))
 
 
-def _read(ctx: Importer, x: Tensor, places: Places, indices: list[Tensor], kept: list[int], offset_dims: list[int]) -> Tensor:
+def _read(
+    ctx: Importer, x: Tensor, places: Places, indices: list[Tensor], kept: list[int], offset_dims: list[int]
+) -> Tensor:
     """Elements at the places, in the order of the result: the batch, with the kept dims at `offset_dims`."""
     lead, first = len(places.batch), _first_index_dim(places.dims)
     extents = indices[0].extents
@@ -199,7 +203,7 @@ def _whole(ctx: Importer, kind: str, x: Tensor, moved: Tensor) -> Tensor:
 
 
 def _written(ctx: Importer, kind: str, x: Tensor, places: Places, moved: Tensor, widths: list[Dim]) -> Tensor:
-    """x with the windows of `moved` [batch, a dim for each of x's] at the places. Windows that do not fit are left out."""
+    """X with the windows of `moved` [batch, a dim for each of x's] at the places. Windows that do not fit are left out."""
     sizes = [widths[d] for d in places.dims]
     if not all(isinstance(w, int) for w in sizes):
         raise Reject("a scatter of windows of a named size along an indexed dim", "constant sizes, or all of the dim")
@@ -235,7 +239,9 @@ def _fits(ctx: Importer, x: Tensor, places: Places, sizes: list[Dim]) -> Tensor 
         most = x.extents[dim] - size
         limit = most if isinstance(most, int) else ctx.expand(ctx.scalar(most, "i64"), start.extents)
         both = ctx.emit_one(
-            "logical_and", [ctx.compare("ge", start, 0), ctx.compare("le", start, limit)], TensorType("i1", start.extents)
+            "logical_and",
+            [ctx.compare("ge", start, 0), ctx.compare("le", start, limit)],
+            TensorType("i1", start.extents),
         )
         found = both if found is None else ctx.emit_one("logical_and", [found, both], both.type)
     return found
@@ -263,7 +269,8 @@ def _combined_at(ctx: Importer, kind: str, x: Tensor, places: Places, indices: l
         add(ctx.binary("mul", wide, ctx.expand(ctx.scalar(strides[dim], "i64"), wide.extents)))
     for place, dim in enumerate(others):
         own = ctx.reshape(
-            ctx.iota(x.extents[dim]), [x.extents[dim] if d == len(indices[0].extents) + place else 1 for d in range(values.rank)]
+            ctx.iota(x.extents[dim]),
+            [x.extents[dim] if d == len(indices[0].extents) + place else 1 for d in range(values.rank)],
         )
         add(ctx.binary("mul", own, ctx.expand(ctx.scalar(strides[dim], "i64"), own.extents)))
     assert total is not None

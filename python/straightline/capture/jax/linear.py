@@ -40,7 +40,9 @@ def _product(ctx: Importer, x: Tensor, y: Tensor, batch: tuple[list[int], list[i
     extents = (*lead, *high, *wide)
     terms = product_of([x.extents[d] for d in sums[0]])
     as_it_lies = columns + sums[1] == list(range(y.rank))
-    if not lead and high and wide and (as_it_lies or _is_constant(ctx, y)):  # a linear layer, whose weight is packed once
+    if (
+        not lead and high and wide and (as_it_lies or _is_constant(ctx, y))
+    ):  # a linear layer, whose weight is packed once
         weight = _arranged(ctx, y, columns + sums[1], (product_of(wide), terms))
         own = _arranged(ctx, x, rows + sums[0], (*high, terms))
         found = ctx.emit_one("linear", [own, weight], TensorType(x.dtype, (*high, weight.extents[0])))

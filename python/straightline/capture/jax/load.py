@@ -53,31 +53,33 @@ class LoadedProgram:
     static: dict[int, Any] = field(default_factory=dict)
     #: Names of sizes.
     symbols: list[str] = field(default_factory=list)
-    #: The number of "cpu" among the platforms of a module for several.
+    #: The number of the program's own among the platforms of a module for several.
     platform: int = 0
 
 
-def load(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> LoadedProgram:
+def load(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], platform: str) -> LoadedProgram:
     """A jitted function with example arguments, an `Exported`, its bytes, or the path of a file that has such.
+
+    `platform`: JAX's name of where the program will run.
 
     Raises:
         UserError: It is none of these, arguments are missing, or JAX does not trace it.
-        UnsupportedError: It is for several devices, or for other platforms than cpu.
+        UnsupportedError: It is for several devices, or for other platforms.
     """
     if isinstance(model, (str, os.PathLike)):
         try:
             with open(model, "rb") as file:
-                return _of_bytes(file.read(), os.path.basename(os.fspath(model)))
+                return _of_bytes(file.read(), os.path.basename(os.fspath(model)), platform)
         except OSError as error:
             raise UserError(f"cannot read {os.fspath(model)!r}: {error.strerror}") from error
     if isinstance(model, (bytes, bytearray)):
-        return _of_bytes(bytes(model), "<bytes>")
+        return _of_bytes(bytes(model), "<bytes>", platform)
     if type(model).__name__ == "Exported":
-        return _of_exported(model)
-    return _of_function(model, args, kwargs)
+        return _of_exported(model, platform)
+    return _of_function(model, args, kwargs, platform)
 
 
-def _of_bytes(data: bytes, name: str) -> LoadedProgram:
+def _of_bytes(data: bytes, name: str, platform: str) -> LoadedProgram:
     if data[:4] == BYTECODE or data.lstrip()[:1] in (b"m", b"#", b"/", b'"'):
         return _of_module(data, name)
     try:
@@ -88,8 +90,10 @@ def _of_bytes(data: bytes, name: str) -> LoadedProgram:
         exported = export.deserialize(bytearray(data))
     except Exception as error:  # flatbuffers raises what it likes for bytes that are none
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(f"{name} is no exported program that this jax reads: {type(error).__name__}: {first}") from error
-    return _of_exported(exported)
+        raise UserError(
+            f"{name} is no exported program that this jax reads: {type(error).__name__}: {first}"
+        ) from error
+    return _of_exported(exported, platform)
 
 
 def _context() -> ir.Context:
@@ -151,11 +155,11 @@ def _of_module(data: bytes, name: str) -> LoadedProgram:
 # JAX's own forms ------------------------------------------------------------------------------------------------------
 
 
-def _of_exported(exported: Any) -> LoadedProgram:
+def _of_exported(exported: Any, platform: str) -> LoadedProgram:
     name = exported.fun_name
-    if "cpu" not in exported.platforms:
+    if platform not in exported.platforms:
         raise UnsupportedError(
-            f"'{name}' was exported for {', '.join(exported.platforms)}; nearest supported form: platforms=['cpu']"
+            f"'{name}' was exported for {', '.join(exported.platforms)}; nearest supported form: platforms=[{platform!r}]"
         )
     if exported.nr_devices != 1:
         raise UnsupportedError(
@@ -174,7 +178,7 @@ def _of_exported(exported: Any) -> LoadedProgram:
         exported.out_tree,
         [_key_of(aval) for aval in exported.out_avals],
         symbols=symbols,
-        platform=list(exported.platforms).index("cpu"),
+        platform=list(exported.platforms).index(platform),
     )
 
 
@@ -186,23 +190,25 @@ def _check_effects(name: str, *effects: Any) -> None:
         )
 
 
-def _of_function(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> LoadedProgram:
+def _of_function(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], platform: str) -> LoadedProgram:
     import jax
 
     if not hasattr(model, "trace"):
-        raise UserError(f"model is a {type(model).__name__} of JAX: give the function that jax.jit made, or jax.export's")
+        raise UserError(
+            f"model is a {type(model).__name__} of JAX: give the function that jax.jit made, or jax.export's"
+        )
 
     if not hasattr(jax, "export"):
         raise UserError(f"jax {jax.__version__} has no jax.export: pip install 'jax>=0.4.30'")
     name = getattr(model, "__name__", "the function")
-    _check_placed((args, kwargs), name)
+    _check_placed((args, kwargs), name, platform)
     if any(_is_symbolic(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))):
         from jax import export
 
-        found = _of_exported(_said(lambda: export.export(model, platforms=["cpu"])(*args, **kwargs), name))
-        return found
+        exported = _said(lambda: export.export(model, platforms=[platform])(*args, **kwargs), name)
+        return _of_exported(exported, platform)
     traced = _said(lambda: model.trace(*args, **kwargs), name)
-    lowered = _said(lambda: traced.lower(lowering_platforms=("cpu",)), name)
+    lowered = _said(lambda: traced.lower(lowering_platforms=(platform,)), name)
     infos = jax.tree_util.tree_leaves(traced.args_info, is_leaf=lambda x: hasattr(x, "donated"))
     avals = [info._aval for info in infos]
     module = lowered.compiler_ir("stablehlo")
@@ -240,7 +246,9 @@ def _static_of(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> di
     info = getattr(model, "_jit_info", None)
     if info is None:
         return {}
-    found: dict[Any, Any] = {i % len(args): args[i % len(args)] for i in info.static_argnums if -len(args) <= i < len(args)}
+    found: dict[Any, Any] = {
+        i % len(args): args[i % len(args)] for i in info.static_argnums if -len(args) <= i < len(args)
+    }
     return found | {n: kwargs[n] for n in info.static_argnames if n in kwargs}
 
 
@@ -248,8 +256,8 @@ def _is_symbolic(leaf: Any) -> bool:
     return any(type(n).__name__ == "_DimExpr" for n in getattr(leaf, "shape", ()))
 
 
-def _check_placed(tree: Any, name: str) -> None:
-    """Refuses arrays that lie on several devices, or on others than cpu."""
+def _check_placed(tree: Any, name: str, platform: str) -> None:
+    """Refuses arrays that lie on several devices, or on another platform."""
     import jax
 
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
@@ -264,9 +272,9 @@ def _check_placed(tree: Any, name: str) -> None:
                 "nearest supported form: an array on one device"
             )
         (device,) = devices
-        if device.platform != "cpu":
+        if device.platform != platform:
             raise UnsupportedError(
-                f"'{name}': the argument {where} is on {device.platform}; nearest supported form: an array of the cpu"
+                f"'{name}': the argument {where} is on {device.platform}; nearest supported form: an array of {platform}"
             )
 
 

@@ -74,7 +74,9 @@ def _reduce(ctx: Importer, op: Op) -> list[Tensor]:
         return _arg(ctx, op, name, tensors, dims[0])
     parts = [_own_combination(op.body(), i) for i in range(count)]
     if None in parts:
-        raise Reject(f"a reduction of {count} arrays by a function that mixes them", "argmax and argmin, as jnp has them")
+        raise Reject(
+            f"a reduction of {count} arrays by a function that mixes them", "argmax and argmin, as jnp has them"
+        )
     return [reduced(ctx, str(kind), x, dims, start) for kind, x, start in zip(parts, tensors, op.inputs[count:])]
 
 
@@ -112,7 +114,7 @@ def reduced(ctx: Importer, kind: str, x: Tensor, dims: list[int], start: Value) 
 
 
 def _is_arg(block: ir.Block) -> str | None:
-    """ "argmax" or "argmin" where a region of two arrays is that of jnp: values compared, then places, a NaN first."""
+    """The name "argmax" or "argmin" where a region of two arrays is that of jnp: values compared, then places, a NaN first."""
     kinds = [view.operation.name.removeprefix("stablehlo.") for view in block.operations]
     arguments = list(block.arguments)
     if kinds.count("select") != 2 or kinds.count("compare") < 2 or len(kinds) > 10:
@@ -182,11 +184,15 @@ def dynamic_window(ctx: Importer, op: Op) -> Tensor:
     if kind in _REDUCTIONS and [stride, spread, dilation] == [ones] * 3 and _is_neutral(kind, op.inputs[1], x.dtype):
         found = _running(ctx, kind, x, window, pads)
     if found is None:
-        raise Reject("windows of named sizes", "cumsum, cumprod, cummax and cummin along a named size; constant windows")
+        raise Reject(
+            "windows of named sizes", "cumsum, cumprod, cummax and cummin along a named size; constant windows"
+        )
     return found
 
 
-def _running(ctx: Importer, kind: str, x: Tensor, window: Sequence[Dim], pads: Sequence[tuple[Dim, Dim]]) -> Tensor | None:
+def _running(
+    ctx: Importer, kind: str, x: Tensor, window: Sequence[Dim], pads: Sequence[tuple[Dim, Dim]]
+) -> Tensor | None:
     """A running combination: a window as long as the only dim that it covers, which begins (or ends) at its element."""
     dims = [d for d, n in enumerate(window) if n != 1]
     if len(dims) != 1 or any(pair != (0, 0) for d, pair in enumerate(pads) if d not in dims):
@@ -256,9 +262,7 @@ def _by_slices(ctx: Importer, kind: str, x: Tensor, start: Value, window: list[i
         )
     assert isinstance(start, Known)
     x = ctx.padded(x, pads, start.splat)
-    counts: list[Dim] = [
-        (e - ((k - 1) * d + 1)) // s + 1 for e, k, d, s in zip(x.extents, window, dilation, stride)
-    ]
+    counts: list[Dim] = [(e - ((k - 1) * d + 1)) // s + 1 for e, k, d, s in zip(x.extents, window, dilation, stride)]
     found: Tensor | None = None
     for place in itertools.product(*(range(k) for k in window)):
         part = x

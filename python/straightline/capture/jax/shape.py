@@ -139,7 +139,9 @@ def _slice_from_places(ctx: Importer, op: Op) -> Tensor:
     is_sum = not isinstance(made, ir.Block) and made.name == "stablehlo.add" and made.operands[0] == start
     sizes = ctx._env.get(made.operands[1]) if is_sum else None
     if not isinstance(sizes, Known):
-        raise Reject("a slice whose sizes only a call knows", "lax.dynamic_slice, with constant sizes or those of arguments")
+        raise Reject(
+            "a slice whose sizes only a call knows", "lax.dynamic_slice, with constant sizes or those of arguments"
+        )
     x, places = ctx.tensor(op.inputs[0]), op.inputs[1]
     assert isinstance(places, Tensor)
     for dim, count in enumerate(v.dims(sizes)):
@@ -281,7 +283,7 @@ def _dynamic_update_slice(ctx: Importer, op: Op) -> Tensor:
 
 
 def _updated(ctx: Importer, x: Tensor, part: Tensor, starts: Sequence[Value], moved: list[int]) -> Tensor:
-    """x with a part at places along the dims `moved`; all but one of these are written into a slice of x first."""
+    """X with a part at places along the dims `moved`; all but one of these are written into a slice of x first."""
     if not moved:
         return part
     dim, rest = moved[0], moved[1:]

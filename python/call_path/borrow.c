@@ -69,6 +69,8 @@ const char* slKindName(sl_kind kind) {
       return "a tensor of another framework";
     case SL_KIND_DLPACK:
       return "a __dlpack__ object";
+    case SL_KIND_JAX:
+      return "an array of JAX";
   }
   return "unknown";
 }
@@ -243,7 +245,7 @@ static int learnFrameworks(void) {
       return -1;
     }
   }
-  return 0;
+  return slJaxLearn();
 }
 
 /// Whether the exception, if there is one, says nothing about the object: it asks the process to
@@ -624,6 +626,9 @@ static int borrowKnown(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_
   }
   if (type == numpy_.array) {
     return borrowNumpy(object, name, tensor, borrow);
+  }
+  if (slIsJaxArray(type)) {
+    return slBorrowJax(object, seen, tensor, borrow) ? refuse(object, name) : 0;
   }
   return 1;
 }

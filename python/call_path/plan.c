@@ -17,6 +17,9 @@ void slFindWritten(const sl_program_desc* desc, void (*found)(void* user, int32_
                    void* user) {
   for (int32_t i = 0; i < desc->statement_count; ++i) {
     const sl_statement* statement = &desc->statements[i];
+    if (statement->kind == SL_STATEMENT_VIEW) {
+      continue;  // it says where a part lies and writes nothing
+    }
     for (int32_t k = 0; k < statement->outputs; ++k) {
       int32_t b = statement->operands[statement->inputs + k];
       while (b >= 0 && desc->buffers[b].role == SL_ROLE_VIEW) {

@@ -38,6 +38,8 @@ class Calls:
     outputs: tuple[Any, ...]
     #: How long capture took.
     seconds: float = 0.0
+    #: The framework of results where a call has no array ("torch", "numpy", "jax"); "": that of the parameters.
+    kind: str = ""
 
 
 @takes_options
@@ -185,7 +187,8 @@ def _compiled_with(
         else tuple((argument, _signature.EITHER, _structure(i, argument)) for argument, i in arguments),
         outputs=calls.outputs if calls else whole,
         options={
-            "kind": "torch" if place.startswith("cuda") or _all_torch(tensors) else "numpy",
+            "kind": (calls.kind if calls else "")
+            or ("torch" if place.startswith("cuda") or _all_torch(tensors) else "numpy"),
             "estimated_us": explained.get("estimated_us", 0.0),
             "fast_path": path[0],
             "reuse_outputs": chosen.reuse_outputs,

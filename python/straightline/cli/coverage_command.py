@@ -14,7 +14,7 @@ HELP = "which ops are taken, and which have a kernel for which element types"
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    about = "our ops with their element types and targets (the default), or those of the torch, onnx, jax or paddle that is installed"
+    about = "our ops with their element types and targets (the default), or those of the torch, onnx, jax or paddle that is there"
     parser.add_argument("what", nargs="?", choices=("ops", "torch", "onnx", "jax", "paddle"), default="ops", help=about)
     parser.add_argument("--target", nargs="+", default=list(coverage.TARGETS), help="cpu, or cuda:sm_NN")
     parser.add_argument(

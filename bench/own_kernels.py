@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What own kernels and custom ops cost: `python -m bench.own_kernels [--json FILE]`.
 
-16 floats, one thread, least of 7 series, in processor time (which other processes disturb less). A C kernel in a program is compared with calling the function from C; a custom op of
-Python with the same op in eager.
+16 floats, one thread, least of 7 series, in processor time (which other processes disturb less). A C kernel in a program is
+compared with calling the function from C; a custom op of Python with the same op in eager.
 """
 
 from __future__ import annotations

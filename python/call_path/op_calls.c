@@ -41,7 +41,7 @@ typedef struct OpCall {
   /// while a call uses it. The GIL is held wherever these change.
   PyObject** kept;
   uint8_t* kept_in_inference;  ///< of each: whether it was made in inference mode
-  int32_t skips_autograd;  ///< autograd has a kernel of the op, which is passed over
+  int32_t skips_autograd;      ///< autograd has a kernel of the op, which is passed over
   int32_t inputs, operands, result_count;
 } OpCall;
 

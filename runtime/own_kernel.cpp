@@ -4,20 +4,16 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <memory>
-#include <mutex>
-#include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "boundary.h"
 #include "message_writer.h"
@@ -28,20 +24,14 @@
 namespace straightline {
 namespace {
 
+/// An element of a list that only grows: it is read without a lock, and never freed, for programs
+/// may outlive static objects.
 struct OwnKernel {
-  std::string symbol;
+  const char* symbol;
   void* function;
+  OwnKernel* next;
 };
-
-struct OwnKernels {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<OwnKernel>> known;  // few, and looked up while programs are loaded
-};
-
-OwnKernels& ownKernels() {
-  static OwnKernels* const instance = new OwnKernels;  // programs may outlive static objects
-  return *instance;
-}
+std::atomic<OwnKernel*> ownKernels{nullptr};
 
 struct Machine {
   uint16_t number;
@@ -49,116 +39,92 @@ struct Machine {
 };
 constexpr Machine kMachines[] = {{EM_X86_64, "x86-64"},     {EM_AARCH64, "aarch64"},
                                  {EM_386, "x86 (32 bits)"}, {EM_ARM, "arm (32 bits)"},
-                                 {EM_RISCV, "riscv"},       {EM_PPC64, "ppc64"},
-                                 {EM_S390, "s390"}};
+                                 {EM_RISCV, "riscv"},       {EM_PPC64, "ppc64"}};
 #if defined(__x86_64__)
 constexpr uint16_t kOwnMachine = EM_X86_64;
 #else
 constexpr uint16_t kOwnMachine = EM_AARCH64;
 #endif
 
-std::string machineName(uint16_t number) {
+void writeMachine(uint16_t number, MessageWriter* out) {
   for (const Machine& machine : kMachines) {
     if (machine.number == number) {
-      return machine.name;
+      out->text(machine.name);
+      return;
     }
   }
-  return "machine " + std::to_string(number);
+  out->text("machine ").number(number);
 }
 
-/// Why a file is no shared library of this machine; "": nothing speaks against it.
-std::string whyNoLibrary(int descriptor) {
-  unsigned char head[20];
-  const ssize_t count = pread(descriptor, head, sizeof(head), 0);
-  if (count < static_cast<ssize_t>(sizeof(head)) || std::memcmp(head, ELFMAG, SELFMAG) != 0) {
-    return "it is no shared library: it does not begin with ELF's four bytes";
+/// Whether a file is no shared library of this machine; then `out` has the words.
+bool isNoLibrary(int descriptor, MessageWriter* out) {
+  Elf64_Ehdr head{};
+  const ssize_t count = pread(descriptor, &head, sizeof(head), 0);
+  if (count < static_cast<ssize_t>(sizeof(head)) ||
+      std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) {
+    out->text("it is no shared library: it does not begin with ELF's header");
+    return true;
   }
-  uint16_t type = 0, machine = 0;
-  std::memcpy(&type, head + 16, sizeof(type));
-  std::memcpy(&machine, head + 18, sizeof(machine));
-  if (head[EI_CLASS] != ELFCLASS64 || machine != kOwnMachine) {
-    return "it is for " + machineName(machine) + ", this process is " + machineName(kOwnMachine);
+  // type and machine lie where they do in every class
+  if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != kOwnMachine) {
+    out->text("it is for ");
+    writeMachine(head.e_machine, out);
+    out->text(", this process is ");
+    writeMachine(kOwnMachine, out);
+    return true;
   }
-  return type == ET_DYN ? "" : "it is an object file or a program, not a shared library (-shared)";
-}
-
-/// Opens the library that `descriptor` is; `path` is how dlopen finds it, `name` how messages call
-/// it.
-int32_t openFunction(int descriptor, const char* path, const char* name, const char* function,
-                     const char* symbol, sl_message* message) {
-  const auto refuse = [&](const std::string& why) {
-    MessageWriter out(message);
-    out.text("own kernel ").text(function).text(" of ").text(name).text(": ").text(why.c_str());
-    return static_cast<int32_t>(SL_INVALID_ARGUMENT);
-  };
-  if (const std::string why = whyNoLibrary(descriptor); !why.empty()) {
-    return refuse(why);
+  if (head.e_type != ET_DYN) {
+    out->text("it is an object file or a program, not a shared library (-shared)");
+    return true;
   }
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    const char* error = dlerror();
-    return refuse(std::string("it cannot be opened: ") + (error ? error : ""));
-  }
-  void* address = dlsym(library, function);
-  if (!address) {
-    dlclose(library);
-    return refuse(std::string("it has no symbol ") + function +
-                  "; export the function with default visibility, and as extern \"C\" in C++");
-  }
-  OwnKernels& kernels = ownKernels();
-  const std::lock_guard<std::mutex> lock(kernels.mutex);
-  for (const auto& known : kernels.known) {
-    if (known->symbol == symbol) {
-      return static_cast<int32_t>(
-          SL_OK);  // the symbol has the library's digest: it is the same function
-    }
-  }
-  kernels.known.push_back(std::make_unique<OwnKernel>(OwnKernel{symbol, address}));
-  return static_cast<int32_t>(SL_OK);
+  return false;
 }
 
 }  // namespace
 
 void* ownKernelSymbol(const char* symbol) {
-  if (std::strncmp(symbol, "sl_own_", 7) != 0) {
-    return nullptr;
+  const OwnKernel* known = ownKernels.load(std::memory_order_acquire);
+  while (known && std::strcmp(known->symbol, symbol) != 0) {
+    known = known->next;
   }
-  OwnKernels& kernels = ownKernels();
-  const std::lock_guard<std::mutex> lock(kernels.mutex);
-  for (const auto& known : kernels.known) {
-    if (known->symbol == symbol) {
-      return known->function;
-    }
-  }
-  return nullptr;
+  return known ? known->function : nullptr;
 }
 
-int32_t openOwnKernel(std::string_view bytes, const char* name, const char* function,
-                      const char* symbol, sl_message* message) {
+int32_t openOwnFunction(int descriptor, const char* path, const char* name, const char* function,
+                        const char* symbol, sl_message* message) {
+  MessageWriter out(message);
+  out.text("own kernel ").text(function).text(" of ").text(name).text(": ");
+  if (descriptor < 0) {
+    out.text(std::strerror(errno));
+    return SL_INVALID_ARGUMENT;
+  }
+  if (isNoLibrary(descriptor, &out)) {
+    return SL_INVALID_ARGUMENT;
+  }
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char* error = dlerror();
+    out.text("it cannot be opened: ").text(error ? error : "");
+    return SL_INVALID_ARGUMENT;
+  }
+  void* address = dlsym(library, function);
+  if (!address) {
+    dlclose(library);
+    out.text("it has no symbol ")
+        .text(function)
+        .text("; export the function with default visibility, and as extern \"C\" in C++");
+    return SL_INVALID_ARGUMENT;
+  }
   if (ownKernelSymbol(symbol)) {
-    return SL_OK;
+    return SL_OK;  // the symbol has the library's digest: it is the same function
   }
-  // The descriptor stays open, for dlopen takes two libraries of one path for the same one.
-  const int descriptor = memfd_create(function, MFD_CLOEXEC);
-  std::string_view rest = bytes;
-  while (descriptor >= 0 && !rest.empty()) {
-    const ssize_t written = write(descriptor, rest.data(), rest.size());
-    if (written < 0 && errno != EINTR) {
-      break;
-    }
-    rest.remove_prefix(written < 0 ? 0 : static_cast<size_t>(written));
+  // Two threads may add one symbol twice: the function is the same.
+  const char* kept = strdup(symbol);
+  auto* added = new OwnKernel{kept, address, ownKernels.load(std::memory_order_relaxed)};
+  while (!ownKernels.compare_exchange_weak(added->next, added, std::memory_order_release,
+                                           std::memory_order_relaxed)) {
   }
-  if (descriptor < 0 || !rest.empty()) {
-    MessageWriter(message).text(name).text(": no memory for its code: ").text(std::strerror(errno));
-    return SL_OUT_OF_MEMORY;
-  }
-  const std::string path =
-      "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(descriptor);
-  const int32_t status = openFunction(descriptor, path.c_str(), name, function, symbol, message);
-  if (status != SL_OK) {
-    close(descriptor);
-  }
-  return status;
+  return SL_OK;
 }
 
 }  // namespace straightline
@@ -167,19 +133,11 @@ int32_t sl_own_kernel_open(const char* path, const char* function, const char* s
                            sl_message* message) {
   return straightline::atBoundary(message, [&] {
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) {
-      straightline::MessageWriter(message)
-          .text("own kernel ")
-          .text(function)
-          .text(" of ")
-          .text(path)
-          .text(": ")
-          .text(std::strerror(errno));
-      return static_cast<int32_t>(SL_INVALID_ARGUMENT);
-    }
     const int32_t status =
-        straightline::openFunction(descriptor, path, path, function, symbol, message);
-    close(descriptor);
+        straightline::openOwnFunction(descriptor, path, path, function, symbol, message);
+    if (descriptor >= 0) {
+      close(descriptor);
+    }
     return status;
   });
 }

@@ -4,8 +4,6 @@
 #ifndef STRAIGHTLINE_RUNTIME_OWN_KERNEL_H
 #define STRAIGHTLINE_RUNTIME_OWN_KERNEL_H
 
-#include <string_view>
-
 #include "straightline/abi/own_calls.h"
 
 namespace straightline {
@@ -13,9 +11,10 @@ namespace straightline {
 /// Null: no kernel of that symbol is open. Any thread.
 void* ownKernelSymbol(const char* symbol);
 
-/// sl_own_kernel_open of a library that lies in memory; `name` is how messages call it.
-int32_t openOwnKernel(std::string_view bytes, const char* name, const char* function,
-                      const char* symbol, sl_message* message);
+/// sl_own_kernel_open of the library that `descriptor` is (below 0: errno says why it is none);
+/// `path` is how dlopen finds it, and `name` how messages call it.
+int32_t openOwnFunction(int descriptor, const char* path, const char* name, const char* function,
+                        const char* symbol, sl_message* message);
 
 }  // namespace straightline
 

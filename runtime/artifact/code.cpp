@@ -56,6 +56,17 @@ std::string fill(const sl_code& code) {
 
 }  // namespace
 
+int codeFile(std::string_view bytes, const char* name, std::string* path) {
+  const int descriptor = openCode(name);
+  if (descriptor >= 0 && !writeAll(descriptor, bytes)) {
+    close(descriptor);
+    return -1;
+  }
+  // By the number of the process a debugger finds it too, for as long as it is open.
+  *path = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(descriptor);
+  return descriptor;
+}
+
 MappedCode::~MappedCode() {
   if (library_) {
     dlclose(library_);
@@ -66,14 +77,12 @@ MappedCode::~MappedCode() {
 }
 
 int32_t MappedCode::open(std::string_view bytes, const char* name, sl_message* message) {
-  descriptor_ = openCode(name);
-  if (descriptor_ < 0 || !writeAll(descriptor_, bytes)) {
+  std::string path;
+  descriptor_ = codeFile(bytes, name, &path);
+  if (descriptor_ < 0) {
     MessageWriter(message).text(name).text(": no memory for its code: ").text(std::strerror(errno));
     return SL_OUT_OF_MEMORY;
   }
-  // By the number of the process a debugger finds it too, for as long as it is open.
-  const std::string path =
-      "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(descriptor_);
   library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library_) {
     const char* error = dlerror();

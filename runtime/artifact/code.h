@@ -3,6 +3,7 @@
 #ifndef STRAIGHTLINE_RUNTIME_ARTIFACT_CODE_H
 #define STRAIGHTLINE_RUNTIME_ARTIFACT_CODE_H
 
+#include <string>
 #include <string_view>
 
 #include "straightline/abi/code.h"
@@ -28,6 +29,10 @@ class MappedCode {
   int descriptor_ = -1;
   const sl_code* table_ = nullptr;
 };
+
+/// Writes a shared object into a file as above; `path` is how dlopen finds it while the descriptor,
+/// which is returned, is open. Below 0 with errno: there is no memory for it.
+int codeFile(std::string_view bytes, const char* name, std::string* path);
 
 /// Checks the table's versions and writes the addresses that it wants. SL_UNSUPPORTED names all
 /// that this runtime, and the backends installed beside it, lack.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "artifact/own_libraries.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 
+#include "artifact/code.h"
 #include "message_writer.h"
 #include "own_kernel.h"
 
@@ -38,7 +41,14 @@ int32_t openOne(sl_artifact* artifact, const OwnLibrary& own, sl_message* messag
       return status;
     }
     const std::string name = std::string(path) + "/" + own.file;
-    return openOwnKernel(bytes, name.c_str(), own.function.c_str(), own.symbol.c_str(), message);
+    std::string place;
+    const int descriptor = codeFile(bytes, own.function.c_str(), &place);
+    const int32_t status = openOwnFunction(descriptor, place.c_str(), name.c_str(),
+                                           own.function.c_str(), own.symbol.c_str(), message);
+    if (status != SL_OK && descriptor >= 0) {
+      close(descriptor);
+    }  // else it stays open: dlopen takes two libraries of one path for the same one
+    return status;
   }
   std::string bytes;
   if (!readFile(own.library.c_str(), &bytes)) {

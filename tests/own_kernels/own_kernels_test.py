@@ -589,6 +589,13 @@ def test_complex_numbers_are_refused(register: Register) -> None:
         _compiled(lambda x: torch.ops.own_test.scale(x, 1.0), x)
 
 
+def test_one_tensor_twice_is_refused(register: Register) -> None:
+    register("lamb", _STEP.format(name="lamb", rest="float lr, float decay"))
+    x, y = torch.ones(2), torch.ones(2)
+    with pytest.raises(sl.UnsupportedError, match="an update of one tensor through two arguments"):
+        _compiled(lambda x, y: torch.ops.own_test.lamb([x, x], [y, y], [y, y], [y, y], 1, 0.1, 0.1), x, y)
+
+
 def test_a_program_for_a_device_wants_the_stream(register: Register) -> None:
     register("scale", SCALE)
     register("streamed", "streamed(Tensor x) -> Tensor", stream=True)

@@ -59,7 +59,10 @@ class _Encoder:
         if declared.name in self.updated:
             return f"{declared.name}=@{self.updated[declared.name]}{_suffix(value)}"
         if isinstance(value, (list, tuple)) and declared.alias_info is not None and declared.alias_info.is_write:
-            items = (f"@{self.updated[f'{declared.name}.{i}']}{_suffix(item)}" for i, item in enumerate(value))
+            names = [f"{declared.name}.{i}" for i in range(len(value))]
+            items = (
+                f"@{self.updated[n]}{_suffix(item)}" if item is not None else "none" for n, item in zip(names, value)
+            )
             return f"{declared.name}=[{', '.join(items)}]"
         return f"{declared.name}={self._value(declared.real_type, value)}"
 

@@ -538,6 +538,8 @@ class _Rewriter:
     def _write(self, op: Op, args: Any, kwargs: Any, fake: Any) -> Any:
         given = named_arguments(op, args, kwargs)
         targets = dict(_written_in(op, given))
+        if len({id(view) for view in targets.values()}) != len(targets):
+            raise Reject("an update of one tensor through two arguments", "separate tensors")
         form = _without_writing(op)
         if form is None and is_composite(op):
             return self._parts(op, args, kwargs)

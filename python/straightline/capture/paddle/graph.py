@@ -31,6 +31,8 @@ class Input:
     number: int
     name: str
     type: pir.Type
+    #: In elements, of an example that is not row-major; calls must have them, too.
+    strides: tuple[int, ...] | None = None
 
 
 @dataclass
@@ -60,6 +62,8 @@ def inputs_of(program: pir.Program) -> list[Input]:
             name = str(op.attributes.get("name", f"input{len(found)}"))
             if not isinstance(type, pir.Type):
                 raise UserError(f"{program.name}: the input '{name}' is no dense tensor")
+            if any(other.name == name for other in found):
+                raise UserError(f"{program.name}: two inputs have the name '{name}'")
             found.append(Input(op.results[0], name, type))
     return found
 
@@ -157,6 +161,8 @@ def _declare(importer: Importer, ops: Sequence[pir.Op]) -> dict[str, str]:
         if not isinstance(type, pir.Type) or type.dtype not in DTYPES or any(size < 0 for size in type.shape):
             raise UserError(f"{importer.model}: the parameter '{unique}' has the type {type}")
         name = importer.names.get(unique, unique)
+        if name in found:
+            raise UserError(f"{importer.model}: two parameters have the name '{name}'")
         found[name] = unique
         kind = "state" if unique in stored or op.results[0] in written else "parameter"
         tensor = importer.parameter(name, TensorType(type.dtype, type.shape), op=kind)
@@ -210,7 +216,7 @@ def _input_type(
             name = name or symbol_name(f"{given.name}_{dim}")
             symbols[name] = bounds.get(name, (1, DEFAULT_MAX))
             extents.append(Extent(name))
-    return TensorType(given.type.dtype, tuple(extents))
+    return TensorType(given.type.dtype, tuple(extents), given.strides)
 
 
 def symbol_name(text: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -183,6 +183,8 @@ class Importer(GraphBuilder):
         if (folded := self._folded(name, node)) is not None:
             return folded
         convert = CONVERTERS.get(name)
+        if convert is None and name.endswith("_") and name[:-1] in CONVERTERS:  # the form that overwrites
+            convert, node = CONVERTERS[name[:-1]], Node(replace(node.op, name=f"pd_op.{name[:-1]}"), node.inputs)
         if convert is None:
             near = difflib.get_close_matches(name, CONVERTERS, 1)
             raise Reject(f"there is no op {node.op.short} here", near[0] if near else "")
@@ -204,6 +206,9 @@ class Importer(GraphBuilder):
                     self._kept.append(value)
             self.values[number] = value
             self._scopes[-1].add(number)
+        if op.name == "pd_op.share_data_":
+            self.first[op.results[0]] = first = self.first.get(op.operands[0], op.operands[0])
+            self.memory.setdefault(first, {first}).update((op.operands[0], op.results[0]))
         place = written_operand(op)
         if place is not None and op.results and op.results[0] in self.values:
             self._overwrite(op, op.operands[place])

@@ -294,6 +294,34 @@ def test_writes_that_a_trace_leaves_out() -> None:
     assert "a write to an argument" in _refusal(sl.UnsupportedError, written, (paddle.ones([3]),))
 
 
+def test_a_write_between_a_product_and_its_bias() -> None:
+    """The product keeps what it read before the write, though product and sum could be one op."""
+
+    class Net(nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight, self.bias = self.create_parameter([4, 3]), self.create_parameter([3])
+
+        def forward(self, x: Any) -> Any:
+            x = x * 2
+            product = paddle.matmul(x, self.weight)
+            x[0] = 100.0
+            return product + self.bias, x
+
+    net, x = Net(), paddle.randn([2, 4])
+    with paddle.no_grad():
+        for a, b in zip(sl.compile(net, (x,))(x), net(x), strict=True):
+            assert_close(a, b)
+
+
+def test_results_that_inference_does_not_compute() -> None:
+    program, _ = program_of(lambda x: F.layer_norm(x, [3]), [([4, 3], "float32")])
+    (op,) = [op for op in program.global_block().ops if op.name() == "pd_op.layer_norm"]
+    fetches = [op.results()[1]]
+    words = _refusal(sl.UnsupportedError, program, fetches=fetches)
+    assert "layer_norm at <root>" in words and "reading its result 1, which inference does not compute" in words
+
+
 def test_bad_arguments() -> None:
     def one(x: Any) -> Any:
         return x + 1

@@ -12,7 +12,7 @@ import numpy as np
 
 from straightline.capture.builder import DTYPES, Builder, Dim, Result, TensorType
 from straightline.capture.extents import DEFAULT_MAX, Extent
-from straightline.capture.graph_builder import MAX_RANK
+from straightline.capture.graph_builder import MAX_RANK, Reject, Tensor
 from straightline.capture.paddle import pir
 from straightline.capture.paddle.importer import EFFECTS, Importer, Refusal, written_operand
 from straightline.errors import UnsupportedError, UserError
@@ -234,7 +234,7 @@ def _ended(importer: Importer, fetches: Sequence[int], stored: Sequence[pir.Op])
     for number in fetches:
         if number not in places:
             places[number] = len(results)
-            tensor = importer.tensor(importer.values.get(number))
+            tensor = _fetched(importer, number)
             tensor = importer.emit_one("clone", [tensor], tensor.type)  # a result is no view of an argument
             results.append(Result(tensor.value, f"result{len(results)}"))
     for op in stored:
@@ -246,6 +246,13 @@ def _ended(importer: Importer, fetches: Sequence[int], stored: Sequence[pir.Op])
         results.append(Result(tensor.value, f"new_{name}", f"state:{name}"))
     importer.builder.end_function(results)
     return [places[number] for number in fetches]
+
+
+def _fetched(importer: Importer, number: int) -> Tensor:
+    try:
+        return importer.tensor(importer.values.get(number))
+    except Reject as refusal:
+        raise UnsupportedError(f"{importer.model}: a result is {refusal.reason}") from refusal
 
 
 def refused(refusals: Sequence[Refusal], name: str) -> str:

@@ -112,8 +112,6 @@ class Importer(GraphBuilder):
     from_file: bool = False
     #: Names of parameters as users know them, by Paddle's unique ones.
     names: Mapping[str, str] = field(default_factory=dict)
-    #: Parameters by their unique names, as the program declares them.
-    declared: dict[str, pir.Type] = field(default_factory=dict)
     #: Values by number.
     values: dict[int, Value] = field(default_factory=dict)
     #: Large constants, which are parameters, by name.
@@ -194,8 +192,10 @@ class Importer(GraphBuilder):
     def _bind(self, node: Node, results: Sequence[Any]) -> None:
         op = node.op
         fixed = bool(op.operands) and all(x is None or self.is_fixed(x) for x in node.inputs)
-        for number, type, value in zip(op.results, op.types, results):
+        for place, (number, type, value) in enumerate(zip(op.results, op.types, results)):
             if value is None:
+                if self.uses.get(number):
+                    self.refuse(op, f"reading its result {place}, which inference does not compute", "its first result")
                 self._missing.add(number)
                 continue
             if isinstance(value, Tensor):
@@ -209,9 +209,9 @@ class Importer(GraphBuilder):
         if op.name == "pd_op.share_data_":
             self.first[op.results[0]] = first = self.first.get(op.operands[0], op.operands[0])
             self.memory.setdefault(first, {first}).update((op.operands[0], op.results[0]))
-        place = written_operand(op)
-        if place is not None and op.results and op.results[0] in self.values:
-            self._overwrite(op, op.operands[place])
+        written = written_operand(op)
+        if written is not None and op.results and op.results[0] in self.values:
+            self._overwrite(op, op.operands[written])
 
     def _overwrite(self, op: pir.Op, operand: int) -> None:
         """Every value that is the memory of an operand is what the op gave."""

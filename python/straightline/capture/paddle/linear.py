@@ -84,6 +84,8 @@ def _addmm(ctx: Importer, node: Node) -> Tensor:
 def with_bias(ctx: Importer, node: Node, x: Tensor, y: Tensor) -> Tensor | None:
     """A sum of a product or convolution that nothing else reads and one number a column or channel: one op with a bias."""
     maker = ctx.makers.get(node.op.operands[0])
+    if ctx.memory:
+        return None  # what the product read may be another value by now
     if maker is None or ctx.uses.get(node.op.operands[0]) != 1 or not ctx.is_fixed(y) or x.dtype != y.dtype:
         return None
     given = [ctx.values.get(n) if n else None for n in maker.operands]

@@ -187,6 +187,34 @@ def test_flash_attention_of_programs_for_a_device() -> None:
         assert_close(compiled(x, y, m), want)
 
 
+def test_named_sizes_that_could_be_too_small() -> None:
+    def last(x: Any) -> Any:
+        return x[-3:] * 2
+
+    def middle(x: Any) -> Any:
+        return x[2:-1]
+
+    x = paddle.randn([6, 4])
+    names = {"x": {0: "n"}}
+    for function, words in (
+        (last, "the begin of a slice of n + -3, which may be -2"),
+        (middle, "the length of a slice"),
+    ):
+        assert words in _refusal(sl.UnsupportedError, function, (x,), dynamic_shapes=names)
+        compiled = sl.compile(function, (x,), dynamic_shapes=names, sizes={"n": (3, 64)})
+        for rows in (3, 4, 9):
+            y = paddle.randn([rows, 4])
+            assert_close(compiled(y), function(y))
+    layer = nn.Sequential(nn.Conv2D(2, 3, 5), nn.ReLU(), nn.MaxPool2D(2))
+    image, names = paddle.randn([1, 2, 12, 12]), {"input": {2: "h"}}
+    assert "a convolution with a result of h + -4, which may be -3; nearest supported form: 1 or more" in _refusal(
+        sl.UnsupportedError, layer, (image,), dynamic_shapes=names
+    )
+    assert "only the batch may be" in _refusal(
+        sl.UnsupportedError, layer, (image,), dynamic_shapes=names, sizes={"h": (8, 32)}
+    )
+
+
 # Refusals -------------------------------------------------------------------------------------------------------------
 
 

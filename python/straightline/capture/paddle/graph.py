@@ -101,6 +101,7 @@ def import_program(
     types = [_input_type(given, sizes, symbols, bounds, program.name) for given in inputs]
     for name, (low, high) in symbols.items():
         builder.symbol(name, low, high)
+    importer.ranges = symbols
     tensors = importer.begin("forward", [(given.name, type) for given, type in zip(inputs, types)])
     importer.values.update((given.number, tensor) for given, tensor in zip(inputs, tensors))
     importer.inputs.update(given.number for given in inputs)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from straightline.capture.builder import Dense, Dim, Location, TensorType
-from straightline.capture.extents import Extent
+from straightline.capture.extents import Extent, bounds
 from straightline.capture.graph_builder import FLOATS, GraphBuilder, Number, Reject, Tensor, wrap
 from straightline.capture.paddle import pir
 from straightline.capture.paddle import values as v
@@ -127,6 +127,8 @@ class Importer(GraphBuilder):
     first: dict[int, int] = field(default_factory=dict)
     #: Names of states, by the number of their first value.
     states: dict[int, str] = field(default_factory=dict)
+    #: Bounds of named sizes.
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     #: Inputs, which are not overwritten.
     inputs: set[int] = field(default_factory=set)
     #: Identities of tensors that are computed of parameters alone.
@@ -396,6 +398,18 @@ class Importer(GraphBuilder):
         if a != b:
             raise _unequal(what, a, b)
         return a
+
+    def at_least(self, size: Dim, least: int, what: str) -> None:
+        """Refuses a size that some call could make too small."""
+        low, _ = bounds(size, self.ranges)
+        if low >= least:
+            return
+        if isinstance(size, int):
+            raise Reject(f"{what} of {size}, which is less than {least}")
+        names = " and ".join(f"'{name}'" for name in sorted(size.symbols))
+        raise Reject(
+            f"{what} of {size}, which may be {low}", f"{least} or more, by a smallest size of {names} in sizes="
+        )
 
     def binary(self, name: str, x: Tensor, y: Tensor) -> Tensor:
         """An elementwise op of two operands of one element type, broadcast."""

@@ -194,8 +194,8 @@ def _conv(ctx: Importer, node: Node, bias: Tensor | None) -> Tensor:
 def _emitted(
     ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, attributes: dict[str, object], type: TensorType
 ) -> Tensor:
-    if any(isinstance(e, int) and e < 1 for e in type.extents[2:]):
-        raise Reject(f"a convolution with a result of sizes {list(type.extents)}")
+    for size in type.extents[2:]:
+        ctx.at_least(size, 1, "a convolution with a result")
     if x.rank == 5:
         return convolution3d(ctx, x, weight, bias, attributes, type)
     return ctx.emit_one("convolution", [x, weight, bias], type, attributes)

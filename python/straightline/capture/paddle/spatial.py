@@ -47,8 +47,8 @@ def _pooled(ctx: Importer, node: Node, x: Tensor, largest: bool) -> Tensor:
         x = padded(ctx, x, pads, float("-inf") if largest else 0.0)
         pads = [(0, 0)] * 2
     counts = [_count(size, k, s, p, ceil) for size, k, s, (p, _) in zip(x.extents[2:], kernel, strides, pads)]
-    if any(isinstance(count, int) and count < 1 for count in counts):
-        raise Reject(f"windows of {kernel} over an image of {list(x.extents[2:])}", "windows that fit the image")
+    for count in counts:
+        ctx.at_least(count, 1, f"a pool by windows of {kernel} with a result")
     attributes: dict[str, object] = {
         "kernel_size": kernel, "stride": strides, "padding": [p for p, _ in pads], "ceil_mode": ceil,
     }  # fmt: skip

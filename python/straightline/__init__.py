@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from straightline import errors as errors
     from straightline import kernels as kernels
+    from straightline import paddle as paddle
     from straightline._paths import fast_path
     from straightline._programs import Program, programs
     from straightline._slots import slot

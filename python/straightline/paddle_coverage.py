@@ -29,7 +29,8 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
         paddle.atan2(x, y), paddle.scale(x, 2.0, 3.0, False), x.pow(0.5 + 0.0).isnan(), x // y, x % y]),
     "integers": ([_I, _I], lambda x, y: [
         x + y, x - y, x * y, x * 3 + 2, x // (y + 1), x % (y + 1), paddle.maximum(x, y), -x, x & y, x | y, x ^ y, ~x,
-        x.abs(), x.sum(), x.max(1), x.prod(0), x.astype("float32") / 2, x == y, x >= 1, paddle.clip(x, 1, 2)]),
+        x.abs(), x.sum(), x.max(1), x.prod(0), x.astype("float32") / 2, x == y, x >= 1, paddle.clip(x, 1, 2),
+        (x - 2) // (y + 1), (x - 2) % (y + 1), x // (-1 - y), x % (-1 - y)]),
     "unary": ([_M], lambda x: [
         f(x) for f in (paddle.abs, paddle.exp, paddle.expm1, paddle.sin, paddle.cos, paddle.tan, paddle.tanh, F.sigmoid,
                        F.relu, paddle.erf, F.silu, F.swish, paddle.floor, paddle.ceil, paddle.trunc, paddle.sign,

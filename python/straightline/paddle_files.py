@@ -14,7 +14,7 @@ from straightline.capture import paddle as front_end
 from straightline.capture.paddle import pir
 from straightline.capture.paddle.sizes import bounds_of, symbols_of
 from straightline.compiled_function import CompiledFunction
-from straightline.errors import UserError
+from straightline.errors import InternalError, UserError
 from straightline.mlir_model import DTYPES, Calls, compiled_module
 from straightline.module_builder import ModuleBuilder
 from straightline.options import CompileOptions
@@ -106,16 +106,21 @@ def _compiled(
         )
     for one, example in _by_name(examples, inputs, program.name):
         _fit(one, example, found.setdefault(one.name, {}), program.name)
-    builder, imported = front_end.import_program(
-        program,
-        ModuleBuilder,
-        inputs=inputs,
-        sizes=found,
-        bounds=bounds_of(sizes, symbols_of(inputs, found)),
-        names={},
-        from_file=arrays is not None,
-    )
-    module = builder.finish()
+    try:
+        builder, imported = front_end.import_program(
+            program,
+            ModuleBuilder,
+            inputs=inputs,
+            sizes=found,
+            bounds=bounds_of(sizes, symbols_of(inputs, found)),
+            names={},
+            from_file=arrays is not None,
+        )
+        module = builder.finish()
+    except InternalError as error:
+        if arrays is None:
+            raise
+        raise UserError(f"{program.name} is no program that Paddle writes: {str(error).splitlines()[0]}") from error
     given = dict(imported.constants)
     for name, unique in imported.parameters.items():
         tensor = arrays.get(unique) if arrays is not None else tensor_of(unique)

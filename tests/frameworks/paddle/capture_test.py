@@ -187,6 +187,34 @@ def test_flash_attention_of_programs_for_a_device() -> None:
         assert_close(compiled(x, y, m), want)
 
 
+def test_named_sizes_that_could_be_too_small() -> None:
+    def last(x: Any) -> Any:
+        return x[-3:] * 2
+
+    def middle(x: Any) -> Any:
+        return x[2:-1]
+
+    x = paddle.randn([6, 4])
+    names = {"x": {0: "n"}}
+    for function, words in (
+        (last, "the begin of a slice of n + -3, which may be -2"),
+        (middle, "the length of a slice"),
+    ):
+        assert words in _refusal(sl.UnsupportedError, function, (x,), dynamic_shapes=names)
+        compiled = sl.compile(function, (x,), dynamic_shapes=names, sizes={"n": (3, 64)})
+        for rows in (3, 4, 9):
+            y = paddle.randn([rows, 4])
+            assert_close(compiled(y), function(y))
+    layer = nn.Sequential(nn.Conv2D(2, 3, 5), nn.ReLU(), nn.MaxPool2D(2))
+    image, names = paddle.randn([1, 2, 12, 12]), {"input": {2: "h"}}
+    assert "a convolution with a result of h + -4, which may be -3; nearest supported form: 1 or more" in _refusal(
+        sl.UnsupportedError, layer, (image,), dynamic_shapes=names
+    )
+    assert "only the batch may be" in _refusal(
+        sl.UnsupportedError, layer, (image,), dynamic_shapes=names, sizes={"h": (8, 32)}
+    )
+
+
 # Refusals -------------------------------------------------------------------------------------------------------------
 
 
@@ -292,6 +320,34 @@ def test_writes_that_a_trace_leaves_out() -> None:
         return x * 2
 
     assert "a write to an argument" in _refusal(sl.UnsupportedError, written, (paddle.ones([3]),))
+
+
+def test_a_write_between_a_product_and_its_bias() -> None:
+    """The product keeps what it read before the write, though product and sum could be one op."""
+
+    class Net(nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight, self.bias = self.create_parameter([4, 3]), self.create_parameter([3])
+
+        def forward(self, x: Any) -> Any:
+            x = x * 2
+            product = paddle.matmul(x, self.weight)
+            x[0] = 100.0
+            return product + self.bias, x
+
+    net, x = Net(), paddle.randn([2, 4])
+    with paddle.no_grad():
+        for a, b in zip(sl.compile(net, (x,))(x), net(x), strict=True):
+            assert_close(a, b)
+
+
+def test_results_that_inference_does_not_compute() -> None:
+    program, _ = program_of(lambda x: F.layer_norm(x, [3]), [([4, 3], "float32")])
+    (op,) = [op for op in program.global_block().ops if op.name() == "pd_op.layer_norm"]
+    fetches = [op.results()[1]]
+    words = _refusal(sl.UnsupportedError, program, fetches=fetches)
+    assert "layer_norm at <root>" in words and "reading its result 1, which inference does not compute" in words
 
 
 def test_bad_arguments() -> None:

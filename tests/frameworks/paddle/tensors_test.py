@@ -76,6 +76,14 @@ def test_arguments_and_results_are_not_copied(added: Any) -> None:
     assert fresh.data_ptr() != added(x, x).data_ptr()
 
 
+def test_examples_that_are_views(added: Any) -> None:
+    x, y = paddle.randn([4, 3]).T, paddle.randn([3, 4])
+    with pytest.raises(sl.GuardError, match="strides are"):
+        added(x, y)
+    assert_close(added(x.contiguous(), y), x + y)
+    assert_close(sl.compile(_sum, (x, y))(x, y), x + y)
+
+
 def test_out_that_does_not_fit(added: Any) -> None:
     x = paddle.ones([3, 4])
     for out, words in ((paddle.ones([4, 4]), "size"), (paddle.ones([3, 4], "float64"), "dtype")):

@@ -67,6 +67,8 @@ def _scores(ctx: Importer, number: int) -> _Scores | None:
 
 def of_product(ctx: Importer, node: Node, value: Tensor) -> Tensor | None:
     """Attention whose last product this is; None where it is another product."""
+    if ctx.memory:
+        return None  # what the first product read may be another value by now
     softmax = _through(ctx, node.op.operands[0])
     if (
         softmax is None

@@ -12,7 +12,7 @@ import numpy as np
 
 from straightline.capture.builder import DTYPES, Builder, Dim, Result, TensorType
 from straightline.capture.extents import DEFAULT_MAX, Extent
-from straightline.capture.graph_builder import MAX_RANK
+from straightline.capture.graph_builder import MAX_RANK, Reject, Tensor
 from straightline.capture.paddle import pir
 from straightline.capture.paddle.importer import EFFECTS, Importer, Refusal, written_operand
 from straightline.errors import UnsupportedError, UserError
@@ -31,6 +31,8 @@ class Input:
     number: int
     name: str
     type: pir.Type
+    #: In elements, of an example that is not row-major; calls must have them, too.
+    strides: tuple[int, ...] | None = None
 
 
 @dataclass
@@ -60,6 +62,8 @@ def inputs_of(program: pir.Program) -> list[Input]:
             name = str(op.attributes.get("name", f"input{len(found)}"))
             if not isinstance(type, pir.Type):
                 raise UserError(f"{program.name}: the input '{name}' is no dense tensor")
+            if any(other.name == name for other in found):
+                raise UserError(f"{program.name}: two inputs have the name '{name}'")
             found.append(Input(op.results[0], name, type))
     return found
 
@@ -97,6 +101,7 @@ def import_program(
     types = [_input_type(given, sizes, symbols, bounds, program.name) for given in inputs]
     for name, (low, high) in symbols.items():
         builder.symbol(name, low, high)
+    importer.ranges = symbols
     tensors = importer.begin("forward", [(given.name, type) for given, type in zip(inputs, types)])
     importer.values.update((given.number, tensor) for given, tensor in zip(inputs, tensors))
     importer.inputs.update(given.number for given in inputs)
@@ -157,6 +162,8 @@ def _declare(importer: Importer, ops: Sequence[pir.Op]) -> dict[str, str]:
         if not isinstance(type, pir.Type) or type.dtype not in DTYPES or any(size < 0 for size in type.shape):
             raise UserError(f"{importer.model}: the parameter '{unique}' has the type {type}")
         name = importer.names.get(unique, unique)
+        if name in found:
+            raise UserError(f"{importer.model}: two parameters have the name '{name}'")
         found[name] = unique
         kind = "state" if unique in stored or op.results[0] in written else "parameter"
         tensor = importer.parameter(name, TensorType(type.dtype, type.shape), op=kind)
@@ -210,7 +217,7 @@ def _input_type(
             name = name or symbol_name(f"{given.name}_{dim}")
             symbols[name] = bounds.get(name, (1, DEFAULT_MAX))
             extents.append(Extent(name))
-    return TensorType(given.type.dtype, tuple(extents))
+    return TensorType(given.type.dtype, tuple(extents), given.strides)
 
 
 def symbol_name(text: str) -> str:
@@ -228,7 +235,7 @@ def _ended(importer: Importer, fetches: Sequence[int], stored: Sequence[pir.Op])
     for number in fetches:
         if number not in places:
             places[number] = len(results)
-            tensor = importer.tensor(importer.values.get(number))
+            tensor = _fetched(importer, number)
             tensor = importer.emit_one("clone", [tensor], tensor.type)  # a result is no view of an argument
             results.append(Result(tensor.value, f"result{len(results)}"))
     for op in stored:
@@ -240,6 +247,13 @@ def _ended(importer: Importer, fetches: Sequence[int], stored: Sequence[pir.Op])
         results.append(Result(tensor.value, f"new_{name}", f"state:{name}"))
     importer.builder.end_function(results)
     return [places[number] for number in fetches]
+
+
+def _fetched(importer: Importer, number: int) -> Tensor:
+    try:
+        return importer.tensor(importer.values.get(number))
+    except Reject as refusal:
+        raise UnsupportedError(f"{importer.model}: a result is {refusal.reason}") from refusal
 
 
 def refused(refusals: Sequence[Refusal], name: str) -> str:

@@ -6,13 +6,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from straightline.capture.builder import Dense, Dim, Location, TensorType
-from straightline.capture.extents import Extent
+from straightline.capture.extents import Extent, bounds
 from straightline.capture.graph_builder import FLOATS, GraphBuilder, Number, Reject, Tensor, wrap
 from straightline.capture.paddle import pir
 from straightline.capture.paddle import values as v
@@ -112,8 +112,6 @@ class Importer(GraphBuilder):
     from_file: bool = False
     #: Names of parameters as users know them, by Paddle's unique ones.
     names: Mapping[str, str] = field(default_factory=dict)
-    #: Parameters by their unique names, as the program declares them.
-    declared: dict[str, pir.Type] = field(default_factory=dict)
     #: Values by number.
     values: dict[int, Value] = field(default_factory=dict)
     #: Large constants, which are parameters, by name.
@@ -129,6 +127,8 @@ class Importer(GraphBuilder):
     first: dict[int, int] = field(default_factory=dict)
     #: Names of states, by the number of their first value.
     states: dict[int, str] = field(default_factory=dict)
+    #: Bounds of named sizes.
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     #: Inputs, which are not overwritten.
     inputs: set[int] = field(default_factory=set)
     #: Identities of tensors that are computed of parameters alone.
@@ -183,6 +183,8 @@ class Importer(GraphBuilder):
         if (folded := self._folded(name, node)) is not None:
             return folded
         convert = CONVERTERS.get(name)
+        if convert is None and name.endswith("_") and name[:-1] in CONVERTERS:  # the form that overwrites
+            convert, node = CONVERTERS[name[:-1]], Node(replace(node.op, name=f"pd_op.{name[:-1]}"), node.inputs)
         if convert is None:
             near = difflib.get_close_matches(name, CONVERTERS, 1)
             raise Reject(f"there is no op {node.op.short} here", near[0] if near else "")
@@ -192,8 +194,10 @@ class Importer(GraphBuilder):
     def _bind(self, node: Node, results: Sequence[Any]) -> None:
         op = node.op
         fixed = bool(op.operands) and all(x is None or self.is_fixed(x) for x in node.inputs)
-        for number, type, value in zip(op.results, op.types, results):
+        for place, (number, type, value) in enumerate(zip(op.results, op.types, results)):
             if value is None:
+                if self.uses.get(number):
+                    self.refuse(op, f"reading its result {place}, which inference does not compute", "its first result")
                 self._missing.add(number)
                 continue
             if isinstance(value, Tensor):
@@ -204,9 +208,12 @@ class Importer(GraphBuilder):
                     self._kept.append(value)
             self.values[number] = value
             self._scopes[-1].add(number)
-        place = written_operand(op)
-        if place is not None and op.results and op.results[0] in self.values:
-            self._overwrite(op, op.operands[place])
+        if op.name == "pd_op.share_data_":
+            self.first[op.results[0]] = first = self.first.get(op.operands[0], op.operands[0])
+            self.memory.setdefault(first, {first}).update((op.operands[0], op.results[0]))
+        written = written_operand(op)
+        if written is not None and op.results and op.results[0] in self.values:
+            self._overwrite(op, op.operands[written])
 
     def _overwrite(self, op: pir.Op, operand: int) -> None:
         """Every value that is the memory of an operand is what the op gave."""
@@ -391,6 +398,18 @@ class Importer(GraphBuilder):
         if a != b:
             raise _unequal(what, a, b)
         return a
+
+    def at_least(self, size: Dim, least: int, what: str) -> None:
+        """Refuses a size that some call could make too small."""
+        low, _ = bounds(size, self.ranges)
+        if low >= least:
+            return
+        if isinstance(size, int):
+            raise Reject(f"{what} of {size}, which is less than {least}")
+        names = " and ".join(f"'{name}'" for name in sorted(size.symbols))
+        raise Reject(
+            f"{what} of {size}, which may be {low}", f"{least} or more, by a smallest size of {names} in sizes="
+        )
 
     def binary(self, name: str, x: Tensor, y: Tensor) -> Tensor:
         """An elementwise op of two operands of one element type, broadcast."""

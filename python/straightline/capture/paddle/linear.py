@@ -84,6 +84,8 @@ def _addmm(ctx: Importer, node: Node) -> Tensor:
 def with_bias(ctx: Importer, node: Node, x: Tensor, y: Tensor) -> Tensor | None:
     """A sum of a product or convolution that nothing else reads and one number a column or channel: one op with a bias."""
     maker = ctx.makers.get(node.op.operands[0])
+    if ctx.memory:
+        return None  # what the product read may be another value by now
     if maker is None or ctx.uses.get(node.op.operands[0]) != 1 or not ctx.is_fixed(y) or x.dtype != y.dtype:
         return None
     given = [ctx.values.get(n) if n else None for n in maker.operands]
@@ -192,8 +194,8 @@ def _conv(ctx: Importer, node: Node, bias: Tensor | None) -> Tensor:
 def _emitted(
     ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, attributes: dict[str, object], type: TensorType
 ) -> Tensor:
-    if any(isinstance(e, int) and e < 1 for e in type.extents[2:]):
-        raise Reject(f"a convolution with a result of sizes {list(type.extents)}")
+    for size in type.extents[2:]:
+        ctx.at_least(size, 1, "a convolution with a result")
     if x.rank == 5:
         return convolution3d(ctx, x, weight, bias, attributes, type)
     return ctx.emit_one("convolution", [x, weight, bias], type, attributes)

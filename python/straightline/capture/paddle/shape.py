@@ -315,6 +315,8 @@ def part(ctx: Importer, x: Tensor, dim: int, start: Any, end: Any, step: int = 1
         )
     first = size + start if start < 0 else start
     last = size if end is None else end if isinstance(end, Extent) else size + end
+    ctx.at_least(first, 0, "the begin of a slice")
+    ctx.at_least(last - first, 0, "the length of a slice")
     extent: Dim = last - first if step == 1 else (last - first + (step - 1)) // step
     low, high = slice_bounds(size, start, end, step)
     return ctx.slice(x, dim, low, high, extent, step)
@@ -372,6 +374,7 @@ def _picked(
     size = x.extents[dim]
     if isinstance(size, int) and not -size <= start < size or not isinstance(size, int) and start not in (0, -1):
         raise Reject(f"entry {start} of a dim of size {size}", "an entry that is there")
+    ctx.at_least(size, 1, "a dim that is read")
     return ctx.select(x, dim, start)
 
 

@@ -27,12 +27,12 @@ def _pool2d(ctx: Importer, node: Node) -> Tensor:
     x, last = channels_first(ctx, node, ctx.tensor(node.inputs[0]))
     if x.rank != 4:
         raise Reject(f"pool2d of rank {x.rank}", "rank 4")
-    found = _pooled(ctx, node, x)
+    found = _pooled(ctx, node, x, node.attribute("pooling_type") == "max")
     return channels_last(ctx, found) if last else found
 
 
-def _pooled(ctx: Importer, node: Node, x: Tensor) -> Tensor:
-    kernel, largest = _kernel(ctx, node, 2), node.attribute("pooling_type") == "max"
+def _pooled(ctx: Importer, node: Node, x: Tensor, largest: bool) -> Tensor:
+    kernel = _kernel(ctx, node, 2)
     if node.attribute("global_pooling", False):
         return ctx.reduce("amax" if largest else "mean", x, [2, 3], True)
     if node.attribute("adaptive", False):
@@ -47,8 +47,8 @@ def _pooled(ctx: Importer, node: Node, x: Tensor) -> Tensor:
         x = padded(ctx, x, pads, float("-inf") if largest else 0.0)
         pads = [(0, 0)] * 2
     counts = [_count(size, k, s, p, ceil) for size, k, s, (p, _) in zip(x.extents[2:], kernel, strides, pads)]
-    if any(isinstance(count, int) and count < 1 for count in counts):
-        raise Reject(f"windows of {kernel} over an image of {list(x.extents[2:])}", "windows that fit the image")
+    for count in counts:
+        ctx.at_least(count, 1, f"a pool by windows of {kernel} with a result")
     attributes: dict[str, object] = {
         "kernel_size": kernel, "stride": strides, "padding": [p for p, _ in pads], "ceil_mode": ceil,
     }  # fmt: skip
@@ -101,8 +101,7 @@ def _windows(ctx: Importer, x: Tensor, dim: int, count: int, reduction: str) -> 
 def _max_pool_with_index(ctx: Importer, node: Node) -> list[Tensor | None]:
     if len(node.op.results) > 1 and ctx.uses.get(node.op.results[1]):
         raise Reject("the indices of a max pool", "return_mask=False")
-    node.op.attributes["pooling_type"] = "max"
-    return [_pooled(ctx, node, ctx.tensor(node.inputs[0])), None]
+    return [_pooled(ctx, node, ctx.tensor(node.inputs[0]), True), None]
 
 
 # Interpolation --------------------------------------------------------------------------------------------------------

@@ -151,10 +151,15 @@ def _inputs(
         one = by_name.get(given[position])
         if one is None:
             shape = tuple(-1 if size is None else int(size) for size in leaf.shape)
-            found.append(Input(-1 - position, name, pir.Type(pir.DTYPES[_dtype_of(leaf)], shape)))
+            found.append(Input(-1 - position, name, pir.Type(pir.DTYPES[_dtype_of(leaf)], shape), _strides_of(leaf)))
         else:
-            found.append(Input(one.number, name, one.type))
+            found.append(Input(one.number, name, one.type, None if -1 in one.type.shape else _strides_of(leaf)))
     return found
+
+
+def _strides_of(leaf: Any) -> tuple[int, ...] | None:
+    """Strides of an example of Paddle that is a view with another order."""
+    return tuple(leaf.strides) if isinstance(leaf, paddle.Tensor) and not leaf.is_contiguous() else None
 
 
 def _parts(model: Any) -> tuple[Any, Any, Any]:

@@ -219,8 +219,8 @@ inline Any of(sl_dtype dtype) {
   return any;
 }
 
-/// A tensor of the call as an object of TVM-FFI, for functions that take no views (those in Python).
-/// Its memory is that of the call, so it has to be given back before the call ends.
+/// A tensor of the call as an object of TVM-FFI, for functions that take no views, such as
+/// Python's. Its memory is that of the call, so it has to be given back before the call ends.
 class Object {
  public:
   Object(const Library& library, const sl_kernel_tensor* from) : library_(library) {

@@ -14,10 +14,10 @@ _numbers = itertools.count()
 
 
 class _Door:
-    """What a function tells of new parameters."""
+    """What a function tells of new parameters, and its one function of TVM-FFI."""
 
-    def __init__(self, name: str, capsule: Any) -> None:
-        self._name, self._capsule = name, capsule
+    def __init__(self, name: str, capsule: Any, made: Any) -> None:
+        self._name, self._capsule, self.made = name, capsule, made
 
     def publish(self, function: Any) -> None:
         _call.ffi_publish(self._capsule, self._name, _ffi_signature.programs_of(function))
@@ -29,6 +29,9 @@ def tvm_function(function: Any) -> Any:
         import tvm_ffi
     except ModuleNotFoundError as error:
         raise UnsupportedError("this needs TVM-FFI: pip install apache-tvm-ffi") from error
+    for door in function._doors:
+        if isinstance(door, _Door):
+            return door.made
     name = function._binding.name
     signature = _ffi_signature.of_function(function)
     capsule = function_capsule(name, function, signature)
@@ -37,5 +40,5 @@ def tvm_function(function: Any) -> Any:
     _call.ffi_tvm_global(capsule, passing)
     made = tvm_ffi.get_global_func(passing)
     tvm_ffi.registry.remove_global_func(passing)
-    function._doors = (*function._doors, _Door(name, capsule))
+    function._doors = (*function._doors, _Door(name, capsule, made))
     return made

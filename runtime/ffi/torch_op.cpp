@@ -172,10 +172,16 @@ class TorchCall {
     size_t count = 0;
     torch_.torch_list_size(list, &count);
     const bool same = count == static_cast<size_t>(argument.count);
-    for (size_t i = 0; same && i < count; ++i) {
+    for (size_t i = 0; i < count; ++i) {
       uint64_t item = 0;
+      TensorHandle handle = nullptr;
       torch_.torch_list_get_item(list, i, &item);
-      std::memcpy(&handles_[argument.index + static_cast<int32_t>(i)], &item, sizeof(TensorHandle));
+      std::memcpy(&handle, &item, sizeof(handle));
+      if (same) {
+        handles_[argument.index + static_cast<int32_t>(i)] = handle;
+      } else {
+        drop(handle);
+      }
     }
     torch_.torch_delete_list(list);
     if (!same) {

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +112,20 @@ def test_what_calls_may_not_give(change: dict[str, Any], words: str) -> None:
         given["y"] = xs[0] if change["y"] == "alias" else y.to(change["y"])
     with pytest.raises(RuntimeError, match=words):
         op(**given)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("k", [3, 4])
+def test_nothing_holds_the_tensors_of_a_call(count: int, k: int) -> None:
+    xs, y = [torch.randn(3, 4), torch.randn(3, 4)], torch.randn(3, 4)
+    _, _, op = _registered(_Many(), xs, y, 3)
+    given = [torch.randn(3, 4) for _ in range(count)]
+    watched = [weakref.ref(tensor) for tensor in given]
+    with contextlib.suppress(RuntimeError):
+        op(given, y, k)
+    del given
+    gc.collect()
+    assert [watch() for watch in watched] == [None] * count
 
 
 def test_sizes_that_are_named() -> None:
@@ -368,6 +384,40 @@ def test_what_no_schema_has(model: Any, args: tuple[Any, ...], options: dict[str
     fn = sl.compile(model, args, **options)
     with pytest.raises(sl.UnsupportedError, match=words):
         fn.register(_name())
+
+
+def test_ops_of_torch_and_of_python_inside() -> None:
+    @torch.library.custom_op("ffi_tests::in_python", mutates_args=())
+    def in_python(x: Tensor) -> Tensor:
+        return x * 3
+
+    in_python.register_fake(torch.empty_like)
+    x = torch.randn(4, 4)
+    fn, registered, op = _registered(lambda x: in_python(torch.linalg.matrix_exp(x)) + 1, x)
+    assert torch.equal(op(x), fn(x))
+    wrong = []
+
+    def call() -> None:
+        wrong.extend(1 for _ in range(50) if not torch.equal(op(x), fn(x)))
+
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    del registered
+
+
+def test_a_function_that_was_loaded(tmp_path: Path) -> None:
+    model, x = _mlp(), torch.randn(3, 16)
+    sl.compile(model, (x,)).save(tmp_path / "m.sl")
+    fn = sl.load(tmp_path / "m.sl")
+    op = _op(fn.register(_name()).name)
+    assert torch.equal(op(x), torch.as_tensor(fn(x)))
+    fn.export_library(tmp_path / "f.so", torch_op="ffi_tests::loaded")
+    torch.ops.load_library(tmp_path / "f.so")
+    _close(torch.ops.ffi_tests.loaded(x), model(x))
 
 
 def test_a_buffer_that_the_model_updates() -> None:

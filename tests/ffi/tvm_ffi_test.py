@@ -30,6 +30,7 @@ def case() -> tuple[Any, Any, Tensor]:
 def test_tensors_of_torch(case: Any) -> None:
     fn, function, x = case
     assert isinstance(function, tvm_ffi.Function)
+    assert fn.tvm_ffi() is function
     result = function(x)
     assert type(result) is Tensor  # by the environment's allocator, which is torch's here
     assert torch.equal(result, fn(x))

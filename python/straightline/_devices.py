@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from straightline import _compiler, backend_plugins
 from straightline.errors import UserError
 
 #: Places that are no plug-in's: the CPU, and devices that targets of ours know.
@@ -30,6 +29,8 @@ def is_plugin(place: str) -> bool:
 
 def names() -> list[str]:
     """The backends of this process's plug-ins that have a device."""
+    from straightline import _compiler, backend_plugins  # which a saved model does without
+
     backend_plugins.open_all()
     rows = json.loads(_compiler.backends_json())
     return [row["name"] for row in rows if row["space"] and row["name"] not in _OWN]

@@ -611,6 +611,12 @@ static int borrowOther(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_
     borrow->read_only = 0;
     return fromDl(&dl, name, tensor);
   }
+  if (slJaxLearn()) {  // jaxlib may be imported after torch and numpy
+    return -1;
+  }
+  if (slIsJaxArray(type)) {
+    return slBorrowJax(object, NULL, tensor, borrow) ? refuse(object, name) : 0;
+  }
   if (PyObject_HasAttrString((PyObject*)type, "__dlpack__")) {
     return borrowDlpack(object, name, tensor, borrow);
   }

@@ -9,8 +9,8 @@
 // Looked up once when jaxlib is imported; never released.
 static struct {
   PyTypeObject* array;
-  PyObject *ready, *address, *deleted, *shape, *dtype, *sharding;  // names of attributes
-  PyObject* on_host;   // a sharding that is known to be one device of the host
+  PyObject *ready, *address, *deleted, *shape, *dtype, *sharding, *own_device;  // attributes
+  PyObject* host;      // a device that is known to be of the host
   PyObject* make;      // from a capsule of DLPack
   PyObject* device;    // the device of results
   int takes_platform;  // `make` takes DLPack's number of the platform, too
@@ -44,7 +44,8 @@ int slJaxLearn(void) {
       !(jax_.deleted = PyUnicode_InternFromString("is_deleted")) ||
       !(jax_.shape = PyUnicode_InternFromString("shape")) ||
       !(jax_.dtype = PyUnicode_InternFromString("dtype")) ||
-      !(jax_.sharding = PyUnicode_InternFromString("sharding"))) {
+      !(jax_.sharding = PyUnicode_InternFromString("sharding")) ||
+      !(jax_.own_device = PyUnicode_InternFromString("_device"))) {
     Py_DECREF(array);
     return -1;
   }
@@ -61,23 +62,34 @@ static PyObject* called(PyObject* object, PyObject* name) {
   return result;
 }
 
+/// The device of a sharding that has one by itself, NULL (no exception) for another one.
+static PyObject* deviceOf(PyObject* sharding) {
+  PyObject* device = PyObject_GetAttr(sharding, jax_.own_device);
+  if (!device) {
+    PyErr_Clear();
+  }
+  return device;
+}
+
 /// 1 where the array lies on one device of the host, 0 where not, -1 with an exception. The last
-/// sharding that did is remembered: most arrays of a process share it.
+/// device that is of the host is remembered: there is one, as a rule.
 static int isOnHost(PyObject* object) {
   PyObject* sharding = PyObject_GetAttr(object, jax_.sharding);
   if (!sharding) {
     return -1;
   }
-  int on_host = sharding == jax_.on_host;
+  PyObject* device = deviceOf(sharding);
+  int on_host = device && device == jax_.host;
   if (!on_host) {
     PyObject* answer = slSupport("jax_on_host", "(O)", sharding);
     on_host = answer ? answer == Py_True : -1;
     Py_XDECREF(answer);
-    if (on_host == 1) {
-      Py_XDECREF(jax_.on_host);
-      jax_.on_host = Py_NewRef(sharding);
+    if (on_host == 1 && device) {
+      Py_XDECREF(jax_.host);
+      jax_.host = Py_NewRef(device);
     }
   }
+  Py_XDECREF(device);
   Py_DECREF(sharding);
   return on_host;
 }

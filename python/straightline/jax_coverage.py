@@ -108,8 +108,8 @@ def _elementwise() -> list[Form]:
         forms += [Form(op, dtype, function, pair) for op, function in bits.items()]
         forms += [Form("not", dtype, jnp.bitwise_not, whole), Form("popcnt", dtype, lax.population_count, whole),
                   Form("count_leading_zeros", dtype, lax.clz, whole)]  # fmt: skip
-        forms += [Form("divide", dtype, lambda a, b: lax.div(a, jnp.where(b == 0, jnp.ones_like(b), b)), pair)]
-        forms += [Form("remainder", dtype, lambda a, b: lax.rem(a, jnp.where(b == 0, jnp.ones_like(b), b)), pair)]
+        forms += [Form("divide", f"{dtype}, by 0 too", lax.div, pair)]
+        forms += [Form("remainder", f"{dtype}, by 0 too", lax.rem, pair)]
         shifts = (lax.shift_left, lax.shift_right_logical, lax.shift_right_arithmetic)
         for op, shift in zip(("shift_left", "shift_right_logical", "shift_right_arithmetic"), shifts):
             forms += [Form(op, f"{dtype} by a number", lambda a, s=shift: s(a, jnp.full_like(a, 3)), whole),

@@ -71,7 +71,7 @@ def compile_jax(
     try:
         from straightline.capture import jax as front_end
     except ImportError as error:
-        raise UserError(f"programs of JAX need jaxlib ({error}): pip install jax") from error
+        raise UserError(f"programs of JAX need jaxlib ({error}): pip install 'straightline[jax]'") from error
     chosen = CompileOptions.of(options, changes, compile_jax)
     if chosen.target not in (None, "cpu"):
         raise UnsupportedError(f"programs of JAX for target {chosen.target!r}; nearest supported form: target='cpu'")
@@ -120,7 +120,7 @@ class _Trees:
         positional, keywords = self._program.in_tree.children()
         static = dict(self._program.static)
         trees = iter(positional.children())
-        count = positional.num_nodes and len(positional.children()) + sum(isinstance(key, int) for key in static)
+        count = len(positional.children()) + sum(isinstance(key, int) for key in static)
         signature = _signature_of(self._model)
         places = _signature._names_of_positions(signature, count) if signature else []
         places = (

@@ -6,6 +6,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import gc
+import subprocess
+import sys
 import weakref
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -220,3 +222,17 @@ def test_programs_are_saved_and_loaded(tmp_path: Path) -> None:
     for args, function in (((X, 2.0), jnp.multiply), ((jax.random.key(0),), jax.random.normal)):
         with pytest.raises(sl.UnsupportedError, match="which a saved model has not"):
             sl.compile(jax.jit(function), args).save(tmp_path / "other.sl")
+
+
+_LATE = """
+import numpy as np, torch, straightline as sl
+fn = sl.compile(torch.nn.Linear(4, 2).eval(), (torch.ones(1, 4),))
+fn(torch.ones(1, 4)), fn(np.ones((1, 4), np.float32))
+import jax, jax.numpy as jnp
+print(isinstance(fn(jnp.ones((1, 4))), jax.Array))
+"""
+
+
+def test_jax_may_be_imported_after_the_first_call() -> None:
+    found = subprocess.run([sys.executable, "-c", _LATE], capture_output=True, text=True, timeout=300)
+    assert found.stdout.strip() == "True", found.stderr

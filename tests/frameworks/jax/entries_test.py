@@ -196,4 +196,15 @@ def test_arrays_on_several_devices_are_refused() -> None:
 
 def test_the_package_imports_no_jax_and_says_what_to_install() -> None:
     text = _printed(_IMPORTS)
-    assert "need jaxlib" in text and "pip install jax" in text
+    assert "need jaxlib" in text and "pip install 'straightline[jax]'" in text
+
+
+def test_the_command_compiles_files(tmp_path: Path) -> None:
+    from straightline.__main__ import main
+
+    path = tmp_path / "model.stablehlo"
+    path.write_bytes(bytes(_exported().serialize()))
+    assert main(["compile", str(path), "-o", str(tmp_path / "model.sl")]) == 0
+    x, b = np.ones((3, 6), np.float32), np.ones(2, np.float32)
+    got = sl.load(tmp_path / "model.sl")(x, {"b": b})
+    np.testing.assert_allclose(got["y"], jax.nn.gelu(x @ W), rtol=1e-5, atol=1e-6)

@@ -171,14 +171,23 @@ def _while(ctx: Importer, op: Op) -> list[Value]:
     carried, returned = list(body.arguments), list(list(body.operations)[-1].operation.operands)
     fixed = {i for i, (a, b) in enumerate(zip(carried, returned)) if a == b}
     count = _counted(ctx, op, fixed)
-    if count is not None and count.rounds * _ops_of(ctx, body) <= _MOST_UNROLLED:
-        values = list(op.inputs)
-        for _ in range(count.rounds):
-            values = ctx.run_block(body, values)
-        return values
+    if count is not None and ctx.copies * count.rounds * _ops_of(ctx, body) <= _MOST_UNROLLED:
+        return _written_out(ctx, op, count)
     if count is not None:
         return _for(ctx, op, count, fixed)
     return _open(ctx, op, fixed)
+
+
+def _written_out(ctx: Importer, op: Op, count: _Count) -> list[Value]:
+    """Each round by itself; loops within it know how often they stand."""
+    values, before = list(op.inputs), ctx.copies
+    ctx.copies = before * max(count.rounds, 1)
+    try:
+        for _ in range(count.rounds):
+            values = ctx.run_block(op.body(1), values)
+    finally:
+        ctx.copies = before
+    return values
 
 
 def _for(ctx: Importer, op: Op, count: _Count, fixed: set[int]) -> list[Value]:

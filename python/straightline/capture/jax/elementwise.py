@@ -204,8 +204,10 @@ def combined(ctx: Importer, kind: str, x: Tensor, y: Tensor) -> Tensor:
         if kind not in _BOOLS:
             raise Reject(f"{kind} of bools", "integers")
         return ctx.emit_one(_BOOLS[kind], [x, y], x.type)
+    if kind in ("divide", "remainder") and x.dtype not in FLOATS:
+        return _divided(ctx, kind, x, y)
     if kind == "divide":
-        return ctx.binary("div" if x.dtype in FLOATS else "trunc_divide", x, y)
+        return ctx.binary("div", x, y)
     if kind == "maximum" and x.dtype in FLOATS:
         for a, b in ((x, y), (y, x)):
             if ctx.literal_of(b) == 0:
@@ -214,6 +216,19 @@ def combined(ctx: Importer, kind: str, x: Tensor, y: Tensor) -> Tensor:
         x, y = ctx.cast(x, "f32"), ctx.cast(y, "f32")
         return ctx.cast(ctx.binary(_OPS[kind], x, y), x.dtype)
     return ctx.binary(_OPS[kind], x, y)
+
+
+def _divided(ctx: Importer, kind: str, x: Tensor, y: Tensor) -> Tensor:
+    """Integers. By 0 the quotient has all bits set and the remainder is x, as XLA has it; our op would end the call."""
+    op = "trunc_divide" if kind == "divide" else "fmod"
+    if ctx.literal_of(y):
+        return ctx.binary(op, x, y)
+    is_zero = ctx.compare("eq", y, 0)
+    found = ctx.binary(op, x, ctx.where(is_zero, 1, y))
+    if kind == "remainder":
+        return ctx.where(is_zero, x, found)
+    ones = (1 << v.BITS[x.dtype]) - 1 if x.dtype.startswith("u") else -1
+    return ctx.where(is_zero, ctx.splat(ones, x.dtype, x.extents), found)
 
 
 @converter(*_OPS, "divide")

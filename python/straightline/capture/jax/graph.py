@@ -10,12 +10,11 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from straightline.capture.builder import Builder, Result, TensorType
-from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.jax import values as v
 from straightline.capture.jax.importer import _MOST_LITERAL, Importer, Missing, refused
-from straightline.capture.jax.load import LoadedProgram, is_array, main_of
-from straightline.capture.jax.values import Known, Value
+from straightline.capture.jax.load import Leaf, LoadedProgram, is_array, main_of
+from straightline.capture.jax.values import Value
 from straightline.capture.pruning import Pruning
 from straightline.errors import UnsupportedError, UserError
 
@@ -94,16 +93,12 @@ def _check_module(program: LoadedProgram) -> None:
             )
 
 
-def _type(program: LoadedProgram, leaf: object) -> TensorType:
+def _type(program: LoadedProgram, leaf: Leaf) -> TensorType:
     try:
-        return TensorType(v.ir_dtype(leaf.dtype) if leaf.dtype not in v.BITS else leaf.dtype, leaf.shape)  # type: ignore[attr-defined]
+        return TensorType(v.ir_dtype(leaf.dtype), leaf.shape)
     except Reject as refusal:
-        short = {"f32", "f64", "f16", "bf16", "i1"}
-        if leaf.dtype in short:  # type: ignore[attr-defined]
-            return TensorType(leaf.dtype, leaf.shape)  # type: ignore[attr-defined]
         raise UnsupportedError(
-            f"'{program.name}': the argument {leaf.name} has {refusal.reason}; "  # type: ignore[attr-defined]
-            f"nearest supported form: {refusal.nearest}"
+            f"'{program.name}': the argument {leaf.name} has {refusal.reason}; nearest supported form: {refusal.nearest}"
         ) from refusal
 
 
@@ -203,4 +198,4 @@ def _own(importer: Importer, tensor: Tensor, given: set[int]) -> Tensor:
 
 _NOT_OWN = frozenset("parameter constant full iota expand permute slice select dynamic_slice".split())
 
-__all__ = ["Argument", "Extent", "Imported", "Known", "import_module"]
+__all__ = ["Argument", "Imported", "import_module"]

@@ -14,8 +14,8 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from straightline.capture.builder import Dense, Dim, Location, TensorType
-from straightline.capture.extents import Extent, bounds
-from straightline.capture.graph_builder import FLOATS, Number, Reject, Tensor
+from straightline.capture.extents import bounds
+from straightline.capture.graph_builder import FLOATS, SLICE_END_BY_TYPE, Number, Reject, Tensor
 from straightline.capture.jax import values as v
 from straightline.capture.jax.values import Known, Value
 from straightline.capture.patterns import Recognizer
@@ -64,10 +64,6 @@ class Op:
     def number(self, name: str, default: int = 0) -> int:
         """An integer attribute."""
         return int(ir.IntegerAttr(self.attributes[name]).value) if self.has(name) else default
-
-    def flag(self, name: str) -> bool:
-        """A bool attribute; absent ones are false."""
-        return self.has(name) and bool(ir.BoolAttr(self.attributes[name]).value)
 
     def numbers(self, name: str, default: Sequence[int] = ()) -> list[int]:
         """An attribute that lists integers (or bools)."""
@@ -138,6 +134,8 @@ class Importer(Recognizer):
     #: Arrays of the parameters that the program reads, by name.
     parameters: dict[str, np.ndarray] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
+    #: How often the ops that are being converted are written out.
+    copies: int = 1
     #: What values of the module stand for, in the functions and regions that are being walked.
     _env: dict[Any, Value] = field(default_factory=dict)
     _loaded: dict[str, Tensor] = field(default_factory=dict)
@@ -388,8 +386,6 @@ class Importer(Recognizer):
 
     def slice_to(self, x: Tensor, dim: int, start: int, count: Dim, step: int = 1) -> Tensor:
         """`count` elements of a dim, from a place on."""
-        from straightline.capture.graph_builder import SLICE_END_BY_TYPE
-
         if isinstance(count, int):
             end = start + max((count - 1) * step + 1, 0)
             return self.slice(x, dim, start, end, count, step)
@@ -447,8 +443,3 @@ def refused(refusals: Sequence[Refusal], name: str) -> str:
         where = ", ".join(named[:5]) + (f" and {len(named) - 5} more" if len(named) > 5 else "")
         lines.append(f"  {op} at {where}: {reason}" + (f"; nearest supported form: {nearest}" if nearest else ""))
     return "\n".join([f"{name}: {len(lines)} unsupported op{'s' if len(lines) > 1 else ''}:", *lines])
-
-
-def is_named(value: Value) -> bool:
-    """Whether a value has named extents."""
-    return isinstance(value, Known) and any(isinstance(x, Extent) for x in value.array.reshape(-1))

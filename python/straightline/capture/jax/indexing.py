@@ -12,6 +12,7 @@ from jaxlib.mlir.dialects import stablehlo
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.jax.elementwise import combined
 from straightline.capture.jax.importer import Importer, Op, converter
 from straightline.capture.jax.reduction import combination
 from straightline.capture.jax.shape import iota
@@ -196,8 +197,6 @@ def _scatter(ctx: Importer, op: Op) -> Tensor:
 
 
 def _whole(ctx: Importer, kind: str, x: Tensor, moved: Tensor) -> Tensor:
-    from straightline.capture.jax.elementwise import combined
-
     part = ctx.reshape(moved, x.extents)
     return part if kind == "replace" else combined(ctx, kind, x, part)
 

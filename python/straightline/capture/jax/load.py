@@ -20,7 +20,7 @@ from straightline.errors import UnsupportedError, UserError
 
 #: The first bytes of MLIR's bytecode, which StableHLO's portable artifacts are.
 BYTECODE = b"ML\xefR"
-_NEEDS_JAX = "needs jax ({}): pip install jax"
+_NEEDS_JAX = "needs jax ({}): pip install 'straightline[jax]'"
 
 
 @dataclass(frozen=True)

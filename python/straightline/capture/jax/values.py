@@ -63,8 +63,10 @@ def numpy_dtype(dtype: str) -> np.dtype:
 
 
 def ir_dtype(dtype: Any) -> str:
-    """The IR's name of a numpy dtype, or of JAX's name of one."""
+    """The IR's name of a numpy dtype, of JAX's name of one, or of MLIR's."""
     name = str(dtype)
+    if name in _NUMPY:
+        return name
     for known, numpy_name in _NUMPY.items():
         if numpy_name == name:
             return known

@@ -118,10 +118,15 @@ std::string ScalarPrinter::constant(Operation* op) const {
   if (like_.name.empty()) {
     return value.getType().isInteger(1) ? literal : cppType(value.getType()) + "(" + literal + ")";
   }
-  if (like_.type == value.getType() && !isByte(like_.type)) {
+  if (like_.type == value.getType() && !hasSignOfBuffer(like_.type)) {
     return "sl::constant(" + like_.name + ", " + literal + ")";
   }
   return "sl::constantAs<" + cppType(value.getType()) + ">(" + like_.name + ", " + literal + ")";
+}
+
+bool ScalarPrinter::hasSignOfBuffer(mlir::Type type) const {
+  return isByte(type) ||
+         (mixesSigns_ && type.isSignlessInteger() && type.getIntOrFloatBitWidth() >= 16);
 }
 
 std::string ScalarPrinter::operand(Operation* op, unsigned i) const {
@@ -131,8 +136,8 @@ std::string ScalarPrinter::operand(Operation* op, unsigned i) const {
   Operation* maker = value.getDefiningOp();
   const bool isComputed =
       maker && llvm::isa<mlir::arith::ArithDialect, mlir::math::MathDialect>(maker->getDialect());
-  return isByte(value.getType()) && !isComputed ? "sl::signed_of(" + nameOf(value) + ")"
-                                                : nameOf(value);
+  return hasSignOfBuffer(value.getType()) && !isComputed ? "sl::signed_of(" + nameOf(value) + ")"
+                                                         : nameOf(value);
 }
 
 std::string ScalarPrinter::unsignedForm(StringRef function, Operation* op) const {
@@ -302,6 +307,18 @@ bool callsSpecialFunction(mlir::Operation* operation) {
       .wasInterrupted();
 }
 
+/// Whether some buffer of a kernel holds unsigned integers of 16 bits or more.
+static bool readsUnsigned(mlir::Region& region) {
+  auto func = region.getParentOfType<kernel::FuncOp>();
+  auto isUnsigned = [](mlir::Attribute attribute) {
+    mlir::Type type = llvm::cast<mlir::TypeAttr>(attribute).getValue();
+    mlir::Type element = llvm::cast<kernel::BufferType>(type).getElementType();
+    return element.isUnsignedInteger() && element.getIntOrFloatBitWidth() >= 16;
+  };
+  return func && (llvm::any_of(func.getInputs(), isUnsigned) ||
+                  llvm::any_of(func.getOutputs(), isUnsigned));
+}
+
 FailureOr<std::string> printLambda(mlir::Region& region, bool checked, size_t indent) {
   mlir::Block& block = region.front();
   // Constants take the lanes of the first argument, or of the first result where there is none.
@@ -312,7 +329,7 @@ FailureOr<std::string> printLambda(mlir::Region& region, bool checked, size_t in
   if (!lanes.empty()) {
     like = {block.getNumArguments() > 0 ? "x0" : "y0", lanes.front().getType()};
   }
-  ScalarPrinter printer(like, checked);
+  ScalarPrinter printer(like, checked, readsUnsigned(region));
   for (auto [position, argument] : llvm::enumerate(block.getArguments())) {
     printer.bind(argument, "x" + std::to_string(position));
   }

@@ -21,8 +21,9 @@ class ScalarPrinter {
     mlir::Type type;
   };
   /// `checked`: integer division reports a zero divisor through `ctx`.
-  explicit ScalarPrinter(Like like = {}, bool checked = false)
-      : like_(std::move(like)), checked_(checked) {}
+  /// `mixesSigns`: values from buffers of integers may be unsigned ones.
+  explicit ScalarPrinter(Like like = {}, bool checked = false, bool mixesSigns = false)
+      : like_(std::move(like)), checked_(checked), mixesSigns_(mixesSigns) {}
 
   void bind(mlir::Value value, std::string text) { names_[value] = std::move(text); }
   std::string nameOf(mlir::Value value) const { return names_.lookup(value); }
@@ -35,9 +36,11 @@ class ScalarPrinter {
   mlir::FailureOr<std::string> conversion(mlir::Operation* op) const;
   mlir::FailureOr<std::string> comparison(mlir::Operation* op) const;
   std::string constant(mlir::Operation* op) const;
+  /// Whether values of a type have the sign of the buffer that they come from.
+  bool hasSignOfBuffer(mlir::Type type) const;
   std::string unsignedForm(llvm::StringRef function, mlir::Operation* op) const;
   /// Prints a number of 8 bits as int8_t, whatever type holds it, so that all operands of an op
-  /// have one type.
+  /// have one type; with `mixesSigns` those of 16 to 64 bits likewise.
   std::string operand(mlir::Operation* op, unsigned i) const;
   /// Prints the value unchanged, for ops that give the same for int8_t and uint8_t.
   std::string stored(mlir::Operation* op, unsigned i) const { return nameOf(op->getOperand(i)); }
@@ -45,6 +48,7 @@ class ScalarPrinter {
   llvm::DenseMap<mlir::Value, std::string> names_;
   Like like_;
   bool checked_;
+  bool mixesSigns_;
 };
 
 /// Whether a lambda in it calls a function of special.h.

@@ -46,7 +46,8 @@
 //   math.clampf                     sl::minimum(high, sl::maximum(low, x))
 //
 // ui8 is i8 in the IR: an argument of a lambda that is i8 has the type of its buffer, uint8_t or
-// int8_t, and is read as sl::signed_of(a); every other number of 8 bits is int8_t.
+// int8_t, and is read as sl::signed_of(a); every other number of 8 bits is int8_t. So are integers
+// of 16 to 64 bits in a kernel some of whose buffers hold unsigned ones.
 //
 // An integer divisor that may be zero: checked_trunc_divide, checked_floor_divide,
 // checked_remainder_floor and checked_fmod(ctx, a, b) report SL_ZERO_DIVISION; the lambda is then

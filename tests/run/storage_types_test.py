@@ -99,6 +99,27 @@ def test_without_torchs_ops_it_is_refused() -> None:
         sl.compile(lambda x: x + x, (numbers(torch.uint16),), allow=[own])
 
 
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_integers_with_and_without_sign_in_one_kernel(bits: int) -> None:
+    signed, unsigned = f"tensor<24xi{bits}>", f"tensor<24xui{bits}>"
+    text = f"""module {{ func.func @forward(%x: {signed}, %y: {unsigned}) -> ({signed}, {unsigned}) {{
+      %a = op.to_dtype %x : ({signed}) -> {unsigned}
+      %b = op.mul %a, %y : ({unsigned}, {unsigned}) -> {unsigned}
+      %c = op.maximum %b, %y : ({unsigned}, {unsigned}) -> {unsigned}
+      %d = op.to_dtype %c : ({unsigned}) -> {signed}
+      %e = op.add %d, %x : ({signed}, {signed}) -> {signed}
+      return %e, %c : {signed}, {unsigned} }} }}"""
+    compiled = sl.compile_mlir(text)
+    for _ in range(2):
+        x = numpy.random.default_rng().integers(-100, 100, 24).astype(f"int{bits}")
+        y = numpy.random.default_rng().integers(0, 200, 24).astype(f"uint{bits}")
+        got, larger = compiled(x, y)
+        want = numpy.maximum(x.astype(y.dtype) * y, y)
+        assert numpy.array_equal(larger, want) and numpy.array_equal(got, want.astype(x.dtype) + x)
+    if bits > 8:
+        assert len([row for row in compiled.explain().statements if row["phase"] == "run"]) == 1
+
+
 # Floats of 8 bits
 
 

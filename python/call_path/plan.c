@@ -51,6 +51,9 @@ int slPlanInputs(Callable* self) {
   }
   for (int32_t i = 0; i < desc->statement_count; ++i) {
     const sl_statement* statement = &desc->statements[i];
+    if (statement->kind == SL_STATEMENT_VIEW) {
+      continue;  // it says where a part lies and writes nothing
+    }
     for (int32_t k = 0; k < statement->outputs; ++k) {
       int32_t b = statement->operands[statement->inputs + k];
       while (b >= 0 && desc->buffers[b].role == SL_ROLE_VIEW) {

@@ -13,7 +13,9 @@ int slCheckWritten(Callable* self, const Scratch* scratch) {
     for (int32_t j = 0; j < self->desc->input_count && other < 0; ++j) {
       other = j != i && slRangesOverlap(range, slTensorRange(&scratch->tensors[j])) ? j : -1;
     }
-    if (!scratch->borrows[i].read_only && other < 0) {
+    // A program of JAX writes to what it was told is donated.
+    const int donated = self->kind == SL_KIND_JAX && scratch->borrows[i].kind == SL_KIND_JAX;
+    if ((!scratch->borrows[i].read_only || donated) && other < 0) {
       continue;
     }
     if (other >= 0) {

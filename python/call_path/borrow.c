@@ -66,6 +66,8 @@ const char* slKindName(sl_kind kind) {
       return "a tensor of another framework";
     case SL_KIND_DLPACK:
       return "a __dlpack__ object";
+    case SL_KIND_JAX:
+      return "an array of JAX";
   }
   return "unknown";
 }
@@ -240,7 +242,7 @@ static int learnFrameworks(void) {
       return -1;
     }
   }
-  return 0;
+  return slJaxLearn();
 }
 
 /// Whether the exception, if there is one, says nothing about the object: it asks the process to
@@ -549,6 +551,12 @@ static int borrowOther(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_
     tells_gradient = known && types_[i].tells_gradient;
   }
   if (!known) {
+    if (slJaxLearn()) {  // jaxlib may be imported after torch and numpy
+      return -1;
+    }
+    if (slIsJaxArray(type)) {
+      return slBorrowJax(object, NULL, tensor, borrow) ? refuse(object, name) : 0;
+    }
     exchange = exchangeOf(type);
     tells_gradient = PyObject_HasAttrString((PyObject*)type, "stop_gradient");
     if (type_count_ < kMaxTypes && exchange) {
@@ -589,6 +597,9 @@ static int borrowKnown(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_
   }
   if (type == numpy_.array) {
     return borrowNumpy(object, name, tensor, borrow);
+  }
+  if (slIsJaxArray(type)) {
+    return slBorrowJax(object, seen, tensor, borrow) ? refuse(object, name) : 0;
   }
   return 1;
 }

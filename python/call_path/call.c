@@ -91,15 +91,24 @@ static int callKind(const Callable* self, const Scratch* scratch, sl_kind* kind,
     *exchange = scratch->borrows[0].exchange;
   }
   for (int32_t i = 1; i < self->desc->input_count; ++i) {
-    if (scratch->borrows[i].kind != *kind || scratch->borrows[i].exchange != *exchange) {
+    const sl_kind other = scratch->borrows[i].kind;
+    if ((other == SL_KIND_JAX && *kind == SL_KIND_NUMPY) ||
+        (other == SL_KIND_NUMPY && *kind == SL_KIND_JAX)) {
+      *kind = SL_KIND_JAX;  // as JAX: numpy's arrays become its own
+      *exchange = slJaxExchange();
+      continue;
+    }
+    if (other != *kind || scratch->borrows[i].exchange != *exchange) {
       PyErr_Format(slGuardTypeError, "'%U' is %s but '%U' is %s: give tensors of one kind",
-                   self->names[0], slKindName(*kind), self->names[i],
-                   slKindName(scratch->borrows[i].kind));
+                   self->names[0], slKindName(*kind), self->names[i], slKindName(other));
       return -1;
     }
   }
   if (*kind == SL_KIND_DLPACK) {  // a result cannot become an object of that framework
     *kind = self->kind;
+  }
+  if (*kind == SL_KIND_JAX) {
+    *exchange = slJaxExchange();
   }
   if (*kind == SL_KIND_TORCH && !*exchange) {
     *exchange = slTorchExchange();
@@ -203,7 +212,7 @@ static int prepareOutputs(Callable* self, Scratch* scratch, PyObject* out, sl_ki
     if (!fresh->object) {
       sl_output_plan* plan = &self->outputs[o];
       int failed;
-      if (plan->reused_name && scratch->order &&
+      if (plan->reused_name && scratch->order && kind != SL_KIND_JAX &&
           slKeptTake(plan, fresh, kind, mode, scratch->order, scratch->tensors,
                      self->desc->input_count)) {
         failed = 0;
@@ -338,8 +347,8 @@ static PyObject* viewResult(Callable* self, Scratch* scratch, int32_t r, sl_kind
   PyObject* steps = sizes ? slSizeTuple(plan->rank, strides) : NULL;
   PyObject* view = NULL;
   if (steps) {
-    view = slSupport("view", "(sOOOL)", kind == SL_KIND_NUMPY ? "numpy" : "torch", root, sizes,
-                     steps, (long long)offset);
+    const char* of = kind == SL_KIND_NUMPY ? "numpy" : kind == SL_KIND_JAX ? "jax" : "torch";
+    view = slSupport("view", "(sOOOL)", of, root, sizes, steps, (long long)offset);
   }
   Py_XDECREF(sizes);
   Py_XDECREF(steps);

@@ -8,6 +8,7 @@
 //   tree.c              nested arguments <-> leaves in fixed positions
 //   signature.c         positional and keyword arguments -> the slots of a compiled signature
 //   tensors.c           memory, device and sizes of a described tensor
+//   jax_arrays.c        arrays of JAX -> borrowed tensors, and fresh outputs -> such arrays
 //   borrow.c            a Python object -> a borrowed tensor, or a refusal in words
 //   streams.c           the caller's current stream
 //   op_calls.c          ops of torch that are called through Python
@@ -185,7 +186,8 @@ typedef enum sl_kind {
   SL_KIND_TORCH,
   SL_KIND_NUMPY,
   SL_KIND_EXCHANGE,  ///< another framework with DLPack's C table
-  SL_KIND_DLPACK     ///< an object with __dlpack__
+  SL_KIND_DLPACK,    ///< an object with __dlpack__
+  SL_KIND_JAX        ///< an array of JAX on the host
 } sl_kind;
 
 /// What is held beside the sl_tensor of a borrowed object until the call ends.
@@ -223,6 +225,20 @@ static inline void slSeenClear(sl_seen* seen) { Py_CLEAR(seen->weak); }
 int slBorrow(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen, sl_tensor* tensor,
              sl_borrow* borrow);
 static inline void slBorrowEnd(sl_borrow* borrow) { Py_CLEAR(borrow->hold); }
+// ---- jax_arrays.c
+
+/// Learns JAX's type of arrays once jaxlib is imported. 0, or -1 with an exception.
+int slJaxLearn(void);
+/// Whether it is that type.
+int slIsJaxArray(PyTypeObject* type);
+/// As slBorrow, for an array of JAX, for which it waits; -1 without an exception where it does not
+/// lie on one device of the host. Arrays of JAX are read-only.
+int slBorrowJax(PyObject* object, sl_seen* seen, sl_tensor* tensor, sl_borrow* borrow);
+/// A table whose `wrap` makes arrays of JAX.
+const sl_dl_exchange* slJaxExchange(void);
+
+// ---- borrow.c
+
 /// torch's exchange table (imports torch when that has not happened), NULL with an exception when
 /// there is none.
 const sl_dl_exchange* slTorchExchange(void);

@@ -67,11 +67,14 @@ static int parseOptions(Callable* self, PyObject* options) {
   if (!parsed) {
     return -1;
   }
-  if (kind && strcmp(kind, "torch") != 0 && strcmp(kind, "numpy") != 0) {
-    PyErr_Format(PyExc_ValueError, "kind must be 'torch' or 'numpy' but is '%s'", kind);
+  self->kind = !kind || strcmp(kind, "torch") == 0 ? SL_KIND_TORCH
+               : strcmp(kind, "numpy") == 0        ? SL_KIND_NUMPY
+               : strcmp(kind, "jax") == 0          ? SL_KIND_JAX
+                                                   : SL_KIND_NONE;
+  if (self->kind == SL_KIND_NONE) {
+    PyErr_Format(PyExc_ValueError, "kind must be 'torch', 'numpy' or 'jax' but is '%s'", kind);
     return -1;
   }
-  self->kind = kind && strcmp(kind, "numpy") == 0 ? SL_KIND_NUMPY : SL_KIND_TORCH;
   if (launch && strcmp(launch, "stream") != 0 && strcmp(launch, "graph") != 0) {
     PyErr_Format(PyExc_ValueError, "launch must be 'stream' or 'graph' but is '%s'", launch);
     return -1;

@@ -371,8 +371,8 @@ int slNodeFlatten(const sl_node* node, PyObject* object, int optional, PyObject*
         return wrongContainer(node, object, "");
       }
       return flattenDataclass(node, object, optional, leaves);
-    case SL_NODE_CUSTOM:
-      if ((PyObject*)Py_TYPE(object) != node->type) {
+    case SL_NODE_CUSTOM:  // of any type where it says None: `flatten` looks at the object
+      if (node->type != Py_None && (PyObject*)Py_TYPE(object) != node->type) {
         return wrongContainer(node, object, "");
       }
       return flattenCustom(node, object, optional, leaves);

@@ -72,12 +72,39 @@ def refusal(value: object, error: object) -> str:
             "has stop_gradient=False while grad mode is on, but a compiled program records no gradient: "
             "give x.detach() or call under no_grad()"
         )
+    if type(value).__name__.endswith("Tracer") and type(value).__module__.startswith("jax"):
+        return "is a tracer of JAX: a compiled program is called with arrays, not within jax.jit, grad or vmap"
+    if type(value).__name__ == "ArrayImpl" and len(getattr(value.sharding, "device_set", ())) > 1:
+        return f"is sharded over {len(value.sharding.device_set)} devices: give an array on one device of the host"
     if hasattr(type(value), "__dlpack__") or hasattr(type(value), "__dlpack_c_exchange_api__"):
         why = error or "it is on another device"
         return f"is a {type(value).__name__} whose data cannot be borrowed on the cpu: {why}"
     if numpy is not None and isinstance(value, numpy.generic):
         return f"must be a tensor but is a {type(value).__name__}: give numpy.asarray(x)"
     return f"must be a tensor but is a {type(value).__name__}"
+
+
+def jax_on_host(sharding: Any) -> bool:
+    """Whether a sharding of JAX is one device of the host."""
+    devices = list(sharding.device_set)
+    return len(devices) == 1 and devices[0].platform == "cpu"
+
+
+def jax_maker() -> tuple[Any, Any, bool]:
+    """What makes an array of JAX of a capsule, the device that it is given, and whether it takes the platform's number, too."""
+    import jax
+
+    library = sys.modules.get("jaxlib._jax") or sys.modules["jaxlib.xla_extension"]
+    make = library.dlpack_managed_tensor_to_buffer
+    return make, jax.local_devices(backend="cpu")[0], "dl_device_type" in (make.__doc__ or "")
+
+
+def dlpack_dtype(dtype: Any) -> tuple[int, int]:
+    """DLPack's code and bits of a numpy dtype; (-1, 0) for one that it does not have."""
+    codes = {"i": 0, "u": 1, "f": 2, "b": 6, "c": 5}
+    if dtype.name in _EXTENSIONS or dtype.kind not in codes:
+        return _EXTENSIONS.get(dtype.name, (-1, 0))
+    return codes[dtype.kind], dtype.itemsize * 8
 
 
 def no_torch(module: object) -> str:
@@ -360,12 +387,17 @@ def view(kind: str, root: Any, shape: tuple[int, ...], strides: tuple[int, ...],
     """A view of `root`'s storage that keeps it alive.
 
     Args:
-        kind: "torch" or "numpy": what the view shall be.
+        kind: "torch", "numpy" or "jax": what the view shall be.
         root: A torch tensor or numpy array.
         shape: Sizes of the view.
         strides: Strides of the view, in elements.
         offset_bytes: From the first element of `root` to that of the view.
     """
+    if kind == "jax":  # whose arrays are no views of others: a copy
+        import jax.numpy
+        import numpy
+
+        return jax.numpy.array(view("numpy", numpy.asarray(root), shape, strides, offset_bytes))
     torch = imported_torch()
     is_torch = torch is not None and isinstance(root, torch.Tensor)
     if kind == "torch":

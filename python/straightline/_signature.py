@@ -10,7 +10,7 @@ A node is a tuple, its first item the kind and its second a name for messages:
     ("dict", name, type, keys, children)
     ("namedtuple", name, type, children)
     ("dataclass", name, type, fields, children)
-    ("custom", name, type, flatten, unflatten, context, children)
+    ("custom", name, type, flatten, unflatten, context, children)      of any type where `type` is None
 
 The steps of an extent are those of `sl_expr`, as a tuple of pairs ("c", 3), ("s", 0), ("*", 0), ...
 

@@ -669,7 +669,7 @@ def test_bad_construction(make: Maker, folder: Path, x: torch.Tensor) -> None:
     with pytest.raises(ValueError, match="unknown kind of node"):
         _call.Callable(capsule, weights, inputs, ("set", "r", ()), {})
     with pytest.raises(ValueError, match="kind must be"):
-        _call.Callable(capsule, weights, inputs, ("tensor", "r", 0), {"kind": "jax"})
+        _call.Callable(capsule, weights, inputs, ("tensor", "r", 0), {"kind": "lists"})
     for bad in ((weights, weights), (capsule, capsule)):
         with pytest.raises((ValueError, TypeError)):
             _call.Callable(*bad, inputs, ("tensor", "r", 0), {})

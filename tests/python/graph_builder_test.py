@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import json_front_end  # noqa: E402
 
 _FRAMEWORKS = {"torch", "sympy", "jax", "onnx", "paddle", "tensorflow"}
-_NEUTRAL = ("builder", "extents", "graph_builder", "text_builder")
+_NEUTRAL = ("builder", "extents", "graph_builder", "patterns", "pruning", "text_builder")
 
 
 # Layers ---------------------------------------------------------------------------------------------------------------

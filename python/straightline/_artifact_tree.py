@@ -41,6 +41,11 @@ def to_json(node: Sequence[Any]) -> Json:
         special = _special(name, *rest)
         if special is not None:
             return special
+        if rest[0] is None or _signature._registered(rest[0]) is None:
+            raise UnsupportedError(
+                f"{name} is a number of a call, a key of JAX or a node of jax.tree_util's own, which a saved model has not; "
+                "nearest supported form: arrays in tuples, lists, dicts, named tuples and dataclasses"
+            )
         context = _value(rest[3], name)
         return {"kind": kind, "name": name, "type": _type_name(rest[0], name), "context": context, **_children(rest)}
     made: dict[str, Json] = {"kind": kind, "name": name, **_children(rest)}

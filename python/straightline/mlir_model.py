@@ -79,6 +79,8 @@ def compiled_module(
     arguments: Sequence[tuple[str, Any]] | None = None,
     place: str = "cpu",
     number: int = 0,
+    signature: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None,
+    kind: str = "",
 ) -> CompiledFunction | CompiledElsewhere:
     """A module as a callable over arrays.
 
@@ -93,13 +95,24 @@ def compiled_module(
             argument.
         place: "cpu", or a CUDA device's architecture ("cuda:sm_90"): then calls take and give tensors of torch there.
         number: The device's.
+        signature: The nodes of arguments and of the result, as `_signature` has them, in place of `arguments` and `structures`.
+        kind: The framework of results where a call has no array ("torch", "numpy" or "jax"); by default that of the parameters.
     """
     request = _request(chosen, place, number)
     slots = chosen.slots or {}
     return _slots.joined(
         [
             _compiled_with(
-                _slots.request_for(request, choice), module, table, given, chosen, structures, arguments, number
+                _slots.request_for(request, choice),
+                module,
+                table,
+                given,
+                chosen,
+                structures,
+                arguments,
+                number,
+                signature,
+                kind,
             )
             for choice in _slots.choices(slots)
         ],
@@ -116,6 +129,8 @@ def _compiled_with(
     structures: Sequence[Any] | None,
     arguments: Sequence[tuple[str, Any]] | None,
     number: int,
+    signature: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None,
+    kind: str = "",
 ) -> CompiledFunction | CompiledElsewhere:
     """What `compiled_module` gives, for one request."""
     _aten_calls.install()
@@ -135,6 +150,9 @@ def _compiled_with(
     whole = ("tuple", "result", results) if len(results) > 1 else results[0] if results else ("const", "result", None)
     if len(results) == 1 and whole[0] == "tensor":
         whole = ("tensor", "result", whole[2])
+    inputs_of_calls = tuple((name, _signature.EITHER, _structure(i, name)) for name, i in arguments)
+    if signature is not None:
+        inputs_of_calls, whole = signature
     tensors = [given[entry] for entry in explained["parameters"]]
     launch = _launch.chosen(chosen.launch, place, compilation.program)
     binding = Binding(
@@ -148,10 +166,10 @@ def _compiled_with(
         kept=frozenset(explained["kept_parameters"]),
         complex=frozenset(),
         example=", ".join(f"{argument}: {_spelled(row)}" for argument, row in inputs),
-        inputs=tuple((argument, _signature.EITHER, _structure(i, argument)) for argument, i in arguments),
+        inputs=inputs_of_calls,
         outputs=whole,
         options={
-            "kind": "torch" if place != "cpu" or _all_torch(tensors) else "numpy",
+            "kind": kind or ("torch" if place != "cpu" or _all_torch(tensors) else "numpy"),
             "estimated_us": explained.get("estimated_us", 0.0),
             "fast_path": path[0],
             "reuse_outputs": chosen.reuse_outputs,

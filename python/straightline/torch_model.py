@@ -40,7 +40,7 @@ from straightline.parameters import ParameterTable
 #: Front ends beside torch's: whether one takes a model, and what compiles it. Their modules, which are imported by the first
 #: call of `compile`, fill it.
 FRONT_ENDS: list[tuple[Callable[[Any], bool], Callable[..., Any]]] = []
-_FRONT_END_MODULES = ("straightline.onnx_calls",)
+_FRONT_END_MODULES = ("straightline.jax_model", "straightline.onnx_calls")
 
 
 @takes_options
@@ -399,6 +399,8 @@ def _torch_examples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[boo
 
     def convert(leaf: Any) -> Any:
         nonlocal found
+        if type(leaf).__name__ == "ArrayImpl" and type(leaf).__module__.startswith("jaxlib"):
+            raise UserError("an example is an array of JAX: give a function that jax.jit made, or torch tensors")
         if isinstance(leaf, numpy.generic):
             raise UserError(f"a numpy example {_call_support.refusal(leaf, None)}")
         if not isinstance(leaf, numpy.ndarray):

@@ -14,10 +14,8 @@ HELP = "which ops are taken, and which have a kernel for which element types"
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    about = (
-        "our ops with their element types and targets (the default), or those of the torch or onnx that is installed"
-    )
-    parser.add_argument("what", nargs="?", choices=("ops", "torch", "onnx"), default="ops", help=about)
+    about = "our ops with their element types and targets (the default), or those of the torch, onnx or jax that is installed"
+    parser.add_argument("what", nargs="?", choices=("ops", "torch", "onnx", "jax"), default="ops", help=about)
     parser.add_argument("--target", nargs="+", default=list(coverage.TARGETS), help="cpu, or cuda:sm_NN")
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="TEXT", help="cases of onnx whose names contain one of these"
@@ -34,6 +32,10 @@ def run(parsed: argparse.Namespace) -> int:
             from straightline.capture.torch import schemas
 
             print(schemas.markdown(), end="")
+        elif parsed.what == "jax":
+            from straightline import jax_coverage
+
+            print(jax_coverage.page(), end="")
         else:
             from straightline import onnx_coverage
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from straightline.errors import UserError
 
-SUFFIXES = (".sl", ".onnx", ".pt2", ".mlir", ".py")
+SUFFIXES = (".sl", ".onnx", ".pt2", ".stablehlo", ".mlir", ".py")
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,11 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--parameters", type=Path, help="a safetensors file with what a .mlir module declares")
     parser.add_argument(
-        "--size", nargs="+", default=[], metavar="NAME=N", help="named sizes: of an .onnx model, and of random inputs"
+        "--size",
+        nargs="+",
+        default=[],
+        metavar="NAME=N",
+        help="named sizes: of a model (.onnx, .stablehlo), and of random inputs",
     )
 
 
@@ -61,6 +65,10 @@ def open_model(parsed: argparse.Namespace, options: dict[str, Any] | None = None
         from straightline.onnx_model import compile_onnx
 
         return compile_onnx(str(path), sizes=sizes_of(parsed) or None, **given)
+    if path.suffix == ".stablehlo":
+        from straightline.jax_model import compile_jax
+
+        return compile_jax(path, sizes=sizes_of(parsed) or None, **given)
     if path.suffix == ".mlir":
         from straightline.mlir_model import compile_mlir
 

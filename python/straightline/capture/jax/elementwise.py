@@ -1,0 +1,630 @@
+# SPDX-License-Identifier: Apache-2.0
+"""StableHLO's and CHLO's ops of elements: arithmetic, comparisons, conversions, bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from jaxlib.mlir.dialects import stablehlo
+
+from straightline.capture.builder import TensorType
+from straightline.capture.extents import Extent
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor
+from straightline.capture.jax import values as v
+from straightline.capture.jax.importer import FOLDS, Importer, Op, converter
+from straightline.capture.jax.values import Known, Value
+
+
+def _unary(op: str, *names: str) -> None:
+    @converter(*names)
+    def convert(ctx: Importer, op_: Op) -> Tensor:
+        x = ctx.tensor(op_.inputs[0])
+        if op in _IN_F32 and x.dtype in ("f16", "bf16"):
+            return ctx.cast(ctx.unary(op, ctx.cast(x, "f32")), x.dtype)
+        return ctx.unary(op, x)
+
+
+_IN_F32 = frozenset("exp expm1 log log1p sqrt rsqrt sin cos tan tanh sigmoid erf".split())
+for _name, _op in {
+    "abs": "abs", "negate": "neg", "exponential": "exp", "exponential_minus_one": "expm1", "log": "log",
+    "log_plus_one": "log1p", "sqrt": "sqrt", "rsqrt": "rsqrt", "sine": "sin", "cosine": "cos", "tan": "tan", "tanh": "tanh",
+    "logistic": "sigmoid", "floor": "floor", "ceil": "ceil", "round_nearest_even": "round",
+    "chlo.erf": "erf", "chlo.tan": "tan",
+}.items():  # fmt: skip
+    _unary(_op, _name)
+
+#: Special functions by CHLO's names.
+SPECIAL = {
+    "chlo.erfc": "erfc", "chlo.erf_inv": "erfinv", "chlo.lgamma": "lgamma", "chlo.digamma": "digamma",
+    "chlo.next_after": "nextafter", "chlo.zeta": "zeta",
+}  # fmt: skip
+
+
+def _special(name: str, function: str) -> None:
+    @converter(name)
+    def convert(ctx: Importer, op: Op) -> Tensor:
+        operands = ctx.tensors(op)
+        dtype = operands[0].dtype
+        wide = [ctx.cast(x, "f32") if dtype in ("f16", "bf16") else x for x in operands]
+        found = ctx.emit_one("special", wide, wide[0].type, {"function": function})
+        return ctx.cast(found, dtype)
+
+
+for _name, _op in SPECIAL.items():
+    _special(_name, _op)
+
+
+def _float(function: Callable[[Importer, Tensor], Tensor], *names: str) -> None:
+    """A function of one tensor of floats, halves in f32."""
+
+    @converter(*names)
+    def convert(ctx: Importer, op: Op) -> Tensor:
+        x = ctx.tensor(op.inputs[0])
+        if x.dtype in ("f16", "bf16"):
+            return ctx.cast(function(ctx, ctx.cast(x, "f32")), x.dtype)
+        return function(ctx, x)
+
+
+def _with_sign(ctx: Importer, x: Tensor, magnitude: Tensor) -> Tensor:
+    signed = ctx.where(ctx.compare("lt", x, 0), ctx.unary("neg", magnitude), magnitude)
+    return ctx.where(ctx.compare("eq", x, 0), x, signed)
+
+
+def _of_one(ctx: Importer, x: Tensor, name: str) -> Tensor:
+    """1 - x, 1 + x and the like."""
+    return ctx.emit_one(name, [ctx.full(1, x.dtype, x.extents), x], x.type)
+
+
+def _leg(ctx: Importer, x: Tensor) -> Tensor:
+    """The square root of 1 - x * x."""
+    return ctx.unary("sqrt", ctx.binary("mul", _of_one(ctx, x, "sub"), _of_one(ctx, x, "add")))
+
+
+def _asinh(ctx: Importer, x: Tensor) -> Tensor:
+    """Source: fdlibm, s_asinh.c; log(2 |x|) where a square would overflow."""
+    a = ctx.unary("abs", x)
+    square = ctx.binary("mul", a, a)
+    root = ctx.binary("add", ctx.unary("sqrt", ctx.binary("add", square, 1)), 1)
+    near = ctx.unary("log1p", ctx.binary("add", a, ctx.binary("div", square, root)))
+    far = ctx.binary("add", ctx.unary("log", a), math.log(2))
+    return _with_sign(ctx, x, ctx.where(ctx.compare("gt", a, 1e9), far, near))
+
+
+def _acosh(ctx: Importer, x: Tensor) -> Tensor:
+    """Source: fdlibm, e_acosh.c."""
+    t = ctx.binary("sub", x, 1)
+    root = ctx.unary("sqrt", ctx.binary("add", ctx.binary("mul", t, 2), ctx.binary("mul", t, t)))
+    near = ctx.unary("log1p", ctx.binary("add", t, root))
+    return ctx.where(ctx.compare("gt", x, 1e9), ctx.binary("add", ctx.unary("log", x), math.log(2)), near)
+
+
+def _atanh(ctx: Importer, x: Tensor) -> Tensor:
+    """Source: fdlibm, e_atanh.c."""
+    a = ctx.unary("abs", x)
+    ratio = ctx.binary("div", ctx.binary("mul", a, 2), _of_one(ctx, a, "sub"))
+    return _with_sign(ctx, x, ctx.binary("mul", ctx.unary("log1p", ratio), 0.5))
+
+
+def _sinh(ctx: Importer, x: Tensor) -> Tensor:
+    """Source: fdlibm, e_sinh.c; by the square of exp(x / 2) where exp overflows and sinh does not."""
+    a = ctx.unary("abs", x)
+    t = ctx.unary("expm1", a)
+    half = ctx.unary("exp", ctx.binary("mul", a, 0.5))
+    near = ctx.binary("mul", ctx.binary("add", t, ctx.binary("div", t, ctx.binary("add", t, 1))), 0.5)
+    far = ctx.binary("mul", ctx.binary("mul", half, 0.5), half)
+    return _with_sign(ctx, x, ctx.where(ctx.compare("gt", a, 80), far, near))
+
+
+def _cosh(ctx: Importer, x: Tensor) -> Tensor:
+    half = ctx.unary("exp", ctx.binary("mul", ctx.unary("abs", x), 0.5))
+    one = ctx.binary("mul", half, half)
+    near = ctx.binary("mul", ctx.binary("add", one, ctx.unary("reciprocal", one)), 0.5)
+    far = ctx.binary("mul", ctx.binary("mul", half, 0.5), half)
+    return ctx.where(ctx.compare("gt", ctx.unary("abs", x), 80), far, near)
+
+
+def _cbrt(ctx: Importer, x: Tensor) -> Tensor:
+    """A power, and one step of Newton's method for its rounding."""
+    a = ctx.unary("abs", x)
+    root = ctx.binary("pow", a, 1 / 3)
+    step = ctx.binary("div", ctx.binary("sub", root, ctx.binary("div", a, ctx.binary("mul", root, root))), 3.0)
+    plain = ctx.compare("eq", ctx.binary("sub", a, a), 0)  # neither infinite nor NaN
+    finite = ctx.emit_one("logical_and", [plain, ctx.compare("gt", a, 0)], plain.type)
+    return _with_sign(ctx, x, ctx.where(finite, ctx.binary("sub", root, step), root))
+
+
+def _away_from_zero(ctx: Importer, x: Tensor) -> Tensor:
+    a = ctx.unary("abs", x)
+    whole = ctx.unary("trunc", a)
+    up = ctx.compare("ge", ctx.binary("sub", a, whole), 0.5)
+    rounded = ctx.where(up, ctx.binary("add", whole, 1), whole)
+    return _with_sign(ctx, x, rounded)
+
+
+_float(lambda ctx, x: ctx.emit_one("atan2", [x, ctx.full(1, x.dtype, x.extents)], x.type), "chlo.atan")
+_float(lambda ctx, x: ctx.binary("atan2", x, _leg(ctx, x)), "chlo.asin")
+_float(lambda ctx, x: ctx.binary("atan2", _leg(ctx, x), x), "chlo.acos")
+_float(_asinh, "chlo.asinh")
+_float(_acosh, "chlo.acosh")
+_float(_atanh, "chlo.atanh")
+_float(_sinh, "chlo.sinh")
+_float(_cosh, "chlo.cosh")
+_float(_cbrt, "cbrt")
+_float(_away_from_zero, "round_nearest_afz")
+
+
+@converter("chlo.square")
+def _square(ctx: Importer, op: Op) -> Tensor:
+    x = ctx.tensor(op.inputs[0])
+    return ctx.binary("mul", x, x)
+
+
+@converter("sign")
+def _sign(ctx: Importer, op: Op) -> Tensor:
+    x = ctx.tensor(op.inputs[0])
+    if x.dtype not in FLOATS:
+        return ctx.unary("sign", x)
+    odd = ctx.compare("ne", x, x)  # of a NaN it is NaN, of a zero that zero
+    same = ctx.emit_one("logical_or", [odd, ctx.compare("eq", x, 0)], odd.type)
+    return ctx.where(same, x, ctx.unary("sign", x))
+
+
+@converter("is_finite")
+def _is_finite(ctx: Importer, op: Op) -> Tensor:
+    x = ctx.tensor(op.inputs[0])
+    return ctx.compare("eq", ctx.binary("sub", x, x), 0)
+
+
+@converter("chlo.is_inf")
+def _is_inf(ctx: Importer, op: Op) -> Tensor:
+    x = ctx.tensor(op.inputs[0])
+    return ctx.emit_one("isinf", [x], TensorType("i1", x.extents))
+
+
+@converter("chlo.is_pos_inf", "chlo.is_neg_inf")
+def _is_signed_inf(ctx: Importer, op: Op) -> Tensor:
+    return ctx.compare("eq", ctx.tensor(op.inputs[0]), math.inf if op.kind == "chlo.is_pos_inf" else -math.inf)
+
+
+# Two operands ---------------------------------------------------------------------------------------------------------
+
+_BOOLS = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor", "add": "logical_or", "multiply": "logical_and",
+          "maximum": "logical_or", "minimum": "logical_and"}  # fmt: skip
+_OPS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "maximum": "maximum", "minimum": "minimum", "power": "pow",
+    "remainder": "fmod", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "atan2": "atan2",
+}  # fmt: skip
+
+
+def combined(ctx: Importer, kind: str, x: Tensor, y: Tensor) -> Tensor:
+    """The result of a StableHLO op of two tensors of one type."""
+    if x.dtype == "i1":
+        if kind not in _BOOLS:
+            raise Reject(f"{kind} of bools", "integers")
+        return ctx.emit_one(_BOOLS[kind], [x, y], x.type)
+    if kind in ("divide", "remainder") and x.dtype not in FLOATS:
+        return _divided(ctx, kind, x, y)
+    if kind == "divide":
+        return ctx.binary("div", x, y)
+    if kind == "maximum" and x.dtype in FLOATS:
+        for a, b in ((x, y), (y, x)):
+            if ctx.literal_of(b) == 0:
+                return ctx.unary("relu", a)
+    if kind in ("power", "atan2", "remainder") and x.dtype in ("f16", "bf16"):
+        x, y = ctx.cast(x, "f32"), ctx.cast(y, "f32")
+        return ctx.cast(ctx.binary(_OPS[kind], x, y), x.dtype)
+    return ctx.binary(_OPS[kind], x, y)
+
+
+def _divided(ctx: Importer, kind: str, x: Tensor, y: Tensor) -> Tensor:
+    """Integers. By 0 the quotient has all bits set and the remainder is x, as XLA has it; our op would end the call."""
+    op = "trunc_divide" if kind == "divide" else "fmod"
+    if ctx.literal_of(y):
+        return ctx.binary(op, x, y)
+    is_zero = ctx.compare("eq", y, 0)
+    found = ctx.binary(op, x, ctx.where(is_zero, 1, y))
+    if kind == "remainder":
+        return ctx.where(is_zero, x, found)
+    ones = (1 << v.BITS[x.dtype]) - 1 if x.dtype.startswith("u") else -1
+    return ctx.where(is_zero, ctx.splat(ones, x.dtype, x.extents), found)
+
+
+@converter(*_OPS, "divide")
+def _binary(ctx: Importer, op: Op) -> Value:
+    simple = _neutral(op.kind, op.inputs)
+    if simple is not None:
+        return simple
+    x, y = ctx.tensors(op)
+    found = combined(ctx, op.kind, x, y)
+    return _with_bounds(ctx, op, found)
+
+
+def _neutral(kind: str, inputs: list[Value]) -> Value | None:
+    """An operand that the op gives as it is."""
+    for x, y in (inputs, inputs[::-1]):
+        if not isinstance(y, Known) or y.splat is None or isinstance(x, Known):
+            continue
+        number, is_second = y.splat, y is inputs[1]
+        if kind == "maximum" and number == -math.inf or kind == "minimum" and number == math.inf:
+            return x
+        if x.dtype not in FLOATS and kind in ("add", "or", "xor") and number == 0:
+            return x
+        if is_second and kind in ("divide", "power") and number == 1:
+            return x
+        if kind == "multiply" and number == 1:
+            return x
+        if is_second and kind == "subtract" and number == 0 and x.dtype not in FLOATS:
+            return x
+    return None
+
+
+def _with_bounds(ctx: Importer, op: Op, found: Tensor) -> Tensor:
+    """Sums and differences of integers of loops have bounds, and an i64 behind them."""
+    if found.rank or found.dtype in FLOATS or op.kind not in ("add", "subtract"):
+        return found
+    (x, y) = (ctx.interval(t) for t in op.inputs)
+    if x is None or y is None:
+        return found
+    low, high = (x[0] + y[0], x[1] + y[1]) if op.kind == "add" else (x[0] - y[1], x[1] - y[0])
+    if found.dtype not in ("i32", "i64") or not -(2**31) <= low <= high < 2**31:
+        return found
+    if found.dtype == "i64":
+        return ctx.bound(found, low, high)
+    wide = ctx.binary(_OPS[op.kind], *(ctx.index(t) for t in op.inputs))
+    return ctx.narrowed(wide, found.dtype, (low, high))
+
+
+@converter("not")
+def _not(ctx: Importer, op: Op) -> Tensor:
+    x = ctx.tensor(op.inputs[0])
+    return ctx.unary("logical_not" if x.dtype == "i1" else "bitwise_not", x)
+
+
+_DIRECTIONS = {"EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE": "ge"}
+
+
+def direction_of(op: Op) -> str:
+    """The comparison, as the dialect names it."""
+    return _DIRECTIONS[stablehlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value]
+
+
+def _is_total_order(op: Op) -> bool:
+    return op.has("compare_type") and stablehlo.ComparisonTypeAttr(op.attributes["compare_type"]).value == "TOTALORDER"
+
+
+_DECIDED: dict[str, Callable[[tuple[int, int], tuple[int, int]], bool | None]] = {
+    "lt": lambda x, y: True if x[1] < y[0] else False if x[0] >= y[1] else None,
+    "le": lambda x, y: True if x[1] <= y[0] else False if x[0] > y[1] else None,
+    "gt": lambda x, y: True if x[0] > y[1] else False if x[1] <= y[0] else None,
+    "ge": lambda x, y: True if x[0] >= y[1] else False if x[1] < y[0] else None,
+    "eq": lambda x, y: False if x[1] < y[0] or x[0] > y[1] else None,
+    "ne": lambda x, y: True if x[1] < y[0] or x[0] > y[1] else None,
+}
+
+
+@converter("compare")
+def _compare(ctx: Importer, op: Op) -> Value:
+    name = direction_of(op)
+    if _is_total_order(op) and op.inputs[0].type.dtype in FLOATS:
+        return ctx.compare(name, *(_ordered_bits(ctx, x) for x in ctx.tensors(op)))
+    if all(x.type.extents == () for x in op.inputs):
+        x, y = (ctx.interval(t) for t in op.inputs)
+        decided = _DECIDED[name](x, y) if x is not None and y is not None else None
+        if decided is not None:
+            return v.number(decided, "i1")
+    return ctx.compare(name, *ctx.tensors(op))
+
+
+def _ordered_bits(ctx: Importer, x: Tensor) -> Tensor:
+    """Integers in the order of floats in which -NaN is first, -0 before 0, and NaN last: bits, those of negative ones turned."""
+    wide = x if x.dtype in ("f32", "f64") else ctx.cast(x, "f32")
+    integer = "i32" if wide.dtype == "f32" else "i64"
+    bits = ctx.emit_one("bit_cast", [wide], TensorType(integer, x.extents))
+    turned = ctx.binary("bitwise_xor", bits, 2 ** (v.BITS[integer] - 1) - 1)
+    return ctx.where(ctx.compare("lt", bits, 0), turned, bits)
+
+
+@converter("select")
+def _select(ctx: Importer, op: Op) -> Value:
+    condition, x, y = op.inputs
+    if isinstance(condition, Known) and condition.splat is not None:
+        return x if condition.splat else y
+    return ctx.where(*(ctx.tensor(t) for t in (condition, x, y)))
+
+
+@converter("clamp")
+def _clamp(ctx: Importer, op: Op) -> Tensor:
+    low, x, high = op.inputs
+    found = ctx.tensor(x)
+    attributes = {
+        name: float(t.splat) if found.dtype in FLOATS else int(t.splat)
+        for name, t in (("min", low), ("max", high))
+        if isinstance(t, Known) and t.splat is not None
+    }
+    if len(attributes) == 2 and all(abs(n) < 2**63 for n in attributes.values() if not math.isinf(n)):
+        return ctx.unary("clamp", found, **attributes)
+    lower, upper = (ctx.expand(ctx.tensor(t), found.extents) for t in (low, high))
+    return ctx.binary("minimum", ctx.binary("maximum", found, lower), upper)
+
+
+# Conversions and bits -------------------------------------------------------------------------------------------------
+
+
+@converter("convert")
+def _convert(ctx: Importer, op: Op) -> Value:
+    x, dtype = ctx.tensor(op.inputs[0]), op.dtype()
+    interval = ctx.interval(op.inputs[0])
+    if x.rank == 0 and interval is not None and dtype in ("i32", "i64"):
+        wide = ctx.index(x)
+        return ctx.bound(wide, *interval) if dtype == "i64" else ctx.narrowed(wide, dtype, interval)
+    if x.dtype in FLOATS and dtype in v.BITS and not dtype.startswith("u"):
+        return _saturated(ctx, x, dtype)
+    return ctx.cast(x, dtype)
+
+
+def _saturated(ctx: Importer, x: Tensor, dtype: str) -> Tensor:
+    """Floats as integers: NaN is 0, what is too large is the largest, as XLA has it."""
+    bits = v.BITS[dtype]
+    wide = ctx.cast(x, "f64") if bits >= 32 and x.dtype != "f64" else ctx.cast(x, "f32") if x.dtype != "f64" else x
+    low, high = -(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1
+    if bits == 64:  # the largest double below 2 ** 63
+        inside = ctx.unary("clamp", wide, min=low, max=float(np.nextafter(2.0**63, 0)))
+    else:
+        inside = ctx.unary("clamp", wide, min=low, max=high)
+    whole = ctx.where(ctx.compare("ne", wide, wide), 0.0, inside)
+    found = ctx.cast(whole, dtype)
+    if bits == 64:
+        return ctx.where(ctx.compare("ge", wide, 2.0**63), 2**63 - 1, found)
+    return found
+
+
+@converter("bitcast_convert")
+def _bitcast(ctx: Importer, op: Op) -> Tensor:
+    x, dtype = ctx.tensor(op.inputs[0]), op.dtype()
+    width, other = _width(x.dtype), _width(dtype)
+    if width != other:
+        raise Reject(f"the bits of {x.dtype} as {dtype}", "types of one width")
+    if x.dtype in v.BITS and dtype in v.BITS or x.dtype == dtype:
+        return ctx.cast(x, dtype)
+    if width in (32, 64):
+        return ctx.emit_one("bit_cast", [x], TensorType(dtype, x.extents))
+    raise Reject(f"the bits of {x.dtype} as {dtype}", "types of 32 or of 64 bits, or integers of one width")
+
+
+def _width(dtype: str) -> int:
+    return v.BITS.get(dtype) or {"f64": 64, "f32": 32, "f16": 16, "bf16": 16}.get(dtype, 8)
+
+
+@converter("reduce_precision")
+def _reduce_precision(ctx: Importer, op: Op) -> Tensor:
+    x = ctx.tensor(op.inputs[0])
+    exponent, mantissa = op.number("exponent_bits"), op.number("mantissa_bits")
+    for dtype, form in {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}.items():
+        if form == (exponent, mantissa):
+            return ctx.cast(ctx.cast(x, dtype), x.dtype) if _width(dtype) < _width(x.dtype) else x
+    raise Reject(f"floats of {exponent} bits of exponent and {mantissa} of mantissa", "those of float16 or bfloat16")
+
+
+@converter("shift_left", "shift_right_logical", "shift_right_arithmetic")
+def _shift(ctx: Importer, op: Op) -> Tensor:
+    """By powers of two. A count outside of 0 .. bits - 1 shifts all bits out."""
+    x, y = ctx.tensors(op)
+    bits, count = v.BITS[x.dtype], op.inputs[1]
+    if isinstance(count, Known) and count.splat is not None:
+        return shifted(ctx, op.kind, x, int(count.splat))
+    places = "ui64" if bits == 64 else "ui32"
+    table = np.asarray([1 << i for i in range(bits)], np.uint64).astype(v.numpy_dtype(places))
+    index = ctx.cast(ctx.unary("clamp", y, min=0, max=bits - 1), "i64")
+    power = ctx.emit_one("index", [ctx.literal(table, places), index], TensorType(places, y.extents), {"dims": [0]})
+    out: Tensor | int = 0
+    if op.kind == "shift_right_arithmetic" and not x.dtype.startswith("u"):
+        found = _by_power(ctx, x, power)
+        out = ctx.where(ctx.compare("lt", x, 0), ctx.full(-1, x.dtype, x.extents), ctx.full(0, x.dtype, x.extents))
+    else:
+        unsigned = ctx.cast(_unsigned(ctx, x), places)
+        product = ctx.binary("mul" if op.kind == "shift_left" else "trunc_divide", unsigned, power)
+        found = ctx.cast(ctx.cast(product, f"ui{bits}"), x.dtype)
+    beyond = ctx.compare("gt", y, bits - 1)
+    if not y.dtype.startswith("u"):
+        beyond = ctx.emit_one("logical_or", [beyond, ctx.compare("lt", y, 0)], beyond.type)
+    return ctx.where(beyond, out, found)
+
+
+def _unsigned(ctx: Importer, x: Tensor) -> Tensor:
+    return x if x.dtype.startswith("u") else ctx.cast(x, f"u{x.dtype}")
+
+
+def _by_power(ctx: Importer, x: Tensor, power: Tensor) -> Tensor:
+    """floor(x / power) of a signed x: of its complement where it is negative."""
+    negative = ctx.compare("lt", x, 0)
+    size = ctx.cast(_unsigned(ctx, ctx.where(negative, ctx.unary("bitwise_not", x), x)), power.dtype)
+    found = ctx.cast(ctx.cast(ctx.binary("trunc_divide", size, power), f"ui{v.BITS[x.dtype]}"), x.dtype)
+    return ctx.where(negative, ctx.unary("bitwise_not", found), found)
+
+
+def shifted(ctx: Importer, kind: str, x: Tensor, count: int) -> Tensor:
+    """By a number that is known."""
+    bits = v.BITS[x.dtype]
+    if kind == "shift_right_arithmetic" and not x.dtype.startswith("u"):
+        places = "ui64" if bits == 64 else "ui32"
+        count = min(max(count, 0), bits - 1) if 0 <= count else bits - 1
+        return _by_power(ctx, x, ctx.splat(1 << count, places, x.extents))
+    if not 0 <= count < bits:
+        return ctx.full(0, x.dtype, x.extents)
+    unsigned = _unsigned(ctx, x)
+    power = ctx.splat(1 << count, unsigned.dtype, x.extents)
+    return ctx.cast(ctx.binary("mul" if kind == "shift_left" else "trunc_divide", unsigned, power), x.dtype)
+
+
+@converter("popcnt")
+def _popcnt(ctx: Importer, op: Op) -> Tensor:
+    x = ctx.tensor(op.inputs[0])
+    return ctx.cast(_ones(ctx, ctx.cast(_unsigned(ctx, x), "ui64"), v.BITS[x.dtype]), x.dtype)
+
+
+@converter("count_leading_zeros")
+def _count_leading_zeros(ctx: Importer, op: Op) -> Tensor:
+    """Bits that are not at or below the first one."""
+    x = ctx.tensor(op.inputs[0])
+    bits, filled = v.BITS[x.dtype], ctx.cast(_unsigned(ctx, x), "ui64")
+    step = 1
+    while step < bits:
+        filled = ctx.binary("bitwise_or", filled, shifted(ctx, "shift_right_logical", filled, step))
+        step *= 2
+    ones = _ones(ctx, filled, bits)
+    return ctx.cast(ctx.emit_one("sub", [ctx.full(bits, "ui64", x.extents), ones], ones.type), x.dtype)
+
+
+def _ones(ctx: Importer, wide: Tensor, bits: int) -> Tensor:
+    """How many bits of a ui64 are set. Source: Hacker's Delight, 2nd edition, figure 5-2, by halves of 32 bits."""
+    total: Tensor | None = None
+    for part in (wide,) if bits <= 32 else (wide, shifted(ctx, "shift_right_logical", wide, 32)):
+        n = ctx.binary("bitwise_and", part, 0xFFFFFFFF)
+        for step, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0x0000FFFF)):
+            high = ctx.binary("bitwise_and", shifted(ctx, "shift_right_logical", n, step), mask)
+            n = ctx.binary("add", ctx.binary("bitwise_and", n, mask), high)
+        total = n if total is None else ctx.binary("add", total, n)
+    assert total is not None
+    return total
+
+
+# Folding --------------------------------------------------------------------------------------------------------------
+
+_ON_NUMBERS: dict[str, Callable[..., np.ndarray]] = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "negate": np.negative, "abs": np.abs,
+    "sqrt": np.sqrt,
+}  # fmt: skip
+_ON_SIZES: dict[str, Callable[..., object]] = {
+    "add": lambda x, y: x + y, "subtract": lambda x, y: x - y, "multiply": lambda x, y: x * y, "negate": lambda x: x * -1,
+}  # fmt: skip
+
+
+def _of_elements(op: Op, inputs: list[Known]) -> Known | None:
+    """Folds an op of elements."""
+    shape, dtype = inputs[0].array.shape, op.dtype()
+    if any(x.is_sizes for x in inputs):
+        return _of_sizes(op, inputs, dtype)
+    if all(x.splat is not None for x in inputs):
+        found = _numbers(op, [np.asarray(x.array[(0,) * x.array.ndim]) for x in inputs])
+        return None if found is None else Known(np.broadcast_to(found.astype(v.numpy_dtype(dtype)), shape), dtype)
+    if inputs[0].dtype in FLOATS:
+        return None
+    found = _numbers(op, [x.array for x in inputs])
+    return None if found is None else Known(found.astype(v.numpy_dtype(dtype)), dtype)
+
+
+def _numbers(op: Op, arrays: list[np.ndarray]) -> np.ndarray | None:
+    kind, dtype = op.kind, arrays[0].dtype
+    if kind == "divide":
+        if dtype.kind == "b" or (dtype.kind in "iu" and (arrays[1] == 0).any()):
+            return None
+        if dtype.kind not in "iu":
+            return np.divide(*arrays)
+        return (np.sign(arrays[0]) * np.sign(arrays[1]) * (abs(arrays[0]) // abs(arrays[1]))).astype(dtype)
+    if kind == "remainder":
+        return None if (arrays[1] == 0).any() else np.fmod(*arrays)
+    if dtype.kind == "b" and kind in ("add", "multiply", "maximum", "minimum"):
+        return np.logical_or(*arrays) if kind in ("add", "maximum") else np.logical_and(*arrays)
+    if dtype.kind == "b" and kind in ("subtract", "negate", "abs"):
+        return None
+    if kind in ("shift_left", "shift_right_logical", "shift_right_arithmetic"):
+        return _shifted_numbers(kind, *arrays)
+    return _ON_NUMBERS[kind](*arrays)
+
+
+def _shifted_numbers(kind: str, x: np.ndarray, count: np.ndarray) -> np.ndarray:
+    bits = x.dtype.itemsize * 8
+    outside = (count >= bits) | (count < 0)
+    within = np.where(outside, 0, count).astype(np.uint64)
+    if kind == "shift_right_arithmetic":
+        return np.right_shift(x, np.where(outside, bits - 1, count).astype(x.dtype))
+    unsigned = x.astype(f"uint{bits}")
+    move = np.left_shift if kind == "shift_left" else np.right_shift
+    return np.where(outside, 0, move(unsigned, within.astype(unsigned.dtype))).astype(unsigned.dtype).astype(x.dtype)
+
+
+def _of_sizes(op: Op, inputs: list[Known], dtype: str) -> Known | None:
+    arrays = [x.array.astype(object) for x in inputs]
+    apply = _ON_SIZES.get(op.kind) or (lambda x, y: _on_two_sizes(op.kind, x, y))
+    if len(arrays) == 1:
+        found = [apply(x if isinstance(x, Extent) else int(x)) for x in arrays[0].reshape(-1)]
+    else:
+        pairs = zip(*(a.reshape(-1) for a in arrays))
+        found = [apply(*(x if isinstance(x, Extent) else int(x) for x in pair)) for pair in pairs]
+    return None if any(x is None for x in found) else v.sizes(found, arrays[0].shape, dtype)
+
+
+def _on_two_sizes(kind: str, x: object, y: object) -> object:
+    """Quotients and remainders of sizes, which are not negative; larger and smaller ones where their difference says which."""
+    if kind in ("divide", "remainder") and isinstance(y, int) and y > 0:
+        return x // y if kind == "divide" else x % y  # type: ignore[operator]
+    if kind in ("maximum", "minimum"):
+        less = x - y  # type: ignore[operator]
+        if isinstance(less, int):
+            return x if (less >= 0) == (kind == "maximum") else y
+    return None
+
+
+for _name in (*_ON_NUMBERS, "divide", "remainder", "shift_left", "shift_right_logical", "shift_right_arithmetic"):
+    FOLDS[_name] = _of_elements
+
+
+def _fold_not(op: Op, inputs: list[Known]) -> Known | None:
+    return Known(np.invert(inputs[0].array), inputs[0].dtype)
+
+
+def _fold_convert(op: Op, inputs: list[Known]) -> Known | None:
+    x, dtype = inputs[0], op.dtype()
+    if x.is_sizes:
+        return Known(x.array, dtype) if dtype in ("i32", "i64") else None
+    if x.dtype in FLOATS and dtype not in FLOATS and not np.isfinite(x.array.astype(np.float64)).all():
+        return None
+    one = x.array[(0,) * x.array.ndim] if x.splat is not None else x.array
+    return Known(np.broadcast_to(np.asarray(one).astype(v.numpy_dtype(dtype)), x.array.shape), dtype)
+
+
+def _fold_compare(op: Op, inputs: list[Known]) -> Known | None:
+    x, y = inputs
+    if _is_total_order(op):
+        return None
+    name = direction_of(op)
+    if x.is_sizes or y.is_sizes:
+        if x.array.size != 1 or name not in ("eq", "ne"):
+            return None
+        same = v.dims(x)[0] == v.dims(y)[0]
+        return v.number(same == (name == "eq"), "i1", x.array.shape) if same else None
+    apply = {
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+    }
+    if x.splat is not None and y.splat is not None:
+        return v.number(bool(apply[name](x.splat, y.splat)), "i1", x.array.shape)
+    return Known(apply[name](x.array, y.array), "i1")
+
+
+def _fold_select(op: Op, inputs: list[Known]) -> Known | None:
+    condition, x, y = inputs
+    if condition.splat is not None:
+        return x if condition.splat else y
+    if x.is_sizes or y.is_sizes:
+        return None
+    return Known(np.where(condition.array, x.array, y.array), x.dtype)
+
+
+def _fold_clamp(op: Op, inputs: list[Known]) -> Known | None:
+    low, x, high = inputs
+    if any(t.is_sizes for t in inputs):
+        return None
+    return Known(np.minimum(np.maximum(x.array, low.array), high.array).astype(x.array.dtype), x.dtype)
+
+
+FOLDS.update(
+    {"not": _fold_not, "convert": _fold_convert, "compare": _fold_compare, "select": _fold_select, "clamp": _fold_clamp}
+)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""StableHLO's products: dot_general over any dims, convolutions with any dimension numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxlib.mlir.dialects import stablehlo
+
+from straightline.capture.builder import Dim, TensorType
+from straightline.capture.extents import product_of
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.jax.importer import Importer, Op, converter
+from straightline.capture.jax.shape import _spread
+from straightline.capture.jax.values import Value, number
+from straightline.capture.volumes import convolution3d
+
+
+@converter("dot_general")
+def _dot_general(ctx: Importer, op: Op) -> Tensor:
+    n = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    x, y = ctx.tensors(op)
+    batch = list(n.lhs_batching_dimensions), list(n.rhs_batching_dimensions)
+    sums = list(n.lhs_contracting_dimensions), list(n.rhs_contracting_dimensions)
+    dtype = op.dtype()
+    if dtype not in FLOATS:  # the products are of floats: those of f64 are exact where sums stay below 2 ** 53
+        found = _product(ctx, ctx.cast(x, "f64"), ctx.cast(y, "f64"), batch, sums)
+        return ctx.cast(ctx.cast(found, "i64"), dtype)
+    return _product(ctx, ctx.cast(x, dtype), ctx.cast(y, dtype), batch, sums)
+
+
+def _product(ctx: Importer, x: Tensor, y: Tensor, batch: tuple[list[int], list[int]],
+             sums: tuple[list[int], list[int]]) -> Tensor:  # fmt: skip
+    """The batch dims, the others of x, the others of y."""
+    rows = [d for d in range(x.rank) if d not in batch[0] + sums[0]]
+    columns = [d for d in range(y.rank) if d not in batch[1] + sums[1]]
+    lead = tuple(x.extents[d] for d in batch[0])
+    high, wide = tuple(x.extents[d] for d in rows), tuple(y.extents[d] for d in columns)
+    extents = (*lead, *high, *wide)
+    terms = product_of([x.extents[d] for d in sums[0]])
+    as_it_lies = columns + sums[1] == list(range(y.rank))
+    if (
+        not lead and high and wide and (as_it_lies or _is_constant(ctx, y))
+    ):  # a linear layer, whose weight is packed once
+        weight = _arranged(ctx, y, columns + sums[1], (product_of(wide), terms))
+        own = _arranged(ctx, x, rows + sums[0], (*high, terms))
+        found = ctx.emit_one("linear", [own, weight], TensorType(x.dtype, (*high, weight.extents[0])))
+        return ctx.reshape(found, extents)
+    left = _arranged(ctx, x, batch[0] + rows + sums[0], (*lead, product_of(high), terms))
+    right = _arranged(ctx, y, batch[1] + sums[1] + columns, (*lead, terms, product_of(wide)))
+    type = TensorType(x.dtype, (*lead, left.extents[-2], right.extents[-1]))
+    return ctx.reshape(ctx.emit_one("matmul", [left, right], type), extents)
+
+
+def _is_constant(ctx: Importer, x: Tensor) -> bool:
+    """Whether a tensor is a constant, seen in some way."""
+    while (view := ctx.made(x, "reshape", "permute", "slice")) is not None and view.operands[0] is not None:
+        x = view.operands[0]
+    return ctx.made(x, "parameter", "constant") is not None
+
+
+def _arranged(ctx: Importer, x: Tensor, order: list[int], extents: Sequence[Dim]) -> Tensor:
+    moved = x if order == list(range(x.rank)) else ctx.permute(x, order)
+    return ctx.reshape(moved, extents)
+
+
+@converter("convolution")
+def _convolution(ctx: Importer, op: Op) -> Tensor:
+    n = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    if op.number("batch_group_count", 1) != 1:
+        raise Reject(f"a convolution of {op.number('batch_group_count')} groups of images", "batch_group_count 1")
+    space = list(n.input_spatial_dimensions)
+    rank = len(space)
+    x = _moved(ctx, ctx.tensor(op.inputs[0]), [n.input_batch_dimension, n.input_feature_dimension, *space])
+    weight = _moved(
+        ctx,
+        ctx.tensor(op.inputs[1]),
+        [n.kernel_output_feature_dimension, n.kernel_input_feature_dimension, *n.kernel_spatial_dimensions],
+    )
+    dtype = op.dtype()
+    if dtype not in FLOATS:
+        raise Reject(f"a convolution of {dtype}", "floats")
+    x, weight = ctx.cast(x, dtype), ctx.cast(weight, dtype)
+    turned = [d + 2 for d, flag in enumerate(op.numbers("window_reversal")) if flag]
+    if turned:
+        weight = ctx.emit_one("flip", [weight], weight.type, {"dims": turned})
+    for dim, spread in enumerate(op.numbers("lhs_dilation", [1] * rank)):
+        if spread > 1:
+            x = _spread(ctx, x, number(0, dtype), dim + 2, spread - 1)
+    found = _convolved(ctx, op, x, weight, rank)
+    back = [n.output_batch_dimension, n.output_feature_dimension, *n.output_spatial_dimensions]
+    return _moved(ctx, found, [back.index(d) for d in range(rank + 2)])
+
+
+def _convolved(ctx: Importer, op: Op, x: Tensor, weight: Tensor, rank: int) -> Tensor:
+    """Images [n, c, ..] and weights [o, i, ..]."""
+    stride, dilation = op.numbers("window_strides", [1] * rank), op.numbers("rhs_dilation", [1] * rank)
+    flat = op.numbers("padding", [0] * (2 * rank))
+    pads = list(zip(flat[::2], flat[1::2]))
+    if any(a != b or a < 0 for a, b in pads):
+        x, pads = ctx.padded(x, [(0, 0), (0, 0), *pads], 0.0), [(0, 0)] * rank
+    kernel = [known(e) for e in weight.extents[2:]]
+    sizes = [
+        (e + 2 * p - (d * (k - 1) + 1)) // s + 1
+        for e, (p, _), k, s, d in zip(x.extents[2:], pads, kernel, stride, dilation)
+    ]
+    how: dict[str, Any] = {
+        "stride": stride, "padding": [p for p, _ in pads], "dilation": dilation, "transposed": False,
+        "output_padding": [0] * rank, "groups": op.number("feature_group_count", 1),
+    }  # fmt: skip
+    type = TensorType(x.dtype, (x.extents[0], weight.extents[0], *sizes))
+    if rank > 3 or rank == 0:
+        raise Reject(f"a convolution over {rank} dims", "1 to 3")
+    if rank == 3:
+        return convolution3d(ctx, x, weight, None, how, type)
+    return ctx.emit_one("convolution", [x, weight, None], type, how)
+
+
+def _moved(ctx: Importer, x: Tensor, order: Sequence[int]) -> Tensor:
+    order = [int(d) for d in order]
+    return x if order == list(range(x.rank)) else ctx.permute(x, order)
+
+
+@converter("cholesky", "triangular_solve", "fft")
+def _linear_algebra(ctx: Importer, op: Op) -> Value:
+    raise Reject(f"{op.kind}, which no kernel here computes", "products (dot_general) and convolutions")

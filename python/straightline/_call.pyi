@@ -126,6 +126,37 @@ def own_kernel_call(
 ) -> None:
     """Calls such a function outside of a program; raises OpError for an exception and another status than 0."""
 
+def ffi_function(
+    name: str,
+    arguments: tuple[tuple[str, int, int, int, int, float, str | None], ...],
+    inputs: int,
+    results: tuple[int, ...],
+    model_results: int,
+    callables: tuple[Any, ...],
+) -> Any:
+    """A function of other systems (straightline/abi/ffi.h); arguments are (name, kind, index, count, integer, real, text)."""
+
+def ffi_publish(function: Any, name: str, callables: tuple[Any, ...] | None) -> None:
+    """Later calls take these callables' programs and present weights; None: they fail."""
+
+def ffi_addresses(function: Any) -> tuple[int, int]:
+    """That of its sl_ffi_function, and of what a kernel of torch calls with it."""
+
+def ffi_running(function: Any) -> int:
+    """How many calls are running."""
+
+def ffi_layouts(program: ProgramCapsule) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    """(dtype code, bits, sizes, strides, updated) of inputs and results, and (name, min, max, computed) of named sizes."""
+
+def ffi_torch_register(space: str, schema: str, key: str, kernel: int) -> int:
+    """Registers an op of torch; gives what ffi_torch_unregister takes."""
+
+def ffi_torch_unregister(registered: int) -> None:
+    """Removes the op from torch."""
+
+def ffi_tvm_global(function: Any, name: str) -> None:
+    """Makes it a global function of TVM-FFI."""
+
 def backend_names() -> tuple[str, ...]:
     """The backends of this process."""
 

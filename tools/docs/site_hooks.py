@@ -26,7 +26,7 @@ from tablegen_pages import dialect_page, passes_page  # noqa: E402
 
 _TOP = ("ARCHITECTURE", "CONTRIBUTING", "CHANGELOG")
 _CPP = ("tensor.hpp", "module.hpp", "straightline.hpp")
-_C = ("straightline.h", "model.h", "artifact.h", "code.h", "entry.h", "queue.h", "kernel.h", "device_calls.h")
+_C = ("straightline.h", "model.h", "ffi.h", "artifact.h", "code.h", "entry.h", "queue.h", "kernel.h", "device_calls.h")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from straightline import _compiler, backend_plugins
+from straightline import backend_plugins
 from straightline.errors import UserError
 
 #: Places that are no plug-in's: the CPU, and devices that targets of ours know.
@@ -30,6 +30,8 @@ def is_plugin(place: str) -> bool:
 
 def names() -> list[str]:
     """The backends of this process's plug-ins that have a device."""
+    from straightline import _compiler  # the package that only runs programs has none
+
     backend_plugins.open_all()
     rows = json.loads(_compiler.backends_json())
     return [row["name"] for row in rows if row["space"] and row["name"] not in _OWN]
@@ -45,6 +47,11 @@ def is_there(tensor: Any) -> bool:
     if _torch_device is None:
         return False
     return getattr(getattr(tensor, "device", None), "type", "cpu") == _torch_device[0]
+
+
+def is_supported(tensor: Any) -> bool:
+    """Whether programs take tensors of this one's device at all."""
+    return tensor.device.type in _OWN or is_there(tensor)
 
 
 def place_of(tensors: Iterable[Any], target: object) -> str | None:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guard.h"
 
+#include <atomic>
 #include <bit>
 #include <cstring>
 
@@ -8,6 +9,7 @@
 #include "expression.h"
 #include "message_writer.h"
 #include "program.h"
+#include "straightline/abi/device_names.h"
 
 namespace straightline {
 namespace {
@@ -311,6 +313,9 @@ void describeStrides(const sl_program& program, const Mismatch& mismatch, const 
           "sl.compile");
 }
 
+/// Of devices that a framework has over a plug-in's.
+std::atomic<const char*> extensionName{"plug-in"};
+
 const char* deviceName(int32_t type) {
   switch (type) {
     case 1:
@@ -323,6 +328,8 @@ const char* deviceName(int32_t type) {
       return "metal";
     case 10:
       return "rocm";
+    case 12:
+      return extensionName.load();
     case 14:
       return "oneapi";
     default:
@@ -486,3 +493,5 @@ int32_t sl_program_guard(const sl_program* program, const sl_tensor* inputs, int
   }
   return reportMismatch(*program, mismatch, inputs, extents, message);
 }
+
+void sl_name_extension_devices(const char* name) { straightline::extensionName = name; }

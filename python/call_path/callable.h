@@ -224,6 +224,7 @@ PyObject* slGroup(PyObject* module, PyObject* args);
 PyObject* slSpecialize(PyObject* module, PyObject* args);
 PyObject* slSlots(PyObject* module, PyObject* args);
 PyObject* slCountSizes(PyObject* module, PyObject* args);
+PyObject* slHandles(PyObject* module, PyObject* callable);
 
 // ---- ffi.c
 

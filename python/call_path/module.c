@@ -175,6 +175,9 @@ static PyMethodDef functions[] = {
     {"count_sizes", slCountSizes, METH_VARARGS,
      "count_sizes(callable, enough, told)\n--\n\nCounts the named sizes of calls; "
      "`told({name: size})` is called once they came so often."},
+    {"handles", slHandles, METH_O,
+     "handles(callable)\n--\n\nAddresses of its program and of its set of weights; they live as "
+     "long as it."},
     {"publish", slPublish, METH_VARARGS,
      "publish(callables, weights)\n--\n\nGives each callable its new set, all at once."},
     {NULL, NULL, 0, NULL},

@@ -94,6 +94,18 @@ PyObject* slCountSizes(PyObject* module, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+/// handles(callable): addresses of its program and of its present set of weights, for callers that
+/// go by the runtime's C ABI. Both live as long as the callable, if no set is published for it.
+PyObject* slHandles(PyObject* module, PyObject* callable) {
+  (void)module;
+  if (!slIsCallable(callable)) {
+    return NULL;
+  }
+  const Callable* self = (const Callable*)callable;
+  return Py_BuildValue("(KK)", (unsigned long long)(uintptr_t)self->program,
+                       (unsigned long long)(uintptr_t)self->record->weights);
+}
+
 /// publish(callables, weights): one exchange of pointers for each, with nothing between them that
 /// could let another thread in. Sets that were replaced go when the last call that began with them
 /// is over.

@@ -225,6 +225,7 @@ def specialize(callable: Callable, programs: tuple[Callable, ...]) -> None:
 def count_sizes(callable: Callable, enough: int, told: Callable_[[dict[str, int]], None]) -> None:
     """Counts the named sizes of calls: `told` gets those that came `enough` times, once or more. With 0 it ends."""
 
+def handles(callable: Callable, /) -> tuple[int, int]: ...
 def publish(callables: tuple[Callable, ...], weights: tuple[WeightsCapsule, ...]) -> None:
     """Gives each callable a new set, all at once. A call keeps the set that it began with."""
 

@@ -48,6 +48,11 @@ def is_there(tensor: Any) -> bool:
     return getattr(getattr(tensor, "device", None), "type", "cpu") == _torch_device[0]
 
 
+def is_supported(tensor: Any) -> bool:
+    """Whether programs take tensors of this one's device at all."""
+    return tensor.device.type in _OWN or is_there(tensor)
+
+
 def place_of(tensors: Iterable[Any], target: object) -> str | None:
     """The place of a program for a plug-in's device, where its tensors are on one or the target names one; else None.
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from straightline import _call_support
+from straightline import _call_support, _devices
 from straightline._frameworks import imported_torch, is_paddle
 from straightline._stored import Stored
 from straightline.errors import UnsupportedError, UserError
@@ -252,9 +252,7 @@ def _needs_words(value: Any) -> bool:
     """Whether a tensor of torch is one that no program can borrow."""
     torch = sys.modules["torch"]
     plain = type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided
-    return (
-        not plain or value.device.type not in ("cpu", "cuda") or value.is_quantized or value.is_neg() or value.is_conj()
-    )
+    return not plain or not _devices.is_supported(value) or value.is_quantized or value.is_neg() or value.is_conj()
 
 
 def is_row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from straightline import _devices
 from straightline.errors import UnsupportedError, UserError
 
 _BATCH_STATISTICS = (
@@ -65,7 +66,7 @@ def check_tensor(tensor: torch.Tensor, what: str) -> None:
         raise UnsupportedError(f"{what} has layout {tensor.layout}, expected torch.strided")
     if tensor.is_quantized:
         raise UnsupportedError(f"{what} is quantised ({tensor.dtype}), expected a plain dtype")
-    if tensor.device.type not in ("cpu", "cuda"):
+    if not _devices.is_supported(tensor):
         raise UnsupportedError(f"{what} is on device {tensor.device}, expected cpu or cuda")
     if tensor.is_conj() or tensor.is_neg():
         raise UnsupportedError(f"{what} is a conj or neg view, expected resolve_conj() and resolve_neg()")

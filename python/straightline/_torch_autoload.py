@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `import torch` calls (an entry point of the group `torch.backends`)."""
+
+from __future__ import annotations
+
+import os
+
+
+def autoload() -> None:
+    """Makes torch's device "sl" where STRAIGHTLINE_DEVICE names a plug-in; else nothing."""
+    if os.environ.get("STRAIGHTLINE_DEVICE"):
+        import straightline.torch_device  # noqa: F401

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs each file of suite/ on the device of examples/backend_device, in a process that has nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tests/plugins"))
+
+from builds import example  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return example("device", tmp_path_factory.mktemp("device"))
+
+
+def _environment(library: Path, **more: str) -> dict[str, str]:
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return {
+        **os.environ,
+        "PYTHONPATH": paths,
+        "STRAIGHTLINE_BACKEND_PATH": str(library),
+        "STRAIGHTLINE_TEST_DEVICE": str(library),
+        **more,
+    }
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (HERE / "suite").glob("*_test.py")))
+def test_suite(library: Path, name: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", str(HERE / "suite" / name)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=_environment(library))
+    print(done.stdout[-3000:])
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+def _python(library: Path, text: str, **more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", text]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=_environment(library, **more))
+
+
+def test_torch_imported_first_and_last(library: Path) -> None:
+    for text in (
+        "import torch; import straightline.torch_device; print(torch.zeros(2, device='sl').device)",
+        "import straightline.torch_device, torch; print(torch.zeros(2, device='sl').device)",
+    ):
+        done = _python(library, text)
+        assert done.stdout.strip() == "sl:0", done.stderr
+
+
+def test_torch_alone_where_the_variable_names_the_plugin(library: Path) -> None:
+    done = _python(library, "import torch; print(torch.zeros(2, device='sl').device)", STRAIGHTLINE_DEVICE="sim")
+    assert done.stdout.strip() == "sl:0", done.stderr
+    done = _python(library, "import torch; print(torch._C._get_privateuse1_backend_name())")
+    assert done.stdout.strip() == "privateuseone"
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "words"),
+    [
+        (
+            "import straightline.torch_device",
+            {"STRAIGHTLINE_DEVICE": "other"},
+            "STRAIGHTLINE_DEVICE is 'other' but the plug-in with a device is 'sim'",
+        ),
+        (
+            "import straightline.torch_device",
+            {"STRAIGHTLINE_BACKEND_PATH": ""},
+            "no plug-in with a device is open: name a plug-in's file in STRAIGHTLINE_BACKEND_PATH",
+        ),
+        (
+            "import torch; torch.utils.rename_privateuse1_backend('npu'); import straightline.torch_device",
+            {},
+            "torch's device PrivateUse1 is 'npu' (another package) and cannot be 'sl' (straightline.torch_device) too",
+        ),
+        (
+            "import straightline.torch_device",
+            {"CXX": "no-such-compiler"},
+            "CXX is 'no-such-compiler', which is no program",
+        ),
+        (
+            "import straightline.torch_device",
+            {"STRAIGHTLINE_DEVICE_PROGRAMS": "none"},
+            "STRAIGHTLINE_DEVICE_PROGRAMS is 'none' but must be a number from 1 on",
+        ),
+    ],
+)
+def test_what_cannot_be_registered(library: Path, text: str, more: dict[str, str], words: str) -> None:
+    done = _python(library, text, **more)
+    assert done.returncode == 1
+    assert words in done.stderr
+
+
+def test_without_a_compiler_words_say_what_to_install(library: Path, tmp_path: Path) -> None:
+    done = _python(library, "import straightline.torch_device", PATH=str(tmp_path), CXX="")
+    assert done.returncode == 1
+    assert "install g++ (Debian: apt-get install g++), or name one in CXX" in done.stderr
+
+
+def test_the_host_runs_ops_where_a_rule_says_so(library: Path) -> None:
+    text = """
+import torch, straightline.torch_device
+x = torch.tensor([3.0, 1.0, 3.0], device="sl")
+print(x.unique().tolist(), x.unique().device, [row for row in torch.sl.op_counts() if row["route"] == "cpu"])
+"""
+    done = _python(library, text, STRAIGHTLINE_ROUTE_ALL="auto, cpu")
+    assert done.stdout.startswith("[1.0, 3.0] sl:0 [{'op': 'aten::_unique2', 'route': 'cpu', 'calls': 2"), done.stderr
+    done = _python(library, text)
+    assert "NotImplementedError: aten::_unique2 cannot run on sl" in done.stderr

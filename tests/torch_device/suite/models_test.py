@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models in eager mode and compiled, inference and training, against the CPU."""
+
+from __future__ import annotations
+
+import copy
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import straightline
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from small_models import Decoder, ResNet18  # noqa: E402
+
+pytestmark = pytest.mark.device
+
+
+@pytest.fixture(autouse=True)
+def seed() -> Iterator[None]:
+    number = random.randrange(2**32)
+    print("seed", number)
+    torch.manual_seed(number)
+    yield
+
+
+def relative(a: torch.Tensor, b: torch.Tensor) -> float:
+    return float((a.cpu() - b.cpu()).abs().max() / b.cpu().abs().max())
+
+
+def test_resnet18_equals_the_cpu(sim: Any) -> None:
+    """Eager and compiled, on two streams, with events, late workers: within float32's rounding; the same bits whatever the delays."""
+    model = ResNet18(width=16, classes=10).eval()
+    x = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        expected = model(x)
+        there, y = copy.deepcopy(model).to("sl"), x.to("sl")
+        eager = there(y)
+        assert relative(eager, expected) < 1e-5
+        compiled = straightline.compile(there, (y,))
+        first = compiled(y).cpu()
+        assert relative(first, expected) < 1e-5
+        streams = [torch.Stream("sl"), torch.Stream("sl")]
+        number = random.randrange(2**32)
+        print("seed of delays", number)
+        for trial in range(50):
+            sim.sim_device_set_delay(100, number + trial)
+            begin = torch.sl.current_stream().record_event()
+            results = []
+            for stream in streams:
+                stream.wait_event(begin)
+                with torch.sl.stream(stream):
+                    results.append(compiled(y))
+                    results[-1].record_stream(torch.sl.default_stream())
+                torch.sl.current_stream().wait_event(stream.record_event())
+            assert all(torch.equal(result.cpu(), first) for result in results)
+
+
+def test_live_bytes_go_back(sim: Any) -> None:
+    def work() -> None:
+        x = torch.randn(100, 100, device="sl")
+        for _ in range(3):
+            x = (x @ x).relu()
+
+    work()  # programs keep what their frames need
+    torch.sl.synchronize()
+    torch.sl.empty_cache()
+    allocated, live = torch.sl.memory_allocated(), sim.sim_device_live_bytes(0)
+    work()
+    torch.sl.synchronize()
+    torch.sl.empty_cache()
+    assert torch.sl.memory_allocated() == allocated
+    assert sim.sim_device_live_bytes(0) == live
+
+
+def greedy(model: torch.nn.Module, tokens: torch.Tensor, count: int) -> list[int]:
+    with torch.no_grad():
+        for _ in range(count):
+            tokens = torch.cat([tokens, model(tokens)[:, -1:].argmax(-1)], 1)
+    return tokens[0].tolist()
+
+
+def test_greedy_tokens_of_a_decoder_equal_the_cpus() -> None:
+    model = Decoder().eval()
+    tokens = torch.randint(0, 96, (1, 5))
+    expected = greedy(model, tokens, 8)
+    assert greedy(copy.deepcopy(model).to("sl"), tokens.to("sl"), 8) == expected
+
+
+def losses(model: torch.nn.Module, device: str, tokens: torch.Tensor, lowered: bool) -> list[float]:
+    model, tokens = copy.deepcopy(model).to(device), tokens.to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    found = []
+    for _ in range(10):
+        with torch.autocast(device, torch.bfloat16) if lowered else nullcontext():
+            y = model(tokens[:, :-1])
+            loss = torch.nn.functional.cross_entropy(y.flatten(0, 1).float(), tokens[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+@pytest.mark.parametrize(("lowered", "bound"), [(False, 1e-5), (True, 2e-2)])
+def test_ten_steps_of_adamw(lowered: bool, bound: float) -> None:
+    model, tokens = Decoder(), torch.randint(0, 96, (2, 9))
+    expected, got = losses(model, "cpu", tokens, lowered), losses(model, "sl", tokens, lowered)
+    assert got == pytest.approx(expected, rel=bound)
+    assert got[-1] < got[0]
+
+
+def test_resnet_trains() -> None:
+    """Gradients are as near to those in float64 as the CPU's in float32, whose sums have another order."""
+    model = ResNet18(width=4, classes=3)
+    x, y = torch.randn(4, 3, 32, 32), torch.tensor([0, 2, 1, 1])
+    grads = []
+    for device, dtype in (("cpu", torch.float64), ("cpu", torch.float32), ("sl", torch.float32)):
+        there = copy.deepcopy(model).to(device, dtype)
+        torch.nn.functional.cross_entropy(there(x.to(device, dtype)), y.to(device)).backward()
+        grads.append({name: value.grad.cpu().double() for name, value in there.named_parameters()})
+    exact, cpu, sl = grads
+    for name, value in exact.items():
+        bound = 10 * max(relative(cpu[name], value), 1e-5)
+        assert relative(sl[name], value) <= bound, name
+
+
+def test_gradient_scaler() -> None:
+    model = torch.nn.Linear(4, 3).to("sl")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("sl", init_scale=8.0, growth_interval=1)
+    before = model.weight.detach().cpu()
+    x = torch.randn(5, 4, device="sl")
+    scaler.scale(model(x).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    expected = before - 0.1 * x.sum(0).cpu()
+    torch.testing.assert_close(model.weight.detach().cpu(), expected)
+    assert scaler.get_scale() == 16
+    optimizer.zero_grad()
+    scaler.scale(model(x).sum() * float("inf")).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    torch.testing.assert_close(model.weight.detach().cpu(), expected)
+    assert scaler.get_scale() == 8
+
+
+def test_the_log_of_routes_names_every_op() -> None:
+    model = Decoder().eval().to("sl")
+    with torch.no_grad():
+        model(torch.randint(0, 96, (1, 6)).to("sl"))
+    rows = torch.sl.op_counts()
+    assert {"aten::mm", "aten::embedding"} <= {row["op"] for row in rows}
+    assert all(row["route"] and row["calls"] > 0 for row in rows if row["op"] == "aten::mm")
+    assert not any(row["route"] == "cpu" for row in rows)

@@ -27,18 +27,17 @@ def _register() -> Any:
 
 
 def registered_ops() -> tuple[str, ...]:
-    """ATen ops with a kernel for the device that is torch's own way there; all others go to the same kernel by its fallback."""
+    """ATen ops that have a kernel for the device by name; all others go to the same kernel by its fallback."""
     import torch
 
-    _register()
-    return tuple(sorted(torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")))
+    return torch.get_device_module(NAME).registered_ops()  # type: ignore[no-any-return]
 
 
 def op_counts() -> list[dict[str, Any]]:
     """What ran so far: a row for each op and route, with `op`, `route` (kernels, or "cpu"), `calls` and `programs`."""
-    from straightline.torch_device import eager
+    import torch
 
-    return eager.counts(_register())
+    return torch.get_device_module(NAME).op_counts()  # type: ignore[no-any-return]
 
 
 def programs_built() -> int:

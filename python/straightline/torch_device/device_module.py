@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from straightline.torch_device import eager
+
 _native: Any = None
 _name = "sl"
 
@@ -228,14 +230,10 @@ def is_bf16_supported() -> bool:
 
 
 def registered_ops() -> tuple[str, ...]:
-    """See straightline.torch_device.registered_ops."""
-    from straightline import torch_device
-
-    return torch_device.registered_ops()
+    """ATen ops that have a kernel for the device by name; all others go to the same kernel by its fallback."""
+    return tuple(sorted(torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")))
 
 
 def op_counts() -> list[dict[str, Any]]:
-    """See straightline.torch_device.op_counts."""
-    from straightline import torch_device
-
-    return torch_device.op_counts()
+    """What ran so far: a row for each op and route, with `op`, `route` (kernels, or "cpu"), `calls` and `programs`."""
+    return eager.counts(_native)

@@ -221,7 +221,7 @@ struct Program {
   };
   std::vector<Result> results{};
   bool needsSizes = false;  ///< sizes of tensors belong to the key: no program for named ones
-  bool onHost = false;     ///< a rule gives the op to the host
+  bool onHost = false;      ///< a rule gives the op to the host
   std::string refusal{};    ///< not empty: the op cannot be run
   int64_t number = 0;
   PyObject* owner = nullptr;

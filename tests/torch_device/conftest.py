@@ -5,4 +5,4 @@ from __future__ import annotations
 
 import os
 
-collect_ignore_glob = [] if os.environ.get("STRAIGHTLINE_TEST_DEVICE") else ["suite/*"]
+collect_ignore_glob = [] if os.environ.get("STRAIGHTLINE_TEST_DEVICE") else ["suite", "suite/*"]

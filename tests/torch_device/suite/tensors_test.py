@@ -192,4 +192,10 @@ def test_pinned_memory_and_copies_that_do_not_wait(device: str) -> None:
     if device == "sl":
         torch.sl.synchronize()
     assert torch.equal(back, x)
-    assert torch.equal(there.to("cpu", non_blocking=True), x), "memory that is not pinned is waited for"
+    back = torch.empty(1000).copy_(there, non_blocking=True)
+    assert torch.equal(back, x), "memory that is not pinned is waited for"
+    back = there.to("cpu", non_blocking=True)  # torch makes the copy in pinned memory
+    if device == "sl":
+        assert back.is_pinned()
+        torch.sl.synchronize()
+    assert torch.equal(back, x)

@@ -29,7 +29,7 @@ import straightline as sl
 from paddle import nn
 from paddle.vision import models as zoo
 
-from tests.frameworks.paddle.models import Bert, Recurrent
+from bench.paddle_models import Bert, Recurrent
 
 #: A block of calls takes about so long, and there are so many.
 _BLOCK_SECONDS = 0.05

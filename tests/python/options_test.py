@@ -31,7 +31,7 @@ def _never(x: torch.Tensor) -> torch.Tensor:
 
 def test_both_signatures_show_the_options() -> None:
     for function, own in (
-        (sl.compile, ["dynamic_shapes", "values", "sizes", "options"]),
+        (sl.compile, ["dynamic_shapes", "values", "sizes", "fetches", "options"]),
         (sl.compile_mlir, ["options"]),
     ):
         parameters = inspect.signature(function).parameters.values()

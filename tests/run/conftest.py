@@ -110,6 +110,7 @@ _OF_THE_CPU = {
     "products_test.py::test_a_linear_whose_weight_may_change": "",
     "products_test.py::test_bfloat16_that_others_read": "",
     "products_test.py::test_with_a_column_and_with_a_row": "",
+    "python_ops_test.py::test_lists_of_tensors_are_called_by_c": "",
     "python_ops_test.py::test_plain_calls_are_made_by_c": "",
     "python_ops_test.py::test_results_that_lie_otherwise_are_copied_by_torch": "",
     "python_ops_test.py::test_threads_and_programs_that_go": "",
@@ -126,6 +127,7 @@ _OF_THE_CPU = {
     "resize_test.py::test_what_stays_torchs": "",  # torch has no such kernels of uint8 on a device
     "resize_test.py::test_weights_of_bytes_next_to_one": "",  # left to torch on a device
     "routes_aten_test.py::test_many_ops": "",
+    "routes_rules_test.py::test_the_host_as_target": "",
     "routes_test.py::test_a_file": "",
     "routes_test.py::test_a_route_of_an_op_that_is_not_there": "",
     "routes_test.py::test_an_argument": "",

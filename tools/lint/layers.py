@@ -57,7 +57,6 @@ NAMES_TARGETS = {
     "passes/routes.h": "kHostRoute: what rules call the host",
     "python/straightline/capture/target_facts.py": "an example of what names a target, in a docstring",
     "python/straightline/capture/torch/aten_tail.py": "devices in the text of a call of torch (call_text.h)",
-    "python/straightline/capture/torch/model_check.py": "where tensors of a model may be",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 

@@ -20,7 +20,7 @@ import straightline as sl
 from paddle.vision import models as zoo
 
 from tests.frameworks.paddle.comparison import assert_close, fresh_seed
-from tests.frameworks.paddle.models import Branches, Recurrent
+from bench.paddle_models import Branches, Recurrent
 
 _Spec = paddle.static.InputSpec
 

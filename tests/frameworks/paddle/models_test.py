@@ -13,7 +13,7 @@ from paddle import nn
 from paddle.vision import models as zoo
 
 from tests.frameworks.paddle.comparison import assert_close, fresh_seed
-from tests.frameworks.paddle.models import Bert, Branches, Recurrent
+from bench.paddle_models import Bert, Branches, Recurrent
 
 
 def _leaves(value: Any) -> list[Any]:

@@ -211,7 +211,10 @@ def test_a_dump_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path
         ("freze", "did you mean freeze"),
         ("dynamic_shape", "did you mean dynamic_shapes"),
         ("route", "did you mean routes"),
-        ("zzz", "unknown option 'zzz' of sl.compile: there are dynamic_shapes, values, sizes, fetches, options, threads, "),
+        (
+            "zzz",
+            "unknown option 'zzz' of sl.compile: there are dynamic_shapes, values, sizes, fetches, options, threads, ",
+        ),
     ],
 )
 def test_an_unknown_option(option: str, words: str) -> None:

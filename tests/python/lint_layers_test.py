@@ -59,7 +59,9 @@ def test_what_may_name_a_target(path: str, line: str) -> None:
 
 def test_targets_are_the_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(_FILE.parents[2])
-    assert lint.target_names() == (*_TARGETS, "plugin"), "plugin: devices of plug-ins, under the names of their backends"
+    assert lint.target_names() == (*_TARGETS, "plugin"), (
+        "plugin: devices of plug-ins, under the names of their backends"
+    )
 
 
 def test_exceptions_exist_and_are_needed() -> None:

@@ -179,9 +179,9 @@ def test_damaged_programs(
 def test_an_op_that_is_not_there(small: pathlib.Path, tmp_path: pathlib.Path) -> None:
     path = _changed(small, tmp_path, lambda w: _named(w, "1.relu").__setitem__("#", "1.relux"))
     words = _refusal(path, sl.UnsupportedError)
-    assert re.search(
-        r"relux at ReLU \(model.json:\d+\): there is no op relux here; nearest supported form: relu", words
-    )
+    # Paddle numbers the layers of a process: another test may have made some.
+    where = r"relux at ReLU(_\d+)? \(model.json:\d+\)"
+    assert re.search(where + ": there is no op relux here; nearest supported form: relu", words)
 
 
 def test_a_reshape_to_a_billion(tmp_path: pathlib.Path) -> None:

@@ -129,6 +129,7 @@ def test_nothing_holds_the_tensors_of_a_call(count: int, k: int) -> None:
 
 
 def test_sizes_that_are_named() -> None:
+    torch._dynamo.utils.counters.clear()  # other tests of the process count, too
     n = torch.export.Dim("n", min=2, max=64)
     model = _mlp()
     _, _, op = _registered(model, torch.randn(3, 16), dynamic_shapes={"input": {0: n}})

@@ -59,34 +59,29 @@ def place_of(tensors: Iterable[Any], target: object) -> str | None:
     Raises:
         UserError: The tensors are on the device of another backend than the target.
     """
-    here = _torch_device[1] if _torch_device is not None and any(map(is_there, tensors)) else None
+    there, here = _torch_device if _torch_device is not None and any(map(is_there, tensors)) else ("", None)
     if target is None:
         return here
-    if not isinstance(target, str) or target.partition(":")[0] in _OWN or target.partition(":")[0] not in names():
-        if here is not None:
-            raise UserError(
-                f"target is {target!r} but an example input is on {_torch_device[0]}, the device of '{here}': "  # type: ignore[index]
-                "leave target out, or give inputs on the cpu"
-            )
-        return None
-    if here is not None and here != target.partition(":")[0]:
-        raise UserError(f"target is {target!r} but an example input is on {_torch_device[0]}, the device of '{here}'")  # type: ignore[index]
-    return target
+    backend = target.partition(":")[0] if isinstance(target, str) else ""
+    is_named = bool(backend) and backend not in _OWN and backend in names()
+    if here is not None and (not is_named or backend != here):
+        nearest = "" if is_named else ": leave target out, or give inputs on the cpu"
+        raise UserError(f"target is {target!r} but an example input is on {there}, the device of '{here}'{nearest}")
+    return str(target) if is_named else None
 
 
 def number_of(tensors: Iterable[Any]) -> int:
     """The number of the device on which tensors are; 0 where none is on one.
 
     Raises:
-        UserError: They are on two devices, or on the device and in host memory.
+        UserError: They are on two devices.
     """
-    tensors = list(tensors)
     found: dict[int, int] = {tensor.device.index or 0: i for i, tensor in enumerate(tensors, 1) if is_there(tensor)}
     if len(found) > 1:
         (first, i), (second, j) = sorted(found.items())[:2]
         raise UserError(
-            f"example tensor {i} is on {_torch_device[0]}:{first} but example tensor {j} is on "  # type: ignore[index]
-            f"{_torch_device[0]}:{second}: a program runs on one device"  # type: ignore[index]
+            f"example tensor {i} is on {torch_name(first)} but example tensor {j} is on {torch_name(second)}: "
+            "a program runs on one device"
         )
     return next(iter(found), 0)
 
@@ -102,6 +97,6 @@ def check_together(tensors: dict[str, Any]) -> None:
         )
 
 
-def request(place: str, number: int, tensors: Iterable[Any]) -> dict[str, Any]:
+def request(number: int, tensors: Iterable[Any]) -> dict[str, Any]:
     """The options for `_compiler.compile` that say where a program runs and where its tensors are."""
     return {"threads": 1, "device": number, "host_edges": int(not any(map(is_there, tensors)))}

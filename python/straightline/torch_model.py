@@ -239,7 +239,7 @@ def _request(options: CompileOptions, place: str, number: int = 0, leaves: Seque
     if place == "cpu":
         return {**request, **_threads.plan(options.threads)}
     if _devices.is_plugin(place):
-        return {**request, **_devices.request(place, number, leaves)}
+        return {**request, **_devices.request(number, leaves)}
     return {**request, "threads": 1, "device": number, "tf32": _targets.tf32()}
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from straightline import _call, _ffi_signature
+from straightline._call_support import dtype_name
 from straightline._ffi_signature import Program, Signature
 from straightline.compiled_function import of_the_compiler
 from straightline.errors import UnsupportedError, UserError
@@ -30,25 +31,6 @@ void sl_kernel(uint64_t* stack, uint64_t arguments, uint64_t results, void*) {{
 }}
 }}
 """
-_DTYPES = {
-    (0, 8): "int8",
-    (0, 16): "int16",
-    (0, 32): "int32",
-    (0, 64): "int64",
-    (1, 8): "uint8",
-    (1, 16): "uint16",
-    (1, 32): "uint32",
-    (1, 64): "uint64",
-    (2, 16): "float16",
-    (2, 32): "float32",
-    (2, 64): "float64",
-    (4, 16): "bfloat16",
-    (6, 8): "bool",
-    (10, 8): "float8_e4m3fn",
-    (11, 8): "float8_e4m3fnuz",
-    (12, 8): "float8_e5m2",
-    (13, 8): "float8_e5m2fnuz",
-}
 _lock = threading.Lock()
 #: The ops that this process has registered, by name.
 _registered: dict[str, RegisteredOp] = {}
@@ -227,7 +209,7 @@ def fake_call(name: str, signature: Signature, args: Sequence[Any], kwargs: dict
         torch.empty_strided(
             [_value(steps, sizes) for steps in result.sizes],
             [_value(steps, sizes) for steps in result.strides],
-            dtype=getattr(torch, _DTYPES[result.code, result.bits]),
+            dtype=getattr(torch, dtype_name(result.code, result.bits)),
             device=tensors[0].device if tensors else signature.target.partition(":")[0],
         )
         for result in results
@@ -262,7 +244,7 @@ def _bound(program: Program, tensors: Sequence[Any]) -> dict[int, Any] | str:
     sizes: dict[int, Any] = {}
     pending: list[tuple[int, int, Any, Any]] = []
     for i, (layout, tensor) in enumerate(zip(program.inputs, tensors, strict=True)):
-        dtype = getattr(torch, _DTYPES[layout.code, layout.bits])
+        dtype = getattr(torch, dtype_name(layout.code, layout.bits))
         if tensor.dtype != dtype or tensor.dim() != len(layout.sizes):
             return (
                 f"input {i} is {tensor.dtype} of rank {tensor.dim()} but the program was compiled for {dtype} of rank "

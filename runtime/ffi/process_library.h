@@ -5,6 +5,11 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
+#include <mutex>
+
+#include "message_writer.h"
+
 namespace straightline::ffi {
 
 /// Python opens libraries with local visibility, so the global scope alone may not show one. The
@@ -20,6 +25,50 @@ class ProcessLibrary {
 
  private:
   void* handle_;
+};
+
+/// Functions of such a library, looked up by the first call that finds all that are needed. Any
+/// thread.
+template <class Functions>
+class LoadedOnce {
+ public:
+  /// `load` fills the functions and names one that is missing, null: none is. Null with a message
+  /// otherwise: `name` has no such function, "which `since` have"; or `absent`, where the library
+  /// is not there.
+  const Functions* get(const char* file, const char* (*load)(const ProcessLibrary&, Functions*),
+                       const char* name, const char* since, const char* absent,
+                       sl_message* message) {
+    if (loaded_.load(std::memory_order_acquire)) {
+      return &functions_;
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (loaded_.load(std::memory_order_relaxed)) {
+      return &functions_;
+    }
+    const ProcessLibrary library(file);
+    if (const char* missing = load(library, &functions_)) {
+      MessageWriter writer(message);
+      if (library.isThere()) {
+        writer.text("the ")
+            .text(name)
+            .text(" in this process has no ")
+            .text(missing)
+            .text(", which ")
+            .text(since)
+            .text(" have");
+      } else {
+        writer.text(absent);
+      }
+      return nullptr;
+    }
+    loaded_.store(true, std::memory_order_release);
+    return &functions_;
+  }
+
+ private:
+  std::mutex mutex_;
+  Functions functions_{};
+  std::atomic<bool> loaded_ = false;
 };
 
 }  // namespace straightline::ffi

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ffi/torch_functions.h"
 
-#include <atomic>
-
-#include <mutex>
 #include <string>
 
 #include "ffi/process_library.h"
-#include "message_writer.h"
 
 namespace straightline::ffi {
 namespace {
@@ -105,6 +101,14 @@ void settle(const ProcessLibrary& library, TorchFunctions* functions) {
                                  : nullptr;
 }
 
+const char* loadAndSettle(const ProcessLibrary& library, TorchFunctions* functions) {
+  const char* missing = load(library, functions);
+  if (!missing) {
+    settle(library, functions);
+  }
+  return missing;
+}
+
 }  // namespace
 
 int32_t TorchFunctions::numberOf(sl_dtype dtype) const {
@@ -117,31 +121,11 @@ int32_t TorchFunctions::numberOf(sl_dtype dtype) const {
 }
 
 const TorchFunctions* torchFunctions(sl_message* message) {
-  static std::mutex mutex;
-  static TorchFunctions functions{};
-  static std::atomic<bool> loaded = false;
-  if (loaded.load(std::memory_order_acquire)) {
-    return &functions;
-  }
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (loaded.load(std::memory_order_relaxed)) {
-    return &functions;
-  }
-  const ProcessLibrary library("libtorch_cpu.so");
-  if (const char* missing = load(library, &functions)) {
-    MessageWriter writer(message);
-    if (library.isThere()) {
-      writer.text("the torch in this process has no ")
-          .text(missing)
-          .text(", which 2.10 and later have");
-    } else {
-      writer.text("this needs torch in the process, and libtorch_cpu is not loaded: import torch");
-    }
-    return nullptr;
-  }
-  settle(library, &functions);
-  loaded.store(true, std::memory_order_release);
-  return &functions;
+  static LoadedOnce<TorchFunctions> functions;
+  return functions.get("libtorch_cpu.so", loadAndSettle, "torch", "2.10 and later",
+                       "this needs torch in the process, and libtorch_cpu is not loaded: import "
+                       "torch",
+                       message);
 }
 
 }  // namespace straightline::ffi

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ffi/tvm_functions.h"
 
-#include <atomic>
-#include <mutex>
-
 #include "ffi/process_library.h"
-#include "message_writer.h"
 
 namespace straightline::ffi {
 namespace {
@@ -37,30 +33,9 @@ const char* load(const ProcessLibrary& library, TvmFunctions* functions) {
 }  // namespace
 
 const TvmFunctions* tvmFunctions(sl_message* message) {
-  static std::mutex mutex;
-  static TvmFunctions functions{};
-  static std::atomic<bool> loaded = false;
-  if (loaded.load(std::memory_order_acquire)) {
-    return &functions;
-  }
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (loaded.load(std::memory_order_relaxed)) {
-    return &functions;
-  }
-  const ProcessLibrary library("libtvm_ffi.so");
-  if (const char* missing = load(library, &functions)) {
-    MessageWriter writer(message);
-    if (library.isThere()) {
-      writer.text("the libtvm_ffi in this process has no ")
-          .text(missing)
-          .text(", which 0.1.13 and later have");
-    } else {
-      writer.text("this needs TVM-FFI in the process, and libtvm_ffi is not loaded");
-    }
-    return nullptr;
-  }
-  loaded.store(true, std::memory_order_release);
-  return &functions;
+  static LoadedOnce<TvmFunctions> functions;
+  return functions.get("libtvm_ffi.so", load, "libtvm_ffi", "0.1.13 and later",
+                       "this needs TVM-FFI in the process, and libtvm_ffi is not loaded", message);
 }
 
 }  // namespace straightline::ffi

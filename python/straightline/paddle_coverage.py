@@ -93,7 +93,9 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
         F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 2, 1, exclusive=False), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
         F.adaptive_avg_pool2d(x, 1), F.adaptive_avg_pool2d(x, 3), F.adaptive_avg_pool2d(x, [2, None]),
         F.adaptive_max_pool2d(x, 2), F.max_pool2d(x, 2, data_format="NHWC"), F.max_pool1d(x[:, :, 0], 2),
-        F.avg_pool1d(x[:, :, 0], 3, 1, 1), F.max_pool2d(x, 3, 2, "SAME")]),
+        F.avg_pool1d(x[:, :, 0], 3, 1, 1), F.max_pool2d(x, 3, 2, "SAME"), F.avg_pool2d(x, 3, 2, "SAME"),
+        F.avg_pool2d(x, 3, 2, "SAME", exclusive=False), F.avg_pool2d(x, 4, 1, [1, 2, 0, 3]),
+        F.avg_pool2d(x, 4, 1, [2, 1, 0, 3], exclusive=False)]),
     "images": ([_X], lambda x: [
         F.pixel_shuffle(x, 2), F.channel_shuffle(x, 2), F.pad(x, [1, 2, 0, 1]), F.pad(x, [1, 1, 1, 1], "reflect"),
         F.pad(x, [1, 2, 2, 1], "replicate"), F.pad(x, [1, 2, 2, 1], "circular"), F.pad(x[0, 0], [1, 0, 0, 1], value=2.0),
@@ -128,6 +130,55 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
         F.grid_sample(x, grid), F.grid_sample(x, grid, "nearest", "border", False),
         paddle.scatter_nd_add(m, n.reshape([5, 1]), paddle.ones([5, 6])), F.conv2d_transpose(x, w, groups=4),
         F.conv2d_transpose(x, w, None, 2, 1, groups=4)]),
+    "rarer functions": ([_M, _M, _X], lambda x, y, c: [
+        f(x) for f in (F.softshrink, F.hardshrink, F.thresholded_relu, paddle.sinh, paddle.cosh, paddle.asinh, paddle.atan,
+                       paddle.erf, paddle.lgamma, paddle.digamma, paddle.i0, paddle.i1e, paddle.logit, F.swiglu)]
+        + [f(F.tanh(x)) for f in (paddle.asin, paddle.acos, paddle.atanh, paddle.erfinv)]
+        + [F.rrelu(x, training=False), F.maxout(c, 2), paddle.acosh(x * x + 1), paddle.logit(F.sigmoid(x), 1e-3), F.swiglu(x, y),
+           paddle.heaviside(x, y), paddle.heaviside(x * 0, y), paddle.isclose(x, y, 0.5, 0.1), paddle.allclose(x, x),
+           F.maxout(c, 4, -1), paddle.isclose(x / (x - x), x / (y - y), equal_nan=True)]),
+    "losses": ([_M, _M, ([3], "int64"), _V], lambda x, y, i, w: [
+        F.mse_loss(x, y), F.l1_loss(x, y), F.smooth_l1_loss(x, y, "none", 0.7), F.kl_div(x, F.softmax(y), "none"),
+        F.kl_div(x, y, "batchmean", log_target=True), F.binary_cross_entropy(F.sigmoid(x), F.sigmoid(y)),
+        F.binary_cross_entropy_with_logits(x, F.sigmoid(y)), F.cross_entropy(x, i), F.cross_entropy(x, i, ignore_index=1),
+        F.cross_entropy(x, i, w * w), F.cross_entropy(x, F.softmax(y), soft_label=True), F.cross_entropy(x, i, reduction="none"),
+        F.cross_entropy(F.softmax(x), i, use_softmax=False), F.nll_loss(F.log_softmax(x), i), F.nll_loss(x, i, w * w),
+        F.nll_loss(x, i, w * w, 2, "sum"), F.nll_loss(x, i, reduction="none"), F.label_smooth(x, epsilon=0.2)]),
+    "matrices": ([_M, ([2, 3, 6], "float32"), ([5, 5], "float32"), ([4, 6], "float32"), ([5, 3, 6], "float32")],
+                 lambda x, b, q, y, w: [
+        paddle.einsum("ij,kj->ik", x, y), paddle.einsum("bij,kj->kbi", b, y), paddle.einsum("ii->i", q),
+        paddle.einsum("...ij,...jk->...ik", b, y.T), paddle.einsum("ij,ij->", x, x), paddle.kron(x, q), paddle.kron(q, x[0]),
+        paddle.linalg.multi_dot([x, y.T, y]), paddle.linalg.matrix_power(q, 5), paddle.linalg.matrix_power(q, 0),
+        paddle.diagonal(x), paddle.diagonal(b, -1, 0, 2), paddle.trace(b, 1, 1, 2), paddle.diag_embed(x, -1),
+        paddle.diag_embed(x, 2, 0, 2), paddle.diag(x[0], 2), paddle.diag(x[0], -1, 3.0), paddle.diag(x, 1), paddle.diag(y, -2),
+        F.bilinear(y[:, :3], y, w, x[:1, :5]), x + paddle.tril_indices(3, 3).sum().astype("float32"),
+        x + paddle.triu_indices(3, 4, 1)[1].sum().astype("float32")]),
+    "orders": ([_M, ([5, 7], "float32")], lambda m, o: [
+        paddle.median(m, 1), paddle.median(m), paddle.median(o, 0, True), paddle.median(o), *paddle.kthvalue(m, 2),
+        *paddle.kthvalue(m, 2, 0, True), paddle.cumprod(m, 1), paddle.logcumsumexp(m, 1), paddle.logcumsumexp(m),
+        *paddle.cummax(m, 1), *paddle.cummin(m, 0, "int32"), paddle.dist(m, m * 2), paddle.dist(m, m * 2, 1),
+        paddle.dist(m, m * 2, float("inf")), paddle.searchsorted(paddle.sort(m[0]), m),
+        paddle.bucketize(m, paddle.sort(m[0]), right=True), paddle.searchsorted(paddle.sort(m, 1), m, out_int32=True)]),
+    "places": ([_M, _N, ([3], "int64")], lambda m, n, i: [
+        paddle.index_add(m, i, 0, m), paddle.index_add(m, n, 1, m[:, :5]), paddle.scatter(m, i, m, False),
+        paddle.scatter(m, i * 0, m, False), paddle.index_put(m, (i,), m[0]), paddle.index_put(m, (i, i), m[:, 0], True),
+        paddle.repeat_interleave(m, 2, 1), paddle.repeat_interleave(m, 3, 0), F.sequence_mask(n, 4),
+        paddle.multiplex([m, m * 2, m * 3], (i.unsqueeze(1) % 3).astype("int32"))]),
+    "windows": ([_X, ([2, 16, 63], "float32"), ([1, 2, 3], "float32")], lambda x, c, t: [
+        F.unfold(x, 3, 1, 1), F.unfold(x, [2, 3], 2, [1, 0], [1, 2]), F.fold(c, [8, 10], 2), F.fold(c, [15, 18], 2, 2, 0),
+        F.fold(F.unfold(x, 3, 2, 1, 1), 8, 3, 2, 1), F.pixel_unshuffle(x, 2), F.pixel_unshuffle(x, 2, "NHWC"),
+        F.temporal_shift(x, 2, 0.25), F.temporal_shift(x, 1, 0.3), F.affine_grid(t, [1, 3, 4, 5]),
+        F.affine_grid(t, [1, 3, 4, 5], False), F.local_response_norm(x, 3)]),
+    "interpolation": ([_X, ([2, 3, 4, 5, 6], "float32")], lambda x, v: [
+        F.interpolate(x, [5, 11], mode="bicubic"), F.interpolate(x, scale_factor=2.5, mode="bicubic", align_corners=True),
+        F.interpolate(x, scale_factor=[0.5, 2.0], mode="bicubic", data_format="NHWC"),
+        F.interpolate(x[:, :, 0], [13], mode="linear", data_format="NCW"), F.interpolate(v, [7, 3, 6], mode="trilinear"),
+        F.interpolate(v, scale_factor=2, mode="trilinear", align_corners=True)]),
+    "volumes": ([([2, 3, 4, 6, 5], "float32")], lambda v: [
+        F.max_pool3d(v, 2), F.max_pool3d(v, 3, 2, 1), F.avg_pool3d(v, [2, 3, 1], 1), F.avg_pool3d(v, 3, 2, 1),
+        F.avg_pool3d(v, 3, 1, 1, exclusive=False), F.adaptive_avg_pool3d(v, 2), F.adaptive_avg_pool3d(v, [3, None, 2]),
+        F.adaptive_max_pool3d(v, [2, 3, 1]), F.max_pool3d(v, 2, data_format="NDHWC"), F.avg_pool3d(v, 3, 2, "SAME"),
+        F.avg_pool3d(v, 3, 2, "SAME", exclusive=False)]),
     "scalars": ([([], "float32"), ([1], "float32")], lambda s, v: [s + 1, s * v, s.reshape([1]), v.squeeze(), s.unsqueeze(0)]),
 }  # fmt: skip
 
@@ -148,6 +199,7 @@ _ELSEWHERE = {
     "rnn": "models_test", "if": "models_test, files_test", "while": "models_test, files_test",
     "increment_": "models_test", "full_with_tensor": "files_test", "assign_out_": "tensors_test",
     "flash_attn": "capture_test", "unique": "capture_test (refused)", "nonzero": "", "masked_select": "",
+    "repeat_interleave_with_tensor_index": "", "bincount": "",
 }  # fmt: skip
 #: Forms of one op under names of their own, and what lists are made of: no rows.
 _INNER = frozenset(("builtin.combine", "builtin.split", "builtin.slice", "memcpy", "memcpy_h2d", "memcpy_d2h"))

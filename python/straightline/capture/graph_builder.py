@@ -239,6 +239,16 @@ class GraphBuilder:
             return self.emit_one("clone", parts, type)
         return self.emit_one("cat", parts, type, {"dim": dim})
 
+    def padded(self, x: Tensor, widths: Sequence[tuple[int, int]], value: Number = 0.0) -> Tensor:
+        """The last dimensions with borders of a number, (before, after) each; negative widths cut."""
+        if not any(n for pair in widths for n in pair):
+            return x
+        lead = x.rank - len(widths)
+        extents = (*x.extents[:lead], *(e + a + b for e, (a, b) in zip(x.extents[lead:], widths)))
+        flat = [n for pair in reversed(widths) for n in pair]
+        typed = float(value) if x.dtype in FLOATS else int(value)
+        return self.emit_one("constant_pad_nd", [x], TensorType(x.dtype, extents), {"pad": flat, "value": typed})
+
     # Numbers ----------------------------------------------------------------------------------------------------------
 
     def full(self, value: Number, dtype: str, extents: Sequence[Dim] = ()) -> Tensor:

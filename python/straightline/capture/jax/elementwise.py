@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxlib.mlir.dialects import stablehlo
 
+from straightline.capture import elementary
 from straightline.capture.builder import TensorType
 from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor
@@ -67,64 +68,6 @@ def _float(function: Callable[[Importer, Tensor], Tensor], *names: str) -> None:
         return function(ctx, x)
 
 
-def _with_sign(ctx: Importer, x: Tensor, magnitude: Tensor) -> Tensor:
-    signed = ctx.where(ctx.compare("lt", x, 0), ctx.unary("neg", magnitude), magnitude)
-    return ctx.where(ctx.compare("eq", x, 0), x, signed)
-
-
-def _of_one(ctx: Importer, x: Tensor, name: str) -> Tensor:
-    """1 - x, 1 + x and the like."""
-    return ctx.emit_one(name, [ctx.full(1, x.dtype, x.extents), x], x.type)
-
-
-def _leg(ctx: Importer, x: Tensor) -> Tensor:
-    """The square root of 1 - x * x."""
-    return ctx.unary("sqrt", ctx.binary("mul", _of_one(ctx, x, "sub"), _of_one(ctx, x, "add")))
-
-
-def _asinh(ctx: Importer, x: Tensor) -> Tensor:
-    """Source: fdlibm, s_asinh.c; log(2 |x|) where a square would overflow."""
-    a = ctx.unary("abs", x)
-    square = ctx.binary("mul", a, a)
-    root = ctx.binary("add", ctx.unary("sqrt", ctx.binary("add", square, 1)), 1)
-    near = ctx.unary("log1p", ctx.binary("add", a, ctx.binary("div", square, root)))
-    far = ctx.binary("add", ctx.unary("log", a), math.log(2))
-    return _with_sign(ctx, x, ctx.where(ctx.compare("gt", a, 1e9), far, near))
-
-
-def _acosh(ctx: Importer, x: Tensor) -> Tensor:
-    """Source: fdlibm, e_acosh.c."""
-    t = ctx.binary("sub", x, 1)
-    root = ctx.unary("sqrt", ctx.binary("add", ctx.binary("mul", t, 2), ctx.binary("mul", t, t)))
-    near = ctx.unary("log1p", ctx.binary("add", t, root))
-    return ctx.where(ctx.compare("gt", x, 1e9), ctx.binary("add", ctx.unary("log", x), math.log(2)), near)
-
-
-def _atanh(ctx: Importer, x: Tensor) -> Tensor:
-    """Source: fdlibm, e_atanh.c."""
-    a = ctx.unary("abs", x)
-    ratio = ctx.binary("div", ctx.binary("mul", a, 2), _of_one(ctx, a, "sub"))
-    return _with_sign(ctx, x, ctx.binary("mul", ctx.unary("log1p", ratio), 0.5))
-
-
-def _sinh(ctx: Importer, x: Tensor) -> Tensor:
-    """Source: fdlibm, e_sinh.c; by the square of exp(x / 2) where exp overflows and sinh does not."""
-    a = ctx.unary("abs", x)
-    t = ctx.unary("expm1", a)
-    half = ctx.unary("exp", ctx.binary("mul", a, 0.5))
-    near = ctx.binary("mul", ctx.binary("add", t, ctx.binary("div", t, ctx.binary("add", t, 1))), 0.5)
-    far = ctx.binary("mul", ctx.binary("mul", half, 0.5), half)
-    return _with_sign(ctx, x, ctx.where(ctx.compare("gt", a, 80), far, near))
-
-
-def _cosh(ctx: Importer, x: Tensor) -> Tensor:
-    half = ctx.unary("exp", ctx.binary("mul", ctx.unary("abs", x), 0.5))
-    one = ctx.binary("mul", half, half)
-    near = ctx.binary("mul", ctx.binary("add", one, ctx.unary("reciprocal", one)), 0.5)
-    far = ctx.binary("mul", ctx.binary("mul", half, 0.5), half)
-    return ctx.where(ctx.compare("gt", ctx.unary("abs", x), 80), far, near)
-
-
 def _cbrt(ctx: Importer, x: Tensor) -> Tensor:
     """A power, and one step of Newton's method for its rounding."""
     a = ctx.unary("abs", x)
@@ -132,7 +75,7 @@ def _cbrt(ctx: Importer, x: Tensor) -> Tensor:
     step = ctx.binary("div", ctx.binary("sub", root, ctx.binary("div", a, ctx.binary("mul", root, root))), 3.0)
     plain = ctx.compare("eq", ctx.binary("sub", a, a), 0)  # neither infinite nor NaN
     finite = ctx.emit_one("logical_and", [plain, ctx.compare("gt", a, 0)], plain.type)
-    return _with_sign(ctx, x, ctx.where(finite, ctx.binary("sub", root, step), root))
+    return elementary.with_sign(ctx, x, ctx.where(finite, ctx.binary("sub", root, step), root))
 
 
 def _away_from_zero(ctx: Importer, x: Tensor) -> Tensor:
@@ -140,17 +83,11 @@ def _away_from_zero(ctx: Importer, x: Tensor) -> Tensor:
     whole = ctx.unary("trunc", a)
     up = ctx.compare("ge", ctx.binary("sub", a, whole), 0.5)
     rounded = ctx.where(up, ctx.binary("add", whole, 1), whole)
-    return _with_sign(ctx, x, rounded)
+    return elementary.with_sign(ctx, x, rounded)
 
 
-_float(lambda ctx, x: ctx.emit_one("atan2", [x, ctx.full(1, x.dtype, x.extents)], x.type), "chlo.atan")
-_float(lambda ctx, x: ctx.binary("atan2", x, _leg(ctx, x)), "chlo.asin")
-_float(lambda ctx, x: ctx.binary("atan2", _leg(ctx, x), x), "chlo.acos")
-_float(_asinh, "chlo.asinh")
-_float(_acosh, "chlo.acosh")
-_float(_atanh, "chlo.atanh")
-_float(_sinh, "chlo.sinh")
-_float(_cosh, "chlo.cosh")
+for _name, _function in elementary.FUNCTIONS.items():
+    _float(_function, f"chlo.{_name}")
 _float(_cbrt, "cbrt")
 _float(_away_from_zero, "round_nearest_afz")
 

@@ -393,15 +393,6 @@ class Importer(Recognizer):
             raise Reject(f"every {step}th element of a named size", "step 1")
         return self.slice(x, dim, start, SLICE_END_BY_TYPE, count)
 
-    def padded(self, x: Tensor, widths: Sequence[tuple[int, int]], value: Number) -> Tensor:
-        """Borders (before, after) of each dim; negative ones crop."""
-        if not any(n for pair in widths for n in pair):
-            return x
-        extents = tuple(e + a + b for e, (a, b) in zip(x.extents, widths))
-        flat = [n for pair in reversed(list(widths)) for n in pair]
-        typed = float(value) if x.dtype in FLOATS else int(value)
-        return self.emit_one("constant_pad_nd", [x], TensorType(x.dtype, extents), {"pad": flat, "value": typed})
-
     def literal(self, array: Any, dtype: str) -> Tensor:
         """A constant tensor."""
         return self.tensor(Known(np.asarray(array).astype(v.numpy_dtype(dtype)), dtype))

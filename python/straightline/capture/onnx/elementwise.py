@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from straightline.capture import elementary
 from straightline.capture.builder import TensorType
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor
 from straightline.capture.onnx.importer import CONVERSIONS, Importer, Node, converter
@@ -74,68 +75,8 @@ def _float(function: Callable[[Importer, Tensor, Node], Tensor], *names: str) ->
         return ctx.wide(ctx.tensor(node.inputs[0]), lambda x: function(ctx, x, node))
 
 
-def _with_sign(ctx: Importer, x: Tensor, magnitude: Tensor) -> Tensor:
-    signed = ctx.where(ctx.compare("lt", x, 0), ctx.unary("neg", magnitude), magnitude)
-    return ctx.where(ctx.compare("eq", x, 0), x, signed)
-
-
-def _leg(ctx: Importer, x: Tensor) -> Tensor:
-    """The square root of 1 - x * x."""
-    product = ctx.binary("mul", ctx.binary("sub", ctx.full(1, x.dtype), x), ctx.binary("add", x, 1))
-    return ctx.unary("sqrt", product)
-
-
-def _asinh(ctx: Importer, x: Tensor, node: Node) -> Tensor:
-    """Source: fdlibm, s_asinh.c; log(2 |x|) where a square would overflow."""
-    a = ctx.unary("abs", x)
-    square = ctx.binary("mul", a, a)
-    root = ctx.binary("add", ctx.unary("sqrt", ctx.binary("add", square, 1)), 1)
-    near = ctx.unary("log1p", ctx.binary("add", a, ctx.binary("div", square, root)))
-    far = ctx.binary("add", ctx.unary("log", a), math.log(2))
-    return _with_sign(ctx, x, ctx.where(ctx.compare("gt", a, 1e9), far, near))
-
-
-def _acosh(ctx: Importer, x: Tensor, node: Node) -> Tensor:
-    """Source: fdlibm, e_acosh.c."""
-    t = ctx.binary("sub", x, 1)
-    root = ctx.unary("sqrt", ctx.binary("add", ctx.binary("mul", t, 2), ctx.binary("mul", t, t)))
-    near = ctx.unary("log1p", ctx.binary("add", t, root))
-    return ctx.where(ctx.compare("gt", x, 1e9), ctx.binary("add", ctx.unary("log", x), math.log(2)), near)
-
-
-def _atanh(ctx: Importer, x: Tensor, node: Node) -> Tensor:
-    """Source: fdlibm, e_atanh.c."""
-    a = ctx.unary("abs", x)
-    ratio = ctx.binary("div", ctx.binary("mul", a, 2), ctx.binary("sub", ctx.full(1, x.dtype), a))
-    return _with_sign(ctx, x, ctx.binary("mul", ctx.unary("log1p", ratio), 0.5))
-
-
-def _sinh(ctx: Importer, x: Tensor, node: Node) -> Tensor:
-    """Source: fdlibm, e_sinh.c; by the square of exp(x / 2) where exp overflows and sinh does not."""
-    a = ctx.unary("abs", x)
-    t = ctx.unary("expm1", a)
-    half = ctx.unary("exp", ctx.binary("mul", a, 0.5))
-    near = ctx.binary("mul", ctx.binary("add", t, ctx.binary("div", t, ctx.binary("add", t, 1))), 0.5)
-    far = ctx.binary("mul", ctx.binary("mul", half, 0.5), half)
-    return _with_sign(ctx, x, ctx.where(ctx.compare("gt", a, 80), far, near))
-
-
-def _cosh(ctx: Importer, x: Tensor, node: Node) -> Tensor:
-    half = ctx.unary("exp", ctx.binary("mul", ctx.unary("abs", x), 0.5))
-    one = ctx.binary("mul", half, half)
-    near = ctx.binary("mul", ctx.binary("add", one, ctx.unary("reciprocal", one)), 0.5)
-    far = ctx.binary("mul", ctx.binary("mul", half, 0.5), half)
-    return ctx.where(ctx.compare("gt", ctx.unary("abs", x), 80), far, near)
-
-
-_float(lambda ctx, x, n: ctx.binary("atan2", x, 1.0), "Atan")
-_float(lambda ctx, x, n: ctx.binary("atan2", x, _leg(ctx, x)), "Asin")
-_float(lambda ctx, x, n: ctx.binary("atan2", _leg(ctx, x), x), "Acos")
-_float(_asinh, "Asinh")
-_float(_acosh, "Acosh")
-_float(_atanh, "Atanh")
-_float(_sinh, "Sinh")
-_float(_cosh, "Cosh")
+for _name, _function in elementary.FUNCTIONS.items():
+    _float(lambda ctx, x, node, function=_function: function(ctx, x), _name.capitalize())
 
 
 @converter("Identity")

@@ -14,8 +14,9 @@ from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.onnx.importer import Importer, Node, converter
-from straightline.capture.onnx.linear import padded, padding, windows
+from straightline.capture.onnx.linear import padding, windows
 from straightline.capture.onnx.shape import gathered
+from straightline.capture.patches import columns_to_image
 
 
 def _counts(sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
@@ -49,7 +50,7 @@ def _parts(ctx: Importer, x: Tensor, kernel: Sequence[int], strides: Sequence[in
         )
         for (before, after), n, s, k, d, e in zip(pads, counts, strides, kernel, dilations, x.extents[lead:])
     ]
-    wide = padded(ctx, x, reach, filler)
+    wide = ctx.padded(x, reach, filler)
     found = []
     for place in itertools.product(*(range(k) for k in kernel)):
         part = wide
@@ -418,22 +419,7 @@ def _col2im(ctx: Importer, node: Node) -> Tensor:
     rank = len(image)
     strides, dilations = node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
     pads = node.attribute("pads") or [0] * (2 * rank)
-    sizes = [i + a + b for i, a, b in zip(image, pads[:rank], pads[rank:])]
-    counts = [(s - (k - 1) * d - 1) // t + 1 for s, k, d, t in zip(sizes, block, dilations, strides)]
-    n, whole, length = x.extents
-    c = known(whole) // math.prod(block)
-    numbers = np.arange(math.prod(sizes)).reshape(sizes)
-    columns = []
-    for offset in itertools.product(*(range(k) for k in block)):
-        steps = zip(offset, dilations, counts, strides)
-        columns.append(numbers[tuple(slice(o * d, o * d + (m - 1) * t + 1, t) for o, d, m, t in steps)].reshape(-1))
-    places = np.stack(columns)
-    flat = ctx.reshape(x, (n, c, math.prod(block) * known(length)))
-    index = ctx.expand(ctx.reshape(ctx.literal(places.reshape(-1)), (1, 1, places.size)), flat.extents)
-    zeros = ctx.full(0, x.dtype, (n, c, math.prod(sizes)))
-    found = ctx.emit_one("scatter", [zeros, index, flat], zeros.type, {"dim": 2, "reduce": "sum"})
-    found = ctx.reshape(found, (n, c, *sizes))
-    return padded(ctx, found, [(-a, -b) for a, b in zip(pads[:rank], pads[rank:])])
+    return columns_to_image(ctx, x, image, block, strides, dilations, list(zip(pads[:rank], pads[rank:])))
 
 
 @converter("RoiAlign")

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from straightline.capture.paddle import (  # noqa: F401  (each registers converters)
+    activation,
     attention,
     control,
     elementwise,
     indexing,
+    interpolation,
     linear,
+    matrices,
     recurrent,
     reduction,
     shape,

@@ -169,7 +169,7 @@ def _prelu(ctx: Importer, node: Node) -> Tensor:
     else:
         slope = ctx.reshape(slope, (1, *x.extents[1:]))
     positive = ctx.compare("gt", x, ctx.full(0, x.dtype))
-    return _where(ctx, positive, x, ctx.binary("mul", x, slope))
+    return ctx.where(positive, x, ctx.binary("mul", x, slope))
 
 
 def _times(ctx: Importer, x: Tensor, factor: float) -> Tensor:
@@ -229,8 +229,8 @@ def _fmax(ctx: Importer, node: Node) -> Tensor:
         return found
     wide_x, wide_y = ctx.expand(x, found.extents), ctx.expand(y, found.extents)
     answer = TensorType("i1", found.extents)
-    found = _where(ctx, ctx.emit_one("isnan", [wide_x], answer), wide_y, found)
-    return _where(ctx, ctx.emit_one("isnan", [wide_y], answer), wide_x, found)
+    found = ctx.where(ctx.emit_one("isnan", [wide_x], answer), wide_y, found)
+    return ctx.where(ctx.emit_one("isnan", [wide_y], answer), wide_x, found)
 
 
 @converter("lerp")
@@ -326,25 +326,19 @@ def _typed(value: Number, dtype: str) -> Number:
     return int(min(max(value, -(2**63)), 2**63 - 1)) if math.isfinite(value) else int(math.copysign(2**62, value))
 
 
-def _where(ctx: Importer, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    extents = ctx.common(condition.extents, ctx.common(x.extents, y.extents))
-    operands = [ctx.expand(t, extents) for t in (condition, x, y)]
-    return ctx.emit_one("where", operands, TensorType(x.dtype, extents))
-
-
 @converter("where", takes="operands of one element type, broadcast")
 def _where_op(ctx: Importer, node: Node) -> Tensor:
     condition, x, y = (ctx.tensor(t) for t in node.inputs[:3])
     if x.dtype != y.dtype:
         raise Reject(f"where of {x.dtype} and {y.dtype}", "operands of one element type")
-    return _where(ctx, condition, x, y)
+    return ctx.where(condition, x, y)
 
 
 @converter("masked_fill", takes="a constant or computed value")
 def _masked_fill(ctx: Importer, node: Node) -> Tensor:
     x, mask = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
     value = ctx.tensor(node.inputs[2], x.dtype)
-    return _where(ctx, mask, ctx.reshape(value, ()) if value.extents == (1,) else value, x)
+    return ctx.where(mask, ctx.reshape(value, ()) if value.extents == (1,) else value, x)
 
 
 @converter("increment_")

@@ -411,17 +411,29 @@ class Importer(GraphBuilder):
             f"{what} of {size}, which may be {low}", f"{least} or more, by a smallest size of {names} in sizes="
         )
 
-    def binary(self, name: str, x: Tensor, y: Tensor) -> Tensor:
-        """An elementwise op of two operands of one element type, broadcast."""
+    def binary(self, name: str, x: Tensor, y: Tensor | Number) -> Tensor:
+        """An elementwise op of two operands of one element type, or of a tensor and a number, broadcast."""
+        if not isinstance(y, Tensor):
+            y = self.full(y, x.dtype)
         if x.dtype != y.dtype:
             raise Reject(f"{name} of {x.dtype} and {y.dtype}", "operands of one element type")
         type = TensorType(x.dtype, self.common(x.extents, y.extents))
         return self.emit_one(name, [self.expand(x, type.extents), self.expand(y, type.extents)], type)
 
-    def compare(self, name: str, x: Tensor, y: Tensor) -> Tensor:
-        """A comparison, broadcast."""
+    def compare(self, name: str, x: Tensor, y: Tensor | Number) -> Tensor:
+        """A comparison of two tensors, or of a tensor and a number, broadcast."""
+        if not isinstance(y, Tensor):
+            y = self.full(y, x.dtype)
         extents = self.common(x.extents, y.extents)
         return self.emit_one(name, [self.expand(x, extents), self.expand(y, extents)], TensorType("i1", extents))
+
+    def where(self, condition: Tensor, x: Tensor | Number, y: Tensor | Number) -> Tensor:
+        """Elements of x where the condition is true, else of y, of one element type, broadcast; one of them is a tensor."""
+        dtype = next(t.dtype for t in (x, y) if isinstance(t, Tensor))
+        left, right = (t if isinstance(t, Tensor) else self.full(t, dtype) for t in (x, y))
+        extents = self.common(condition.extents, self.common(left.extents, right.extents))
+        operands = [self.expand(t, extents) for t in (condition, left, right)]
+        return self.emit_one("where", operands, TensorType(dtype, extents))
 
     def literal(self, array: np.ndarray[Any, Any], dtype: str) -> Tensor:
         """A constant tensor."""

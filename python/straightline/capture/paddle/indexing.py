@@ -105,14 +105,50 @@ def _put_along_axis(ctx: Importer, node: Node) -> Tensor:
     return ctx.emit_one("scatter", [x, index, values], x.type, {"dim": dim, "reduce": _REDUCE[how]})
 
 
-@converter("scatter", takes="overwrite", refuses="overwrite=False")
+@converter("scatter", takes="overwrite or sums")
 def _scatter(ctx: Importer, node: Node) -> Tensor:
     x, index, updates = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1], "i64"), ctx.tensor(node.inputs[2])
-    if not node.attribute("overwrite", True):
-        raise Reject("scatter with overwrite=False", "scatter_nd_add, or overwrite=True")
     index = ctx.reshape(index, (product_of(list(index.extents)),))
     index = _wrapped(ctx, index, x.extents[0])
-    return ctx.emit_one("index_copy", [x, index, updates], x.type, {"dim": 0})
+    updates = ctx.slice(updates, 0, 0, known(index.extents[0]), known(index.extents[0]))  # further rows are not read
+    if node.attribute("overwrite", True):
+        return ctx.emit_one("index_copy", [x, index, updates], x.type, {"dim": 0})
+    zeroed = ctx.emit_one("index_copy", [x, index, ctx.full(0, x.dtype, updates.extents)], x.type, {"dim": 0})
+    return _summed(ctx, zeroed, [0], [index], updates)
+
+
+def _summed(ctx: Importer, x: Tensor, dims: Sequence[int], index: Sequence[Tensor], values: Tensor) -> Tensor:
+    """Values added at places; several at one place are all added. Halves in f32."""
+    if x.dtype in ("f16", "bf16"):
+        return ctx.cast(_summed(ctx, ctx.cast(x, "f32"), dims, index, ctx.cast(values, "f32")), x.dtype)
+    attributes = {"dims": list(dims), "accumulate": True}
+    return ctx.emit_one("index_put", [x, *index, values], x.type, attributes)
+
+
+@converter("index_add", takes="a constant axis")
+def _index_add(ctx: Importer, node: Node) -> Tensor:
+    x, index, values = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1], "i64"), ctx.tensor(node.inputs[2])
+    dim = ctx.axis(node.attribute("axis", 0), x.rank)
+    index = _wrapped(ctx, ctx.reshape(index, (product_of(list(index.extents)),)), x.extents[dim])
+    lead = [dim, *(d for d in range(x.rank) if d != dim)]
+    found = _summed(ctx, ctx.permute(x, lead), [0], [index], ctx.permute(values, lead))
+    return ctx.permute(found, [lead.index(d) for d in range(x.rank)])
+
+
+@converter("index_put", takes="integer indices of the first dims, written or added", refuses="masks")
+def _index_put(ctx: Importer, node: Node) -> Tensor:
+    x, given, values = ctx.tensor(node.inputs[0]), ctx.tensors(node.inputs[1]), ctx.tensor(node.inputs[2])
+    if any(t.dtype == "i1" for t in given):
+        raise Reject("index_put by a mask", "where, or integer indices")
+    extents: tuple[Dim, ...] = ()
+    for t in given:
+        extents = ctx.common(extents, t.extents)
+    index = [ctx.expand(_wrapped(ctx, t, size), extents) for t, size in zip(given, x.extents)]
+    values = ctx.expand(ctx.cast(values, x.dtype), (*extents, *x.extents[len(given) :]))
+    dims = list(range(len(given)))
+    if node.attribute("accumulate", False):
+        return _summed(ctx, x, dims, index, values)
+    return ctx.emit_one("index_put", [x, *index, values], x.type, {"dims": dims, "accumulate": False})
 
 
 @converter("scatter_nd_add")
@@ -123,6 +159,15 @@ def _scatter_nd_add(ctx: Importer, node: Node) -> Tensor:
         raise Reject("scatter_nd_add with no indices", "one index or more")
     attributes = {"dims": list(range(len(columns))), "accumulate": True}
     return ctx.emit_one("index_put", [x, *columns, updates], x.type, attributes)
+
+
+@converter("repeat_interleave", takes="a constant count", refuses="counts that a call computes")
+def _repeat_interleave(ctx: Importer, node: Node) -> Tensor:
+    x, count = ctx.tensor(node.inputs[0]), ctx.parts(int(node.attribute("repeats")), "repetitions")
+    dim = ctx.axis(node.attribute("axis", 0), x.rank)
+    before, after = x.extents[: dim + 1], x.extents[dim + 1 :]
+    wide = ctx.expand(ctx.reshape(x, (*before, 1, *after)), (*before, count, *after))
+    return ctx.reshape(wide, (*x.extents[:dim], x.extents[dim] * count, *after))
 
 
 @converter("one_hot", takes="a constant number of classes")
@@ -145,23 +190,6 @@ def _triangle(ctx: Importer, node: Node) -> Tensor:
     kept = ctx.compare("le" if node.op.short == "tril" else "ge", column, ctx.reshape(row, (rows, 1)))
     zeros = ctx.full(0, x.dtype, x.extents)
     return ctx.emit_one("where", [ctx.expand(kept, x.extents), x, zeros], x.type)
-
-
-@converter("diag", takes="a vector or a matrix, offset 0, padding 0", refuses="other offsets")
-def _diag(ctx: Importer, node: Node) -> Tensor:
-    x = ctx.tensor(node.inputs[0])
-    if node.attribute("offset", 0) or node.attribute("padding_value", 0.0):
-        raise Reject("diag with an offset or a padding", "offset 0, padding 0")
-    if x.rank == 1:
-        size = x.extents[0]
-        numbers = ctx.emit_one("iota", [], TensorType("i64", (size,)), {"start": 0, "step": 1})
-        same = ctx.compare("eq", numbers, ctx.reshape(numbers, (size, 1)))
-        wide, zeros = ctx.expand(x, (size, size)), ctx.full(0, x.dtype, (size, size))
-        return ctx.emit_one("where", [same, wide, zeros], wide.type)
-    rows, columns = (known(e) for e in x.extents)
-    count = min(rows, columns)
-    flat = ctx.reshape(x, (rows * columns,))
-    return ctx.slice(flat, 0, 0, (count - 1) * (columns + 1) + 1, count, columns + 1)
 
 
 @converter("set_value_", "set_value_with_tensor_",
@@ -216,6 +244,13 @@ def _written(ctx: Importer, x: Tensor, bounds: Sequence[tuple[int, int, int, int
     return ctx.emit_one("slice_scatter", [x, value], x.type, {"dim": axis, "start": low, "end": high, "step": step})
 
 
-@converter("nonzero", "masked_select", "unique", refuses="results whose size a call computes")
+@converter(
+    "nonzero",
+    "masked_select",
+    "unique",
+    "repeat_interleave_with_tensor_index",
+    "bincount",
+    refuses="results whose size a call computes",
+)
 def _of_computed_size(ctx: Importer, node: Node) -> Tensor:
     raise Reject("a result whose size a call computes", "where, or a mask that is multiplied")

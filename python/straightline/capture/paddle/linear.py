@@ -137,17 +137,6 @@ def windows_padding(
     return list(zip(pads[::2], pads[1::2]))
 
 
-def padded(ctx: Importer, x: Tensor, pads: Sequence[tuple[int, int]], value: float = 0.0) -> Tensor:
-    """The last dims with borders."""
-    if not any(n for pair in pads for n in pair):
-        return x
-    lead = x.rank - len(pads)
-    extents = (*x.extents[:lead], *(e + a + b for e, (a, b) in zip(x.extents[lead:], pads)))
-    flat = [n for pair in reversed(pads) for n in pair]
-    typed = float(value) if x.dtype in FLOATS else int(value)
-    return ctx.emit_one("constant_pad_nd", [x], TensorType(x.dtype, extents), {"pad": flat, "value": typed})
-
-
 def channels_first(ctx: Importer, node: Node, x: Tensor) -> tuple[Tensor, bool]:
     """The tensor with its channels as dim 1, and whether they were last."""
     layout = node.attribute("data_format", "NCHW")
@@ -178,7 +167,7 @@ def _conv(ctx: Importer, node: Node, bias: Tensor | None) -> Tensor:
         dilations = [1] * len(kernel)  # as Paddle does it
     pads = windows_padding(node, x.extents[2:], kernel, strides, dilations)
     if any(a != b for a, b in pads):
-        x, pads = padded(ctx, x, pads), [(0, 0)] * len(kernel)
+        x, pads = ctx.padded(x, pads), [(0, 0)] * len(kernel)
     sizes = [
         (e + 2 * p - (d * (k - 1) + 1)) // s + 1
         for e, (p, _), k, s, d in zip(x.extents[2:], pads, kernel, strides, dilations)

@@ -87,6 +87,64 @@ def _argsort(ctx: Importer, node: Node) -> list[Tensor]:
     return _ordered(ctx, x, dim, known(x.extents[dim]), bool(node.attribute("descending", False)))
 
 
+@converter("kthvalue", takes="a constant k and axis", refuses="named sizes along the axis")
+def _kthvalue(ctx: Importer, node: Node) -> list[Tensor]:
+    x, k = ctx.tensor(node.inputs[0]), int(node.attribute("k"))
+    dim = ctx.axis(node.attribute("axis", -1), x.rank)
+    if not 0 < k <= known(x.extents[dim]):
+        raise Reject(f"element {k} of {x.extents[dim]} in order")
+    found = [ctx.slice(t, dim, k - 1, k, 1) for t in _ordered(ctx, x, dim, k, False)]
+    if node.attribute("keepdim", False):
+        return found
+    return [ctx.reshape(t, [e for d, e in enumerate(t.extents) if d != dim]) for t in found]
+
+
+@converter("median", takes="means of the two in the middle, one axis or all elements", refuses="mode min, the places")
+def _median(ctx: Importer, node: Node) -> list[Tensor | None]:
+    x, keep = ctx.tensor(node.inputs[0]), bool(node.attribute("keepdim", False))
+    axes = node.attribute("axis")
+    axes = [axes] if isinstance(axes, int) else list(axes or [])
+    if node.attribute("mode", "avg") != "avg" or x.dtype not in FLOATS or len(axes) > 1:
+        raise Reject(f"median of {x.dtype} by {node.attribute('mode')} along {axes}", "floats, mode avg, one axis")
+    shape = [1] * x.rank if keep else []
+    if axes:
+        dim = ctx.axis(axes[0], x.rank)
+        shape = [1 if d == dim else e for d, e in enumerate(x.extents) if keep or d != dim]
+    else:
+        x, dim = ctx.reshape(x, (product_of(list(x.extents)),)), 0
+    count = known(x.extents[dim])
+    if count == 0:
+        raise Reject("median of no elements", "one or more")
+    values, _ = _ordered(ctx, x, dim, count // 2 + 1, False)
+    middle = [ctx.slice(values, dim, i, i + 1, 1) for i in sorted({(count - 1) // 2, count // 2})]
+    found = middle[0]
+    if len(middle) == 2:
+        found = ctx.binary("mul", ctx.binary("add", *middle), 0.5)
+    nans = ctx.reduce("any", ctx.emit_one("isnan", [x], TensorType("i1", x.extents)), [dim], True)
+    return [ctx.reshape(ctx.where(nans, float("nan"), found), shape), None]
+
+
+_SCANS = {"cumprod": "prod", "logcumsumexp": "logcumsumexp", "cummax": "max", "cummin": "min"}
+
+
+@converter(*_SCANS, takes="a constant axis", refuses="exclusive and reversed ones")
+def _scan(ctx: Importer, node: Node) -> Tensor | list[Tensor]:
+    x, combine = ctx.cast(ctx.tensor(node.inputs[0]), _declared(node)), _SCANS[node.op.short]
+    if node.attribute("exclusive", False) or node.attribute("reverse", False):
+        raise Reject(f"an exclusive or reversed {node.op.short}", "cumsum, or the plain one")
+    if node.attribute("flatten", False):
+        x = ctx.reshape(x, (product_of(list(x.extents)),))
+    dim = 0 if node.attribute("flatten", False) else ctx.axis(node.attribute("axis", node.attribute("dim", -1)), x.rank)
+    found = x if x.rank == 0 else ctx.emit_one("scan", [x], x.type, {"combine": combine, "dim": dim})
+    if combine not in ("max", "min"):
+        return found
+    type = TensorType("i64", x.extents)
+    place = ctx.full(0, "i64")
+    if x.rank:
+        place = ctx.emit_one("scan", [x], type, {"combine": f"arg{combine}", "dim": dim})
+    return [found, ctx.cast(place, _declared(node, 1))]
+
+
 @converter("softmax", "log_softmax", takes="any axis")
 def _softmax(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
@@ -111,6 +169,16 @@ def _p_norm(ctx: Importer, node: Node) -> Tensor:
     x, order = ctx.tensor(node.inputs[0]), float(node.attribute("porder", 2.0))
     keep = bool(node.attribute("keepdim", False))
     dims = list(range(x.rank)) if node.attribute("asvector") else [ctx.axis(node.attribute("axis", -1), x.rank)]
+    return _norm(ctx, x, order, dims, keep)
+
+
+@converter("dist", takes="orders 1, 2, infinity and other numbers above 0")
+def _dist(ctx: Importer, node: Node) -> Tensor:
+    difference = ctx.binary("sub", ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1]))
+    return _norm(ctx, difference, float(node.attribute("p", 2.0)), list(range(difference.rank)), False)
+
+
+def _norm(ctx: Importer, x: Tensor, order: float, dims: list[int], keep: bool) -> Tensor:
     if order == 2.0:
         return ctx.unary("sqrt", ctx.reduce("sum", ctx.binary("mul", x, x), dims, keep))
     size = ctx.unary("abs", x)

@@ -14,7 +14,6 @@ from straightline.capture.extents import Extent, exact_quotient, product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known, slice_bounds, wrap
 from straightline.capture.paddle import values as v
 from straightline.capture.paddle.importer import Importer, Node, converter, fold
-from straightline.capture.paddle.linear import padded
 from straightline.capture.paddle.values import Known, Value
 
 #: `full_int_array` says "to the end" by a large number.
@@ -543,7 +542,7 @@ def _pad(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
     numbers = [int(n) for n in node.attribute("paddings")]
     value = ctx.number(node.input(1), "a value of a border") if node.input(1) is not None else 0.0
-    return padded(ctx, x, list(zip(numbers[::2], numbers[1::2])), float(value))
+    return ctx.padded(x, list(zip(numbers[::2], numbers[1::2])), float(value))
 
 
 @converter("pad3d", takes="constant borders; modes constant, reflect, replicate, circular")
@@ -556,7 +555,7 @@ def _pad3d(ctx: Importer, node: Node) -> Tensor:
         x = ctx.permute(x, [0, 4, 1, 2, 3])
     mode = node.attribute("mode")
     if mode == "constant":
-        x = padded(ctx, x, pads, float(node.attribute("pad_value", 0.0)))
+        x = ctx.padded(x, pads, float(node.attribute("pad_value", 0.0)))
     elif mode in ("reflect", "replicate", "circular"):
         for d, (before, after) in enumerate(pads, 2):
             x = _bordered(ctx, x, d, before, after, mode)

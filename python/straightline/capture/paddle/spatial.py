@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paddle's ops over images: pools, interpolation, shuffles, sampling."""
+"""Paddle's ops over images: pools, windows, shuffles, sampling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.paddle.importer import Importer, Node, converter
-from straightline.capture.paddle.linear import channels_first, channels_last, padded, windows_padding
+from straightline.capture.paddle.linear import channels_first, channels_last, product, windows_padding
+from straightline.capture.patches import columns_to_image, counts_of, image_to_columns
 
 
 def _kernel(ctx: Importer, node: Node, rank: int) -> list[int]:
@@ -40,11 +41,12 @@ def _pooled(ctx: Importer, node: Node, x: Tensor, largest: bool) -> Tensor:
     strides = [int(s) for s in node.attribute("strides")]
     pads = windows_padding(node, x.extents[2:], kernel, strides, [1, 1])
     ceil = bool(node.attribute("ceil_mode", False)) and node.attribute("padding_algorithm", "EXPLICIT") == "EXPLICIT"
-    exclusive = bool(node.attribute("exclusive", True))
+    exclusive, parts = bool(node.attribute("exclusive", True)), None
     if any(a != b for a, b in pads) or any(2 * a > k for (a, _), k in zip(pads, kernel)):
-        if not largest and exclusive:
-            raise Reject(f"paddings {pads} of a mean without its border", "equal ones at both ends")
-        x = padded(ctx, x, pads, float("-inf") if largest else 0.0)
+        if not largest:
+            parts = _counted(x, kernel, strides, pads, exclusive, ceil)
+            exclusive = False
+        x = ctx.padded(x, pads, float("-inf") if largest else 0.0)
         pads = [(0, 0)] * 2
     counts = [_count(size, k, s, p, ceil) for size, k, s, (p, _) in zip(x.extents[2:], kernel, strides, pads)]
     for count in counts:
@@ -58,7 +60,31 @@ def _pooled(ctx: Importer, node: Node, x: Tensor, largest: bool) -> Tensor:
     attributes["count_include_pad"] = not exclusive
     if not exclusive:
         attributes["divisor_override"] = kernel[0] * kernel[1]
-    return ctx.emit_one("avg_pool2d", [x], type, attributes)
+    found = ctx.emit_one("avg_pool2d", [x], type, attributes)
+    return found if parts is None else ctx.binary("div", found, ctx.cast(ctx.literal(parts, "f32"), x.dtype))
+
+
+def _counted(
+    x: Tensor,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    exclusive: bool,
+    ceil: bool = False,
+) -> np.ndarray:
+    """What part of each window a mean divides by, by place of the result.
+
+    That is what lies in the image, or also in the border, of which Paddle's kernel counts behind the image as much as it has
+    before it.
+    """
+    if ceil:
+        raise Reject(f"paddings {list(pads)} of a mean with ceil_mode", "equal ones at both ends")
+    found = np.ones(())
+    for size, k, s, (before, after) in zip((known(e) for e in x.extents[2:]), kernel, strides, pads):
+        first = np.arange(0, size + before + after - k + 1, s) - before
+        low, high = (np.maximum(first, 0), size) if exclusive else (first, size + before)
+        found = found[..., None] * (np.minimum(first + k, high) - low) / k
+    return found
 
 
 def _count(size: Dim, k: int, s: int, p: int, ceil: bool) -> Dim:
@@ -97,95 +123,77 @@ def _windows(ctx: Importer, x: Tensor, dim: int, count: int, reduction: str) -> 
     return ctx.cat(parts, dim, TensorType(x.dtype, extents))
 
 
-@converter("max_pool2d_with_index", takes="the pool itself", refuses="reading the indices")
+@converter("pool3d", takes="max and avg, adaptive, global, exclusive; NCDHW and NDHWC", refuses="ceil_mode")
+def _pool3d(ctx: Importer, node: Node) -> Tensor:
+    x, last = channels_first(ctx, node, ctx.tensor(node.inputs[0]))
+    found = _pooled3d(ctx, node, x, node.attribute("pooling_type") == "max")
+    return channels_last(ctx, found) if last else found
+
+
+def _pooled3d(ctx: Importer, node: Node, x: Tensor, largest: bool) -> Tensor:
+    kernel, reduction = _kernel(ctx, node, 3), "amax" if largest else "mean"
+    if node.attribute("global_pooling", False):
+        return ctx.reduce(reduction, x, [2, 3, 4], True)
+    if node.attribute("adaptive", False):
+        for dim, count in zip((2, 3, 4), kernel):
+            x = _windows(ctx, x, dim, count, reduction) if count > 0 else x
+        return x
+    return _volumes(ctx, node, x, kernel, largest)
+
+
+def _volumes(ctx: Importer, node: Node, x: Tensor, kernel: list[int], largest: bool) -> Tensor:
+    """Over the last two dims, then over the first of the three."""
+    strides = [int(s) for s in node.attribute("strides")]
+    sizes = [known(e) for e in x.extents[2:]]
+    pads = windows_padding(node, x.extents[2:], kernel, strides, [1] * 3)
+    if node.attribute("ceil_mode", False):
+        raise Reject("pool3d with ceil_mode", "ceil_mode=False")
+    counted, parts = not largest and not node.attribute("exclusive", True), None
+    if any(a != b or 2 * a > k for (a, b), k in zip(pads, kernel)):
+        if not largest:
+            parts = _counted(x, kernel, strides, pads, not counted)
+            counted = True
+        x, pads = ctx.padded(x, pads, float("-inf") if largest else 0.0), [(0, 0)] * 3
+        sizes = [known(e) for e in x.extents[2:]]
+    counts = counts_of(sizes, kernel, strides, [1] * 3, pads)
+    for count in counts:
+        ctx.at_least(count, 1, f"a pool by windows of {kernel} with a result")
+    n, c = x.extents[:2]
+    flat = ctx.reshape(x, (n, known(c) * sizes[0], *sizes[1:]))
+    planes = _plain(ctx, flat, kernel[1:], strides[1:], pads[1:], counts[1:], largest, counted)
+    columns = ctx.reshape(planes, (n, c, sizes[0], counts[1] * counts[2]))
+    places = [counts[0], counts[1] * counts[2]]
+    found = _plain(ctx, columns, [kernel[0], 1], [strides[0], 1], [pads[0], (0, 0)], places, largest, counted)
+    found = ctx.reshape(found, (n, c, *counts))
+    return found if parts is None else ctx.binary("div", found, ctx.cast(ctx.literal(parts, "f32"), x.dtype))
+
+
+def _plain(
+    ctx: Importer,
+    x: Tensor,
+    kernel: list[int],
+    strides: list[int],
+    pads: Sequence[tuple[int, int]],
+    counts: Sequence[int],
+    largest: bool,
+    counted: bool,
+) -> Tensor:
+    """A pool over the last two dims with equal borders; `counted`: a mean whose border counts as zeros."""
+    attributes: dict[str, object] = {
+        "kernel_size": kernel, "stride": strides, "padding": [p for p, _ in pads], "ceil_mode": False,
+    }  # fmt: skip
+    type = TensorType(x.dtype, (*x.extents[:2], *counts))
+    if largest:
+        return ctx.emit_one("max_pool2d", [x], type, {**attributes, "dilation": [1, 1]})
+    return ctx.emit_one("avg_pool2d", [x], type, {**attributes, "count_include_pad": counted})
+
+
+@converter("max_pool2d_with_index", "max_pool3d_with_index", takes="the pool itself", refuses="reading the indices")
 def _max_pool_with_index(ctx: Importer, node: Node) -> list[Tensor | None]:
     if len(node.op.results) > 1 and ctx.uses.get(node.op.results[1]):
         raise Reject("the indices of a max pool", "return_mask=False")
-    return [_pooled(ctx, node, ctx.tensor(node.inputs[0]), True), None]
-
-
-# Interpolation --------------------------------------------------------------------------------------------------------
-
-
-def _target(ctx: Importer, node: Node, sizes: Sequence[int]) -> tuple[list[int], list[float]]:
-    """Sizes of the result, and the scales that were given (0: none)."""
-    names = ("out_h", "out_w")
-    if node.input(1) is not None:
-        return ctx.numbers(node.input(1), "a size"), [0.0, 0.0]
-    if node.input(2) is not None:
-        return ctx.numbers(node.input(2), "a size"), [0.0, 0.0]
-    if node.input(3) is not None:
-        raise Reject("a scale that a call computes", "a constant scale")
-    scale = [float(s) for s in node.attribute("scale") or []]
-    if scale:
-        scale = scale * 2 if len(scale) == 1 else scale
-        return [int(size * s) for size, s in zip(sizes, scale)], scale
-    return [int(node.attribute(name)) for name in names], [0.0, 0.0]
-
-
-def _positions(size: int, count: int, scale: float, align: bool, mode: int) -> np.ndarray:
-    """Where each element of the result is in the image."""
-    places = np.arange(count, dtype=np.float32)
-    if align:
-        return places * np.float32((size - 1) / (count - 1) if count > 1 else 0.0)
-    ratio = np.float32(1.0 / scale if scale > 0 else size / count)
-    if mode == 0:
-        return np.maximum(ratio * (places + np.float32(0.5)) - np.float32(0.5), np.float32(0.0))
-    return ratio * places
-
-
-@converter("bilinear_interp", takes="constant sizes or scales, both align modes")
-def _bilinear(ctx: Importer, node: Node) -> Tensor:
-    x, last = channels_first(ctx, node, ctx.tensor(node.inputs[0]))
-    sizes = [known(e) for e in x.extents[2:]]
-    counts, scales = _target(ctx, node, sizes)
-    for count in counts:
-        ctx.places(count, "places of an interpolation")
-    align, mode = bool(node.attribute("align_corners")), int(node.attribute("align_mode", 1))
-    for dim, size, count, scale in zip((2, 3), sizes, counts, scales):
-        where = _positions(size, count, scale, align, 0 if mode == 0 and not align else 1)
-        low = np.minimum(np.floor(where).astype(np.int64), size - 1)
-        high = np.minimum(low + 1, size - 1)
-        weight = (where - low).astype(np.float32)
-        shape = tuple(count if d == dim else 1 for d in range(4))
-        a, b = (_at(ctx, x, dim, places) for places in (low, high))
-        share = ctx.reshape(ctx.cast(ctx.literal(weight, "f32"), x.dtype), shape)
-        x = ctx.binary("add", ctx.binary("mul", a, ctx.binary("sub", ctx.full(1, x.dtype), share)),
-                       ctx.binary("mul", b, share))  # fmt: skip
-    return channels_last(ctx, x) if last else x
-
-
-@converter("nearest_interp", takes="constant sizes or scales")
-def _nearest(ctx: Importer, node: Node) -> Tensor:
-    x, last = channels_first(ctx, node, ctx.tensor(node.inputs[0]))
-    sizes = [known(e) for e in x.extents[2:]]
-    counts, scales = _target(ctx, node, sizes)
-    for count in counts:
-        ctx.places(count, "places of an interpolation")
-    for dim, size, count, scale in zip((2, 3), sizes, counts, scales):
-        places = np.arange(count, dtype=np.float32)
-        if node.attribute("align_corners"):
-            ratio = np.float32((size - 1) / (count - 1) if count > 1 else 0.0)
-            where = np.floor(places * ratio + np.float32(0.5))
-        else:
-            where = np.floor(places * np.float32(1.0 / scale if scale > 0 else size / count))
-        x = _at(ctx, x, dim, np.minimum(where.astype(np.int64), size - 1))
-    return channels_last(ctx, x) if last else x
-
-
-def _at(ctx: Importer, x: Tensor, dim: int, places: np.ndarray) -> Tensor:
-    """Entries of a dim at known places."""
-    size, count = known(x.extents[dim]), len(places)
-    if count == size and (places == np.arange(size)).all():
-        return x
-    factor = count // size if size and count % size == 0 else 0
-    extents = tuple(count if d == dim else e for d, e in enumerate(x.extents))
-    if factor and (places == np.repeat(np.arange(size), factor)).all():
-        wide = ctx.reshape(x, (*x.extents[: dim + 1], 1, *x.extents[dim + 1 :]))
-        wide = ctx.expand(wide, (*x.extents[: dim + 1], factor, *x.extents[dim + 1 :]))
-        return ctx.reshape(wide, extents)
-    index = ctx.literal(places, "i64")
-    return ctx.emit_one("index_select", [x, index], TensorType(x.dtype, extents), {"dim": dim})
+    pool = _pooled if "2d" in node.op.short else _pooled3d
+    return [pool(ctx, node, ctx.tensor(node.inputs[0]), True), None]
 
 
 # Shuffles and sampling ------------------------------------------------------------------------------------------------
@@ -200,6 +208,70 @@ def _pixel_shuffle(ctx: Importer, node: Node) -> Tensor:
     wide = ctx.permute(ctx.reshape(x, (n, rest, r, r, h, w)), [0, 1, 4, 2, 5, 3])
     found = ctx.reshape(wide, (n, rest, h * r, w * r))
     return channels_last(ctx, found) if last else found
+
+
+@converter("pixel_unshuffle", takes="NCHW and NHWC")
+def _pixel_unshuffle(ctx: Importer, node: Node) -> Tensor:
+    x, last = channels_first(ctx, node, ctx.tensor(node.inputs[0]))
+    r = int(node.attribute("downscale_factor"))
+    n, c, h, w = x.extents
+    rows, columns = known(h) // r, known(w) // r
+    wide = ctx.permute(ctx.reshape(x, (n, c, rows, r, columns, r)), [0, 1, 3, 5, 2, 4])
+    found = ctx.reshape(wide, (n, known(c) * r * r, rows, columns))
+    return channels_last(ctx, found) if last else found
+
+
+@converter("temporal_shift", takes="NCHW and NHWC")
+def _temporal_shift(ctx: Importer, node: Node) -> Tensor:
+    """Some channels come from the image before, some from the one after; zeros at the ends."""
+    x, last = channels_first(ctx, node, ctx.tensor(node.inputs[0]))
+    count, ratio = int(node.attribute("seg_num")), float(node.attribute("shift_ratio"))
+    nt, c, h, w = (known(e) for e in x.extents)
+    images = ctx.reshape(x, (nt // count, count, c, h, w))
+    bounds = [0, int(c * ratio), int(c * 2 * ratio), c]
+    parts = []
+    for (low, high), move in zip(zip(bounds, bounds[1:]), (1, -1, 0)):
+        if high > low:
+            part = ctx.slice(images, 2, low, high, high - low)
+            parts.append(ctx.padded(part, [(move, -move), (0, 0), (0, 0), (0, 0)]))
+    found = ctx.reshape(ctx.cat(parts, 2, images.type), x.extents)
+    return channels_last(ctx, found) if last else found
+
+
+@converter("unfold", takes="constant sizes", refuses="named sizes of the image")
+def _unfold(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    kernel, strides, dilations = (list(node.attribute(name)) for name in ("kernel_sizes", "strides", "dilations"))
+    top, left, bottom, right = node.attribute("paddings")
+    ctx.parts(kernel[0] * kernel[1], "elements of a window")
+    return image_to_columns(ctx, x, kernel, strides, dilations, [(top, bottom), (left, right)])
+
+
+@converter("fold", takes="constant sizes")
+def _fold(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    image, kernel, strides, dilations = (
+        list(node.attribute(name)) for name in ("output_sizes", "kernel_sizes", "strides", "dilations")
+    )
+    top, left, bottom, right = node.attribute("paddings")
+    ctx.places(known(x.extents[-1]) * kernel[0] * kernel[1], "places of a fold")
+    return columns_to_image(ctx, x, image, kernel, strides, dilations, [(top, bottom), (left, right)])
+
+
+@converter("affine_grid", takes="images, both align modes, a constant shape", refuses="volumes")
+def _affine_grid(ctx: Importer, node: Node) -> Tensor:
+    theta = ctx.tensor(node.inputs[0])
+    given = node.input(1)
+    shape = ctx.numbers(given, "a shape") if given is not None else [int(n) for n in node.attribute("output_shape")]
+    if len(shape) != 4:
+        raise Reject(f"affine_grid of a shape of {len(shape)} dims", "images")
+    h, w = shape[2:]
+    ctx.places(h * w, "places of a grid")
+    align = bool(node.attribute("align_corners", True))
+    x, y = (np.linspace(-1, 1, n) * (1.0 if align else (n - 1) / n) for n in (w, h))
+    places = np.stack([*np.meshgrid(x, y), np.ones((h, w))], -1).reshape(h * w, 3)
+    base = ctx.expand(ctx.literal(places, theta.dtype), (theta.extents[0], h * w, 3))
+    return ctx.reshape(product(ctx, base, ctx.permute(theta, [0, 2, 1])), (theta.extents[0], h, w, 2))
 
 
 @converter("channel_shuffle", takes="NCHW and NHWC")

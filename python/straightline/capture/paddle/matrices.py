@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paddle's ops over matrices beyond products: sums by an equation, diagonals, powers, Kronecker's product."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from straightline.capture.builder import TensorType
+from straightline.capture.einsum import einsum
+from straightline.capture.graph_builder import FLOATS, GraphBuilder, Reject, Tensor, known
+from straightline.capture.paddle import values as v
+from straightline.capture.paddle.importer import Importer, Node, converter, fold
+from straightline.capture.paddle.linear import product
+from straightline.capture.paddle.values import Known
+
+
+def _product(ctx: GraphBuilder, x: Tensor, y: Tensor) -> Tensor:
+    assert isinstance(ctx, Importer)
+    return product(ctx, x, y)
+
+
+@converter("einsum", takes="any equation of floats", refuses="integers")
+def _einsum(ctx: Importer, node: Node) -> list[Tensor | None]:
+    operands = ctx.tensors(node.inputs[0])
+    if operands[0].dtype not in FLOATS:
+        raise Reject(f"einsum of {operands[0].dtype}", "floats")
+    found = einsum(ctx, str(node.attribute("equation")), operands, _product)
+    return [found, *[None] * (len(node.op.results) - 1)]
+
+
+@converter("bilinear", takes="floats, with and without bias")
+def _bilinear(ctx: Importer, node: Node) -> Tensor:
+    x, y, weight = (ctx.tensor(t) for t in node.inputs[:3])
+    found = einsum(ctx, "bi,oij,bj->bo", [x, weight, y], _product)
+    bias = node.input(3)
+    return found if bias is None else ctx.binary("add", found, ctx.tensor(bias))
+
+
+@converter("multi_dot", takes="two matrices or more; multiplied from the left")
+def _multi_dot(ctx: Importer, node: Node) -> Tensor:
+    return reduce(lambda x, y: product(ctx, x, y), ctx.tensors(node.inputs[0]))
+
+
+@converter("matrix_power", takes="powers of 0 and more", refuses="negative powers")
+def _matrix_power(ctx: Importer, node: Node) -> Tensor:
+    x, n = ctx.tensor(node.inputs[0]), int(node.attribute("n"))
+    if n < 0:
+        raise Reject(f"matrix_power of {n}, which needs the inverse", "0 or more")
+    found = None
+    while n:
+        if n & 1:
+            found = x if found is None else product(ctx, found, x)
+        n >>= 1
+        x = product(ctx, x, x) if n else x
+    if found is None:
+        size = known(x.extents[-1])
+        found = ctx.expand(ctx.literal(np.eye(size), x.dtype), x.extents)
+    return found
+
+
+@converter("kron", takes="floats and integers")
+def _kron(ctx: Importer, node: Node) -> Tensor:
+    x, y = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    rank = max(x.rank, y.rank)
+    left, right = ((1,) * (rank - t.rank) + tuple(t.extents) for t in (x, y))
+    x = ctx.reshape(x, [size for e in left for size in (e, 1)])
+    y = ctx.reshape(y, [size for e in right for size in (1, e)])
+    return ctx.reshape(ctx.binary("mul", x, y), [a * b for a, b in zip(left, right)])
+
+
+# Diagonals ------------------------------------------------------------------------------------------------------------
+
+
+def _diagonal_of(ctx: Importer, node: Node) -> Tensor:
+    """The diagonal of two dims, as the last one."""
+    x, offset = ctx.tensor(node.inputs[0]), int(node.attribute("offset", 0))
+    first, second = (ctx.axis(node.attribute(name), x.rank) for name in ("axis1", "axis2"))
+    x = ctx.permute(x, [*(d for d in range(x.rank) if d not in (first, second)), first, second])
+    return diagonal(ctx, x, offset)
+
+
+def diagonal(ctx: Importer, x: Tensor, offset: int) -> Tensor:
+    """The diagonal of the last two dims, `offset` columns to the right (negative: rows below)."""
+    rows, columns = (known(e) for e in x.extents[-2:])
+    count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    lead = x.extents[:-2]
+    if count == 0:
+        return ctx.full(0, x.dtype, (*lead, 0))
+    start = offset if offset >= 0 else -offset * columns
+    flat = ctx.reshape(x, (*lead, rows * columns))
+    return ctx.slice(flat, len(lead), start, start + (count - 1) * (columns + 1) + 1, count, columns + 1)
+
+
+@converter("diagonal", takes="any two dims, any offset")
+def _diagonal(ctx: Importer, node: Node) -> Tensor:
+    return _diagonal_of(ctx, node)
+
+
+@converter("trace", takes="any two dims, any offset")
+def _trace(ctx: Importer, node: Node) -> Tensor:
+    found = _diagonal_of(ctx, node)
+    return ctx.reduce("sum", found, [found.rank - 1], False)
+
+
+def spread(ctx: Importer, x: Tensor, offset: int, padding: float = 0.0) -> Tensor:
+    """Matrices whose diagonal, `offset` columns to the right, is the last dim; the rest is a padding."""
+    size = known(x.extents[-1]) + abs(offset)
+    row = ctx.padded(x, [(max(offset, 0), max(-offset, 0))])  # by column
+    wide = ctx.expand(ctx.reshape(row, (*x.extents[:-1], 1, size)), (*x.extents[:-1], size, size))
+    places = np.arange(size)
+    return ctx.where(ctx.literal(places[:, None] + offset == places[None], "i1"), wide, padding)
+
+
+@converter("diag_embed", takes="any two dims, any offset")
+def _diag_embed(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    found = spread(ctx, x, int(node.attribute("offset", 0)))
+    first, second = (ctx.axis(node.attribute(name), found.rank) for name in ("dim1", "dim2"))
+    order: list[int] = [-1] * found.rank
+    order[first], order[second] = found.rank - 2, found.rank - 1
+    rest = iter(range(found.rank - 2))
+    return ctx.permute(found, [next(rest) if d < 0 else d for d in order])
+
+
+@converter("diag", takes="a vector or a matrix, any offset; padding of a vector's")
+def _diag(ctx: Importer, node: Node) -> Tensor:
+    x, offset = ctx.tensor(node.inputs[0]), int(node.attribute("offset", 0))
+    if x.rank == 1:
+        return spread(ctx, x, offset, float(node.attribute("padding_value", 0.0)))
+    return diagonal(ctx, x, offset)
+
+
+@fold("tril_indices", "triu_indices")
+def _fold_triangle(node: Node) -> Known:
+    rows = int(node.attribute("rows", node.attribute("row", 0)))
+    columns = int(node.attribute("cols", node.attribute("col", 0)))
+    make = np.tril_indices if node.op.short == "tril_indices" else np.triu_indices
+    found = make(rows, int(node.attribute("offset", 0)), columns)
+    return v.known(np.stack(found), node.op.types[0].dtype)  # type: ignore[union-attr]
+
+
+# Rows of other tensors ------------------------------------------------------------------------------------------------
+
+
+@converter("multiplex", takes="two tensors or more")
+def _multiplex(ctx: Importer, node: Node) -> Tensor:
+    tensors, index = ctx.tensors(node.inputs[0]), ctx.tensor(node.inputs[1], "i64")
+    shape = (index.extents[0], *[1] * (tensors[0].rank - 1))
+    index, found = ctx.reshape(index, shape), tensors[0]
+    for place, other in enumerate(tensors[1:], 1):
+        found = ctx.where(ctx.compare("eq", index, place), other, found)
+    return found
+
+
+@converter("sequence_mask", takes="a constant length", refuses="a length that a call computes")
+def _sequence_mask(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0], "i64")
+    (length,) = ctx.numbers(node.inputs[1], "a length of masks")
+    if length < 0:
+        raise Reject("sequence_mask as long as the longest, which a call computes", "maxlen=")
+    places = ctx.emit_one("iota", [], TensorType("i64", (length,)), {"start": 0, "step": 1})
+    found = ctx.compare("lt", places, ctx.reshape(x, (*x.extents, 1)))
+    return ctx.cast(found, node.op.types[0].dtype)  # type: ignore[union-attr]
+
+
+@converter("searchsorted", takes="one row, or a row for each row of values")
+def _searchsorted(ctx: Importer, node: Node) -> Tensor:
+    """How many of a row are smaller (`right`: or equal)."""
+    row, x = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    lead = row.extents[:-1] if row.rank > 1 else (1,) * (x.rank - 1)
+    wide = ctx.reshape(row, (*lead, *[1] * (x.rank - len(lead)), row.extents[-1]))
+    above = ctx.compare("gt" if node.attribute("right", False) else "ge", wide, ctx.reshape(x, (*x.extents, 1)))
+    below = ctx.emit_one("logical_not", [above], above.type)
+    dtype = "i32" if node.attribute("out_int32", False) else "i64"
+    return ctx.reduce("sum", ctx.cast(below, dtype), [below.rank - 1], False)

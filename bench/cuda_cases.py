@@ -8,6 +8,7 @@ from functools import partial
 
 import torch
 from straightline.bench.case import Case, Input
+from straightline.testing.models.small import ReshapeAdd, SingleAdd
 from torch import nn
 
 from bench.cases.models import (
@@ -16,9 +17,7 @@ from bench.cases.models import (
     EncoderLayer,
     Mlp,
     NormGelu,
-    ReshapeAdd,
     ReshapeMix,
-    SingleAdd,
 )
 
 

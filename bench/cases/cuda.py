@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import partial
 
 from straightline.bench.case import Bar, Case, Input
+from straightline.testing.models.small import ReshapeAdd, SingleAdd
 from torch import Tensor, nn
 
 from .models import (
@@ -14,9 +15,7 @@ from .models import (
     EncoderLayer,
     Mlp,
     NormGelu,
-    ReshapeAdd,
     ReshapeMix,
-    SingleAdd,
 )
 from .resnet import resnet18
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 from functools import partial
 
 from straightline.bench.case import Bar, Case, Floor, Input
+from straightline.testing.models.small import ReshapeAdd, SingleAdd
 
-from .models import Chain, ReshapeAdd, ReshapeMix, SingleAdd
+from .models import Chain, ReshapeMix
 
 _PEERS = Bar("straightline", "peers", 0.8)
 _CHAIN_BARS = {

@@ -8,22 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class SingleAdd(nn.Module):
-    """a + b."""
-
-    def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        """Returns the sum."""
-        return a + b
-
-
-class ReshapeAdd(nn.Module):
-    """x as rows, plus b."""
-
-    def forward(self, x: Tensor, b: Tensor) -> Tensor:
-        """Returns [n, elements of a row]."""
-        return x.reshape(x.shape[0], -1) + b
-
-
 class ReshapeMix(nn.Module):
     """Five small ops over rows."""
 
@@ -185,38 +169,3 @@ class Dlrm(nn.Module):
         vectors = torch.stack([x, *looked], 1)
         products = torch.bmm(vectors, vectors.transpose(1, 2)).flatten(1)
         return torch.sigmoid(self.top(torch.cat([x, products[:, self.pairs]], 1)))
-
-
-class GatedBlock(nn.Module):
-    """A dilated convolution with a tanh and a sigmoid half, a residual and a skip."""
-
-    def __init__(self, channels: int, dilation: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv1d(channels, 2 * channels, 3, padding=dilation, dilation=dilation)
-        self.out = nn.Conv1d(channels, 2 * channels, 1)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the residual path and the skip."""
-        a, b = self.conv(x).chunk(2, 1)
-        residual, skip = self.out(torch.tanh(a) * torch.sigmoid(b)).chunk(2, 1)
-        return x + residual, skip
-
-
-class AudioNet(nn.Module):
-    """A 1-D convolutional net over a waveform, with a transposed convolution back."""
-
-    def __init__(self, channels: int, blocks: int) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv1d(1, channels, 8, 4, padding=2), nn.BatchNorm1d(channels), nn.PReLU())
-        self.blocks = nn.ModuleList(GatedBlock(channels, 2**i) for i in range(blocks))
-        self.norm = nn.GroupNorm(4, channels)
-        self.back = nn.ConvTranspose1d(channels, 1, 8, 4, padding=2)
-
-    def forward(self, wave: Tensor) -> Tensor:
-        """Takes and returns [n, 1, samples]."""
-        x = self.stem(wave)
-        total = torch.zeros_like(x)
-        for block in self.blocks:
-            x, skip = block(x)
-            total = total + skip
-        return torch.tanh(self.back(self.norm(torch.relu(total))))

@@ -6,9 +6,10 @@ from __future__ import annotations
 from functools import partial
 
 from straightline.bench.case import DEFAULT_BARS, Bar, Case, Floor, Input
+from straightline.testing.models.audio import AudioNet
 from torch import nn
 
-from .models import AudioNet, DecodeStep, Dlrm, EncoderLayer, Gru, Mlp
+from .models import DecodeStep, Dlrm, EncoderLayer, Gru, Mlp
 
 _ENCODER_BARS = (Bar("straightline", "peers", 0.7),)
 _DLRM_DIM, _DLRM_ROWS, _DLRM_TABLES = 32, 10_000, 8

@@ -4,6 +4,7 @@
 #define STRAIGHTLINE_OP_ALL_TD
 
 include "dialect/op/op_ops.td"
+include "dialect/op/op_linalg.td"
 include "dialect/op/op_own_kernel.td"
 include "dialect/op/op_scan.td"
 include "dialect/op/op_special.td"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ops of the dialect, of all its generated files.
+#include "dialect/op/linalg.h"
 #include "dialect/op/op_dialect.h"
 #include "dialect/op/own_kernel.h"
 #include "dialect/op/scan.h"
@@ -16,6 +17,10 @@ void OpDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "dialect/op/op_ops.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialect/op/op_linalg.cpp.inc"
       >();
   addOperations<
 #define GET_OP_LIST

@@ -38,6 +38,11 @@ _RECURRENT = "batch_first = false, bidirectional = false, has_biases = true, num
 _OTHERS: dict[str, tuple[str, ...]] = {
     "where": ("%a, %b, %c : (tensor<4x8xi1>, tensor<4x8xT>, tensor<4x8xT>) -> tensor<4x8xT>",),
     "scan": ('%a {combine = "prod", dim = 1 : i64} : (tensor<4x8xT>) -> tensor<4x8xT>',),
+    "cholesky": ("%a {upper = false} : (tensor<3x4x4xT>) -> (tensor<3x4x4xT>, tensor<3xi32>)",),
+    "lu": ("%a : (tensor<3x4x4xT>) -> (tensor<3x4x4xT>, tensor<3x4xi32>, tensor<3x4xi64>, tensor<3xi32>)",),
+    "triangular_solve": (
+        "%a, %b {transpose = false, unit = false, upper = true} : (tensor<3x4x4xT>, tensor<3x4x2xT>) -> tensor<3x4x2xT>",
+    ),
     "special": ('%a {function = "lgamma"} : (tensor<4x8xT>) -> tensor<4x8xT>',),
     "bit_cast": ("%a : (tensor<4x8xf32>) -> tensor<4x8xi32>", "%a : (tensor<4x8xi64>) -> tensor<4x8xf64>"),
     "to_dtype": ("%a : (tensor<4x8xT>) -> tensor<4x8xf32>", "%a : (tensor<4x8xT>) -> tensor<4x8xf64>"),

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.linalg as jsl
 import numpy as np
 from jax import lax
 
@@ -289,7 +290,16 @@ def _control() -> list[Form]:
         Form("custom_call", "jax.pure_callback",
              lambda t: jax.pure_callback(lambda r: r, jax.ShapeDtypeStruct((4, 6), "float32"), t), x, refused=True),
         Form("custom_call", "jax.debug.print", lambda t: (jax.debug.print("{}", t), t)[1], x, refused=True),
-        Form("custom_call", "lapack", jnp.linalg.inv, "f32[3,3]", refused=True),
+        Form("custom_call", "LAPACK: factors of square matrices",
+             lambda t: (jnp.linalg.cholesky(t @ jnp.swapaxes(t, 1, 2) + jnp.eye(5)), jnp.linalg.cholesky(t), jnp.linalg.det(t),
+                        jnp.linalg.slogdet(t), jnp.linalg.cholesky(t @ jnp.swapaxes(t, 1, 2) + jnp.eye(5), upper=True)),
+             "f32[2,5,5]"),
+        Form("custom_call", "LAPACK: systems",
+             lambda a, b: (jnp.linalg.solve(a + 3 * jnp.eye(5), b), jnp.linalg.inv(a + 3 * jnp.eye(5)),
+                           jsl.solve_triangular(a[0] + 3 * jnp.eye(5), b[0], lower=True, trans=1, unit_diagonal=True),
+                           lax.linalg.triangular_solve(a + 3 * jnp.eye(5), jnp.swapaxes(b, 1, 2), left_side=False),
+                           jsl.cho_solve(jsl.cho_factor(a[0] @ a[0].T + jnp.eye(5)), b[0])), "f32[2,5,5] f32[2,5,3]"),
+        Form("custom_call", "LAPACK: others", jnp.linalg.qr, "f32[3,3]", refused=True),
         Form("fft", "any", jnp.fft.fft, x, refused=True),
         Form("rng_bit_generator", "any", lambda t: t + jax.random.normal(jax.random.key(1, impl="rbg"), t.shape), x, True),
         Form("composition", "jax.random.normal, uniform, bernoulli",

@@ -153,6 +153,14 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
         paddle.diag_embed(x, 2, 0, 2), paddle.diag(x[0], 2), paddle.diag(x[0], -1, 3.0), paddle.diag(x, 1), paddle.diag(y, -2),
         F.bilinear(y[:, :3], y, w, x[:1, :5]), x + paddle.tril_indices(3, 3).sum().astype("float32"),
         x + paddle.triu_indices(3, 4, 1)[1].sum().astype("float32")]),
+    "systems": ([([2, 5, 5], "float32"), ([2, 5, 3], "float32")], lambda a, b: [
+        paddle.linalg.inv(a + 4 * paddle.eye(5)), paddle.linalg.det(a), paddle.linalg.solve(a + 4 * paddle.eye(5), b),
+        paddle.linalg.solve(a[0] + 4 * paddle.eye(5), b[0]), paddle.linalg.matrix_power(a + 4 * paddle.eye(5), -2),
+        paddle.linalg.cholesky(a @ a.transpose([0, 2, 1]) + paddle.eye(5)),
+        paddle.linalg.cholesky(a @ a.transpose([0, 2, 1]) + paddle.eye(5), True),
+        paddle.linalg.cholesky_solve(b, a + 4 * paddle.eye(5)), paddle.linalg.cholesky_solve(b, a + 4 * paddle.eye(5), True),
+        paddle.linalg.triangular_solve(a + 4 * paddle.eye(5), b), paddle.linalg.triangular_solve(
+            a + 4 * paddle.eye(5), b, False, True, True), paddle.linalg.triangular_solve(a[0] + 4 * paddle.eye(5), b)]),
     "orders": ([_M, ([5, 7], "float32")], lambda m, o: [
         paddle.median(m, 1), paddle.median(m), paddle.median(o, 0, True), paddle.median(o), *paddle.kthvalue(m, 2),
         *paddle.kthvalue(m, 2, 0, True), paddle.cumprod(m, 1), paddle.logcumsumexp(m, 1), paddle.logcumsumexp(m),

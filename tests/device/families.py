@@ -24,7 +24,7 @@ from straightline.testing.groups import grouped
 #: All that passes/targets/cuda/schedule.cpp knows but fill, whose work elementwise kernels do, and tree_ensemble, which torch has no op for.
 _FAMILIES = {
     "pointwise", "row_reduction", "iota", "gemv", "gemv_group", "matmul", "grouped_matmul", "attention", "convolution_direct", "gather_rows",
-    "gather_elements", "gather_nd", "scatter_rows", "scatter_nd", "scan", "pool", "grid_sample", "topk", "transpose",
+    "gather_elements", "gather_nd", "scatter_rows", "scatter_nd", "scan", "linalg", "pool", "grid_sample", "topk", "transpose",
     "recurrent_sequence",
 }  # fmt: skip
 #: Routes to our own kernels throughout.
@@ -96,6 +96,16 @@ def _several_in_a_launch() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
                 torch.gather(x, 1, j[:, None]), torch.gather(x + 1, 0, i[None]),
             )),
             (_r(9, 9), torch.randint(9, (7,)), torch.randint(7, (7,)), _r(7, 1)),
+        ),
+    }  # fmt: skip
+
+
+def _matrices() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
+    """Factors and triangular systems."""
+    return {
+        "systems": (
+            _Of(lambda s, a, b: (torch.linalg.solve(a, b), torch.cholesky_solve(b, torch.linalg.cholesky(a @ a.mT + a.new_ones(1))), torch.linalg.det(a))),
+            (_r(3, 37, 37) / 6 + 3 * torch.eye(37).flip(0), _r(3, 37, 5)),
         ),
     }  # fmt: skip
 
@@ -178,7 +188,7 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         "gru, a cluster": (_Of(lambda s, x, h: s.a(x, h)[0], a=nn.GRU(7, 131, batch_first=True)), (_r(5, 9, 7), _r(1, 5, 131))),
         "transpose": (_Of(lambda s, x: x.transpose(1, 2).contiguous()), (_r(2, 65, 37),)),
         "lanes": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(16, 24, bidirectional=True)), (_r(12, 2, 16),)),
-        **_several_in_a_launch(),
+        **_several_in_a_launch(), **_matrices(),
         "range and fill": (_Of(lambda s, x: (torch.arange(x.shape[0], device=x.device), torch.full((9,), 2.0, device=x.device), x + 1)), (_r(9),)),
     }  # fmt: skip
 

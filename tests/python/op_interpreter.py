@@ -394,6 +394,21 @@ def _scan(x: torch.Tensor, dim: int, combine: str) -> torch.Tensor:
     return found.indices if combine.startswith("arg") else found.values
 
 
+def _lu(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    factors, pivots, info = torch.linalg.lu_factor_ex(x)
+    order = torch.arange(x.shape[-1]).expand(pivots.shape).clone()
+    for row, (places, exchanges) in enumerate(zip(order.reshape(-1, x.shape[-1]), pivots.reshape(-1, x.shape[-1]))):
+        for i, other in enumerate(exchanges.tolist()):
+            places[[i, other - 1]] = places[[other - 1, i]]
+        order.reshape(-1, x.shape[-1])[row] = places
+    return factors, pivots, order, info
+
+
+def _triangular_solve(a: torch.Tensor, b: torch.Tensor, upper: bool, transpose: bool, unit: bool) -> torch.Tensor:
+    a, upper = (a.mT, not upper) if transpose else (a, upper)
+    return torch.linalg.solve_triangular(a, b, upper=upper, unitriangular=unit)
+
+
 class _Special(dict[str, Callable[..., Any]]):
     """The functions of `op.special` by their names, which are torch.special's but for three."""
 
@@ -458,6 +473,9 @@ _OPS |= {
         y.narrow(dim, 0, k) for y in x.sort(dim=dim, stable=True, descending=largest)
     ),
     "scan": lambda x, dim, combine: _scan(x, dim, combine),
+    "cholesky": lambda x, upper: tuple(torch.linalg.cholesky_ex(x, upper=upper)),
+    "lu": _lu,
+    "triangular_solve": _triangular_solve,
     "cumsum": lambda x, dim: x.cumsum(dim, dtype=x.dtype),
     "layer_norm": lambda x, w, b, normalized_rank, eps: F.layer_norm(x, x.shape[x.ndim - normalized_rank :], w, b, eps),
     "rms_norm": lambda x, w=None, *, normalized_rank, eps: F.rms_norm(x, x.shape[x.ndim - normalized_rank :], w, eps),

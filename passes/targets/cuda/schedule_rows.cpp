@@ -327,6 +327,11 @@ void scheduleTopk(kernel::FuncOp function, const CudaArchitecture&) {
 
 constexpr llvm::StringLiteral kTopkNeeds[] = {"threads", "each", "word"};
 
+/// A warp a matrix.
+void scheduleLinalg(kernel::FuncOp function, const CudaArchitecture&) {
+  setGridOfElements(function, shapeOf(function, "batch").times(kWarp));
+}
+
 /// A warp a row.
 void scheduleTreeEnsemble(kernel::FuncOp function, const CudaArchitecture&) {
   setGridOfElements(function, shapeOf(function, "rows").times(kWarp));
@@ -339,6 +344,7 @@ llvm::ArrayRef<FamilySchedule> rowSchedules() {
       {"row_reduction", scheduleRowReduction, {}, kernel::EarlyStart::atEntry, rowsTakeAnyThreads},
       {"scan", scheduleScan, {}, kernel::EarlyStart::atEntry},
       {"topk", scheduleTopk, kTopkNeeds, kernel::EarlyStart::atEntry},
+      {"linalg", scheduleLinalg, {}, kernel::EarlyStart::atEntry},
       {"tree_ensemble", scheduleTreeEnsemble, {}, kernel::EarlyStart::atEntry},
   };
   return kSchedules;

@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 
 from straightline.capture.builder import Dims, TensorType
 from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.jax import linalg
 from straightline.capture.jax import values as v
 from straightline.capture.jax.elementwise import direction_of
 from straightline.capture.jax.importer import CONVERTERS, Importer, Op, converter
@@ -271,6 +272,8 @@ def _custom_call(ctx: Importer, op: Op) -> list[Value]:
         )
     if target.startswith("mhlo.") or target.startswith("chlo."):
         return _of_dialect(ctx, op, target)
+    if target in linalg.CALLS:
+        return linalg.CALLS[target](ctx, op)
     raise Reject(
         f"a call of '{target}', a function of JAX or of jax.ffi.register_ffi_target that works on XLA's buffers",
         "ops of StableHLO",

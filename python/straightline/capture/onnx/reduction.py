@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from straightline.capture import linalg
 from straightline.capture.builder import TensorType
 from straightline.capture.extents import product_of
-from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.graph_builder import FLOATS, Tensor, known
 from straightline.capture.onnx.importer import Importer, Node, converter
 from straightline.capture.onnx.values import Known, Value, dims, sizes
 
@@ -288,35 +289,11 @@ def _lrn(ctx: Importer, node: Node) -> Tensor:
 
 @converter("Det")
 def _det(ctx: Importer, node: Node) -> Tensor:
-    """By elimination with the largest pivot, unrolled: for small matrices."""
     x = ctx.tensor(node.inputs[0])
-    n = known(x.extents[-1])
-    if n > 8:
-        raise Reject(f"the determinant of {n} x {n} matrices", "at most 8 x 8")
-    lead = x.extents[:-2]
-    found = ctx.full(1, x.dtype, lead)
-    for k in range(n):
-        rest = n - k
-        column = ctx.select(x, x.rank - 1, 0)
-        best = ctx.emit_one(
-            "argmax", [ctx.unary("abs", column)], TensorType("i64", (*lead, 1)), {"dim": len(lead), "keepdim": True}
-        )
-        places = ctx.expand(ctx.iota(rest), (*lead, rest))
-        # Rows with the pivot's first and the first one in its place.
-        order = ctx.where(
-            ctx.compare("eq", places, 0), best, ctx.where(ctx.compare("eq", places, best), ctx.full(0, "i64"), places)
-        )
-        index = ctx.expand(ctx.reshape(order, (*lead, rest, 1)), (*lead, rest, rest))
-        x = ctx.emit_one("gather", [x, index], x.type, {"dim": x.rank - 2})
-        pivot = ctx.select(ctx.select(x, x.rank - 2, 0), x.rank - 2, 0)
-        swapped = ctx.compare("ne", ctx.reshape(best, lead), 0)
-        found = ctx.binary("mul", found, ctx.where(swapped, ctx.unary("neg", pivot), pivot))
-        if rest == 1:
-            break
-        row = ctx.slice(ctx.slice(x, x.rank - 2, 0, 1, 1), x.rank - 1, 1, rest, rest - 1)
-        below = ctx.slice(x, x.rank - 2, 1, rest, rest - 1)
-        first, others = ctx.slice(below, x.rank - 1, 0, 1, 1), ctx.slice(below, x.rank - 1, 1, rest, rest - 1)
-        whole = ctx.reshape(pivot, (*lead, 1, 1))
-        safe = ctx.where(ctx.compare("eq", whole, 0), ctx.full(1, x.dtype), whole)
-        x = ctx.binary("sub", others, ctx.binary("mul", ctx.binary("div", first, safe), row))
-    return found
+    known(x.extents[-1])
+
+    def determinant(wide: Tensor) -> Tensor:
+        factors, pivots, _, _ = linalg.lu(ctx, wide)
+        return linalg.determinant(ctx, factors, pivots)
+
+    return ctx.wide(x, determinant)

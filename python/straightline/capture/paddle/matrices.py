@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paddle's ops over matrices beyond products: sums by an equation, diagonals, powers, Kronecker's product."""
+"""Paddle's ops over matrices beyond products: sums by an equation, diagonals, powers, factors and systems."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import reduce
 
 import numpy as np
 
+from straightline.capture import linalg
 from straightline.capture.builder import TensorType
 from straightline.capture.einsum import einsum
 from straightline.capture.graph_builder import FLOATS, GraphBuilder, Reject, Tensor, known
@@ -43,11 +44,13 @@ def _multi_dot(ctx: Importer, node: Node) -> Tensor:
     return reduce(lambda x, y: product(ctx, x, y), ctx.tensors(node.inputs[0]))
 
 
-@converter("matrix_power", takes="powers of 0 and more", refuses="negative powers")
+@converter("matrix_power", takes="any power; negative ones of float32 and float64")
 def _matrix_power(ctx: Importer, node: Node) -> Tensor:
     x, n = ctx.tensor(node.inputs[0]), int(node.attribute("n"))
     if n < 0:
-        raise Reject(f"matrix_power of {n}, which needs the inverse", "0 or more")
+        x, info = linalg.inverse(ctx, _square(node, x))
+        _check_info(ctx, info, "matrix_power: the matrix is singular")
+        n = -n
     found = None
     while n:
         if n & 1:
@@ -175,3 +178,74 @@ def _searchsorted(ctx: Importer, node: Node) -> Tensor:
     below = ctx.emit_one("logical_not", [above], above.type)
     dtype = "i32" if node.attribute("out_int32", False) else "i64"
     return ctx.reduce("sum", ctx.cast(below, dtype), [below.rank - 1], False)
+
+
+# Factors and systems --------------------------------------------------------------------------------------------------
+
+
+def _square(node: Node, x: Tensor) -> Tensor:
+    if x.dtype not in ("f32", "f64"):
+        raise Reject(f"{node.op.short} of {x.dtype}", "float32 or float64")
+    known(x.extents[-1])
+    return x
+
+
+def _check_info(ctx: Importer, info: Tensor, words: str) -> None:
+    """Ends the call where a factor failed, as Paddle does."""
+    fine = ctx.compare("eq", info, 0)
+    ctx.emit(
+        "check", [ctx.reduce("all", fine, list(range(fine.rank)), False) if fine.rank else fine], [], {"message": words}
+    )
+
+
+@converter("cholesky", takes="float32 and float64, either triangle")
+def _cholesky(ctx: Importer, node: Node) -> Tensor:
+    factor, info = linalg.cholesky(ctx, _square(node, ctx.tensor(node.inputs[0])), bool(node.attribute("upper", False)))
+    _check_info(ctx, info, "cholesky: the matrix is not positive definite")
+    return factor
+
+
+@converter("inverse", takes="float32 and float64")
+def _inverse(ctx: Importer, node: Node) -> Tensor:
+    found, info = linalg.inverse(ctx, _square(node, ctx.tensor(node.inputs[0])))
+    _check_info(ctx, info, "inverse: the matrix is singular")
+    return found
+
+
+@converter("det", takes="float32 and float64")
+def _det(ctx: Importer, node: Node) -> Tensor:
+    factors, pivots, _, _ = linalg.lu(ctx, _square(node, ctx.tensor(node.inputs[0])))
+    return linalg.determinant(ctx, factors, pivots)
+
+
+def _system(ctx: Importer, node: Node, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, bool]:
+    """Both operands with the same first dims, and whether the right side was a vector."""
+    a = _square(node, a)
+    vector = b.rank == a.rank - 1 and b.rank == 1
+    b = ctx.reshape(b, (*b.extents, 1)) if vector else b
+    lead = ctx.common(a.extents[:-2], b.extents[:-2])
+    return ctx.expand(a, (*lead, *a.extents[-2:])), ctx.expand(b, (*lead, *b.extents[-2:])), vector
+
+
+@converter("solve", takes="float32 and float64, broadcast")
+def _solve(ctx: Importer, node: Node) -> Tensor:
+    a, b, vector = _system(ctx, node, ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1]))
+    factors, _, permutation, info = linalg.lu(ctx, a)
+    _check_info(ctx, info, "solve: the matrix is singular")
+    found = linalg.lu_solve(ctx, factors, permutation, b)
+    return ctx.reshape(found, found.extents[:-1]) if vector else found
+
+
+@converter("triangular_solve", takes="float32 and float64, broadcast")
+def _triangular_solve(ctx: Importer, node: Node) -> Tensor:
+    a, b, _ = _system(ctx, node, ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1]))
+    return linalg.triangular(
+        ctx, a, b, upper=bool(node.attribute("upper", True)), transpose=bool(node.attribute("transpose", False)),
+        unit=bool(node.attribute("unitriangular", False)),
+    )  # fmt: skip
+
+
+@converter("cholesky_solve", takes="float32 and float64, broadcast")
+def _cholesky_solve(ctx: Importer, node: Node) -> Tensor:
+    factor, b, _ = _system(ctx, node, ctx.tensor(node.inputs[1]), ctx.tensor(node.inputs[0]))
+    return linalg.cholesky_solve(ctx, factor, b, bool(node.attribute("upper", False)))

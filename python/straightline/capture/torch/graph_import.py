@@ -46,6 +46,7 @@ from straightline.capture.torch import (  # noqa: F401  (the families register t
     aten_factories,
     aten_fft,
     aten_indexing,
+    aten_linalg,
     aten_linear,
     aten_loops,
     aten_order,

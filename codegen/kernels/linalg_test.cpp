@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Family `linalg` against products of what it finds: factors multiplied give the matrix, solutions
+// the right side; pivots, failures, sizes from 0 on, batches and threads.
+#include "straightline/kernels/linalg.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernel_testing.h"
+
+namespace {
+
+using sl::LinalgShape;
+using sl::LinalgTune;
+using sl::MatrixStep;
+
+template <class E>
+double tolerance(int64_t n) {
+  return 16.0 * double(n + 1) * double(std::numeric_limits<E>::epsilon());
+}
+
+/// Matrices of a batch, positive definite where they are to be.
+template <class E>
+std::vector<E> matrices(int64_t batch, int64_t n, bool positive) {
+  std::vector<E> x = sl::testing::randomVector<E>(batch * n * n);
+  if (!positive) {
+    return x;
+  }
+  std::vector<E> square(x.size());
+  for (int64_t b = 0; b < batch; ++b) {
+    const E* from = x.data() + b * n * n;
+    E* to = square.data() + b * n * n;
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = i == j ? 1.0 : 0.0;
+        for (int64_t k = 0; k < n; ++k) {
+          sum += double(from[i * n + k]) * double(from[j * n + k]);
+        }
+        to[i * n + j] = E(sum);
+      }
+    }
+  }
+  return square;
+}
+
+template <class E, int UPPER>
+void checkCholesky(int64_t batch, int64_t n, int team) {
+  constexpr LinalgTune kTune{.matrixStep = MatrixStep::cholesky, .upper = UPPER};
+  const auto x = matrices<E>(batch, n, true);
+  std::vector<E> half = x;  // the other triangle is not read
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < i; ++j) {
+        half[size_t(b * n * n + (UPPER ? i * n + j : j * n + i))] = E(NAN);
+      }
+    }
+  }
+  std::vector<E> factor(x.size(), E(77));
+  std::vector<int32_t> info(size_t(batch), 77);
+  sl::testing::runTeam(team, [&](sl_ctx* ctx, sl_team members) {
+    sl::linalg<kTune>(ctx, members, LinalgShape{.batch = batch, .n = n}, half.data(), factor.data(),
+                      info.data());
+  });
+  for (int64_t b = 0; b < batch; ++b) {
+    EXPECT_EQ(info[size_t(b)], 0);
+    const E* f = factor.data() + b * n * n;
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < n; ++k) {
+          sum += UPPER ? double(f[k * n + i]) * double(f[k * n + j])
+                       : double(f[i * n + k]) * double(f[j * n + k]);
+        }
+        ASSERT_NEAR(sum, double(x[size_t(b * n * n + i * n + j)]), tolerance<E>(n) * double(n + 1));
+        if (UPPER ? j < i : j > i) {
+          ASSERT_EQ(f[i * n + j], E(0));
+        }
+      }
+    }
+  }
+}
+
+template <class E>
+void checkLu(int64_t batch, int64_t n, int team) {
+  constexpr LinalgTune kTune{.matrixStep = MatrixStep::lu};
+  const auto x = matrices<E>(batch, n, false);
+  std::vector<E> factors(x.size(), E(77));
+  std::vector<int32_t> pivots(size_t(batch * n), 77), info(size_t(batch), 77);
+  std::vector<int64_t> permutation(size_t(batch * n), 77);
+  sl::testing::runTeam(team, [&](sl_ctx* ctx, sl_team members) {
+    sl::linalg<kTune>(ctx, members, LinalgShape{.batch = batch, .n = n}, x.data(), factors.data(),
+                      pivots.data(), permutation.data(), info.data());
+  });
+  for (int64_t b = 0; b < batch; ++b) {
+    EXPECT_EQ(info[size_t(b)], 0);
+    const E* f = factors.data() + b * n * n;
+    std::vector<int64_t> rows(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i) {
+      rows[size_t(i)] = i;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      std::swap(rows[size_t(i)], rows[size_t(pivots[size_t(b * n + i)] - 1)]);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      EXPECT_EQ(permutation[size_t(b * n + i)], rows[size_t(i)]);
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = i <= j ? double(f[i * n + j]) : 0;
+        for (int64_t k = 0; k < std::min(i, j + 1); ++k) {
+          sum += double(f[i * n + k]) * double(f[k * n + j]);
+        }
+        ASSERT_NEAR(sum, double(x[size_t(b * n * n + rows[size_t(i)] * n + j)]), tolerance<E>(n));
+        if (j < i) {
+          ASSERT_LE(std::fabs(f[i * n + j]), E(1)) << "a row with a larger pivot was below";
+        }
+      }
+    }
+  }
+}
+
+template <class E, int UPPER, int TRANSPOSE, int UNIT>
+void checkSolve(int64_t batch, int64_t n, int64_t columns, int team) {
+  constexpr LinalgTune kTune{
+      .matrixStep = MatrixStep::solve, .upper = UPPER, .transpose = TRANSPOSE, .unit = UNIT};
+  std::vector<E> a = sl::testing::randomVector<E>(batch * n * n, E(-0.5), E(0.5));
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        E& element = a[size_t(b * n * n + i * n + j)];
+        const bool read = UPPER ? j > i : j < i;
+        element = i == j ? (UNIT ? E(NAN) : E(2) + element) : read ? element / E(n) : E(NAN);
+      }
+    }
+  }
+  const std::vector<E> right = sl::testing::randomVector<E>(batch * n * columns);
+  std::vector<E> x(right.size(), E(77));
+  sl::testing::runTeam(team, [&](sl_ctx* ctx, sl_team members) {
+    sl::linalg<kTune>(ctx, members, LinalgShape{.batch = batch, .n = n, .columns = columns},
+                      a.data(), right.data(), x.data());
+  });
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t c = 0; c < columns; ++c) {
+        double sum = 0;
+        for (int64_t j = 0; j < n; ++j) {
+          const int64_t row = TRANSPOSE ? j : i, column = TRANSPOSE ? i : j;
+          if (i != j && (UPPER ? column < row : column > row)) {
+            continue;
+          }
+          const double element =
+              i == j && UNIT ? 1.0 : double(a[size_t(b * n * n + row * n + column)]);
+          sum += element * double(x[size_t((b * n + j) * columns + c)]);
+        }
+        ASSERT_NEAR(sum, double(right[size_t((b * n + i) * columns + c)]), tolerance<E>(n));
+      }
+    }
+  }
+}
+
+template <class E>
+void checkAll() {
+  for (const int64_t n : {0, 1, 2, 3, 4, 7, 16, 33, 70}) {
+    for (int team = 1; team <= 3; ++team) {
+      const int64_t batch = sl::testing::pick(0, 3), columns = sl::testing::pick(1, 9);
+      SCOPED_TRACE("n " + std::to_string(n) + ", batch " + std::to_string(batch) + ", columns " +
+                   std::to_string(columns));
+      checkCholesky<E, 0>(batch, n, team);
+      checkCholesky<E, 1>(batch, n, team);
+      checkLu<E>(batch, n, team);
+      for (const int64_t k : {int64_t{1}, columns}) {
+        checkSolve<E, 0, 0, 0>(batch, n, k, team);
+        checkSolve<E, 0, 0, 1>(batch, n, k, team);
+        checkSolve<E, 0, 1, 0>(batch, n, k, team);
+        checkSolve<E, 0, 1, 1>(batch, n, k, team);
+        checkSolve<E, 1, 0, 0>(batch, n, k, team);
+        checkSolve<E, 1, 0, 1>(batch, n, k, team);
+        checkSolve<E, 1, 1, 0>(batch, n, k, team);
+        checkSolve<E, 1, 1, 1>(batch, n, k, team);
+      }
+    }
+  }
+}
+
+TEST(Linalg, Floats) { checkAll<float>(); }
+TEST(Linalg, Doubles) { checkAll<double>(); }
+
+TEST(Linalg, Failures) {
+  // Of rank 1: the second pivot is 0; and -1 in the diagonal.
+  const std::vector<float> x = {1, 2, 4, 2, 4, 8, 4, 8, 16};
+  std::vector<float> factor(9);
+  std::vector<int32_t> pivots(3);
+  std::vector<int64_t> permutation(3);
+  int32_t info = 77;
+  const LinalgShape shape{.batch = 1, .n = 3};
+  sl::testing::runTeam(1, [&](sl_ctx* ctx, sl_team team) {
+    sl::linalg<LinalgTune{.matrixStep = MatrixStep::lu}>(ctx, team, shape, x.data(), factor.data(),
+                                                         pivots.data(), permutation.data(), &info);
+  });
+  EXPECT_EQ(info, 2);
+  EXPECT_EQ(pivots[0], 3);
+  sl::testing::runTeam(1, [&](sl_ctx* ctx, sl_team team) {
+    sl::linalg<LinalgTune{}>(ctx, team, shape, x.data(), factor.data(), &info);
+  });
+  EXPECT_EQ(info, 2);
+  const std::vector<float> negative = {-1, 0, 0, 0, 1, 0, 0, 0, 1};
+  sl::testing::runTeam(1, [&](sl_ctx* ctx, sl_team team) {
+    sl::linalg<LinalgTune{}>(ctx, team, shape, negative.data(), factor.data(), &info);
+  });
+  EXPECT_EQ(info, 1);
+}
+
+}  // namespace

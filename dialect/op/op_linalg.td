@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Family "linalg": factors of square matrices, and triangular systems. Has generated files of its own, as op_special.td.
+#ifndef STRAIGHTLINE_OP_LINALG_TD
+#define STRAIGHTLINE_OP_LINALG_TD
+
+include "dialect/op/op_dialect.td"
+
+def Op_CholeskyOp : Op_PlainOp<"cholesky"> {
+  let summary = "the Cholesky factor of each matrix of x [.., n, n]";
+  let description = [{
+    `factor` is the lower triangle L with x = L L^T, or with `upper` the upper one U with x = U^T U; the other triangle is 0. Only that
+    triangle of x is read. `info` [..] is 0, or the number (from 1) of the first row at which the matrix is not positive definite; what
+    the factor holds from there on has no meaning.
+
+    - (linalg_c1) the matrices are square, of f32 or f64
+    - (cholesky_c1) the factor has x's type, info i32 and x's first extents
+  }];
+  let arguments = (ins Op_FloatTensor:$x, BoolAttr:$upper);
+  let results = (outs Op_Tensor:$factor, Op_Tensor:$info);
+  let hasVerifier = 1;
+}
+
+def Op_LuOp : Op_PlainOp<"lu"> {
+  let summary = "the LU factors of each matrix of x [.., n, n], rows exchanged";
+  let description = [{
+    `factors` holds U, and below its diagonal L without its ones. `permutation` [.., n] (i64) says which row of x each row of L U is;
+    `pivots` [.., n] (i32) are the exchanges in LAPACK's form: row i was exchanged with row pivots[i] - 1. `info` [..] is 0, or the number
+    (from 1) of the first pivot that is 0.
+
+    - (linalg_c1) the matrices are square, of f32 or f64
+    - (lu_c1) factors have x's type, pivots i32 and permutation i64 x's extents but the last, info i32 x's extents but the last two
+  }];
+  let arguments = (ins Op_FloatTensor:$x);
+  let results = (outs Op_Tensor:$factors, Op_Tensor:$pivots, Op_Tensor:$permutation, Op_Tensor:$info);
+  let hasVerifier = 1;
+}
+
+def Op_TriangularSolveOp : Op_PlainOp<"triangular_solve"> {
+  let summary = "x with a x = b, of which a [.., n, n] is triangular and b [.., n, k]";
+  let description = [{
+    Reads the lower triangle of a, or with `upper` the upper one; with `transpose` the system is a^T x = b. With `unit` the diagonal is
+    not read and counts as 1. A 0 in the diagonal gives infinities and NaN.
+
+    - (linalg_c1) the matrices of a are square, of f32 or f64
+    - (triangular_solve_c1) b has a's element type and extents but the last; the result has b's type
+  }];
+  let arguments = (ins Op_FloatTensor:$a, Op_FloatTensor:$b, BoolAttr:$upper, BoolAttr:$transpose, BoolAttr:$unit);
+  let results = (outs Op_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+#endif  // STRAIGHTLINE_OP_LINALG_TD

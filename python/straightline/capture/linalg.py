@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Factors of square matrices and what is solved by them, as ops of the family "linalg". Knows no framework.
+
+Matrices are the last two dims; all operands of a function have the same dims before them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from straightline.capture.builder import Dense, Dim, TensorType
+from straightline.capture.graph_builder import GraphBuilder, Tensor, known
+
+#: Up to this many rows the ops take less time than a library's functions, which divide matrices into blocks: measured on
+#: two cores against MKL (`docs/performance/cpu.md`).
+MOST_ROWS = 128
+
+
+def cholesky(ctx: GraphBuilder, x: Tensor, upper: bool = False) -> tuple[Tensor, Tensor]:
+    """The factor, whose other triangle is 0, and info (i32): 0, or the first row (from 1) that is not positive definite."""
+    types = [x.type, TensorType("i32", x.extents[:-2])]
+    factor, info = ctx.emit("cholesky", [x], types, {"upper": upper})
+    return factor, info
+
+
+def lu(ctx: GraphBuilder, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Factors, pivots as LAPACK has them (i32), the rows of x in their order (i64), and info (i32)."""
+    rows = x.extents[:-1]
+    types = [x.type, TensorType("i32", rows), TensorType("i64", rows), TensorType("i32", x.extents[:-2])]
+    factors, pivots, permutation, info = ctx.emit("lu", [x], types)
+    return factors, pivots, permutation, info
+
+
+def turned(ctx: GraphBuilder, x: Tensor) -> Tensor:
+    """Each matrix transposed."""
+    return ctx.permute(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2])
+
+
+def triangular(
+    ctx: GraphBuilder,
+    a: Tensor,
+    b: Tensor,
+    *,
+    upper: bool,
+    transpose: bool = False,
+    unit: bool = False,
+    left: bool = True,
+) -> Tensor:
+    """X with a x = b, or with x a = b where not `left`; of a the one triangle is read, transposed where that is said."""
+    if not left:
+        return turned(ctx, triangular(ctx, a, turned(ctx, b), upper=upper, transpose=not transpose, unit=unit))
+    attributes = {"upper": upper, "transpose": transpose, "unit": unit}
+    return ctx.emit_one("triangular_solve", [a, b], b.type, attributes)
+
+
+def in_order(ctx: GraphBuilder, b: Tensor, permutation: Tensor) -> Tensor:
+    """Rows of b [.., n, k] in the order of a permutation [.., n]."""
+    index = ctx.expand(ctx.reshape(permutation, (*permutation.extents, 1)), b.extents)
+    return ctx.emit_one("gather", [b, index], b.type, {"dim": b.rank - 2})
+
+
+def lu_solve(ctx: GraphBuilder, factors: Tensor, permutation: Tensor, b: Tensor) -> Tensor:
+    """X with a x = b, of a's factors."""
+    y = triangular(ctx, factors, in_order(ctx, b, permutation), upper=False, unit=True)
+    return triangular(ctx, factors, y, upper=True)
+
+
+def cholesky_solve(ctx: GraphBuilder, factor: Tensor, b: Tensor, upper: bool) -> Tensor:
+    """X with a x = b, of a's Cholesky factor."""
+    y = triangular(ctx, factor, b, upper=upper, transpose=upper)
+    return triangular(ctx, factor, y, upper=upper, transpose=not upper)
+
+
+def identity(ctx: GraphBuilder, like: Tensor) -> Tensor:
+    """As many ones in a diagonal as each matrix has rows."""
+    size = known(like.extents[-1])
+    array = np.eye(size, dtype=np.float64 if like.dtype == "f64" else np.float32)
+    one = ctx.constant(Dense(TensorType(like.dtype, (size, size)), array.tobytes()))
+    return ctx.expand(one, like.extents)
+
+
+def inverse(ctx: GraphBuilder, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The inverse, and info of the factors."""
+    factors, _, permutation, info = lu(ctx, x)
+    return lu_solve(ctx, factors, permutation, identity(ctx, x)), info
+
+
+def _sign_of_exchanges(ctx: GraphBuilder, pivots: Tensor, dtype: str) -> Tensor:
+    """1 or -1: of the number of rows that were exchanged."""
+    size = known(pivots.extents[-1])
+    own = ctx.emit_one("iota", [], TensorType("i32", (size,)), {"start": 1, "step": 1})
+    moved = ctx.emit_one("ne", [pivots, ctx.expand(own, pivots.extents)], TensorType("i1", pivots.extents))
+    signs = _where(ctx, moved, -1.0, 1.0, dtype)
+    return ctx.reduce("prod", signs, [signs.rank - 1], False)
+
+
+def _where(ctx: GraphBuilder, condition: Tensor, x: float, y: float, dtype: str) -> Tensor:
+    type = TensorType(dtype, condition.extents)
+    return ctx.emit_one("where", [condition, ctx.operand(x, type), ctx.operand(y, type)], type)
+
+
+def diagonal(ctx: GraphBuilder, x: Tensor) -> Tensor:
+    """The diagonal of each square matrix, [.., n]."""
+    size = known(x.extents[-1])
+    lead: tuple[Dim, ...] = tuple(x.extents[:-2])
+    if size == 0:
+        return ctx.full(0, x.dtype, (*lead, 0))
+    flat = ctx.reshape(x, (*lead, size * size))
+    return ctx.slice(flat, len(lead), 0, (size - 1) * (size + 1) + 1, size, size + 1)
+
+
+def determinant(ctx: GraphBuilder, factors: Tensor, pivots: Tensor) -> Tensor:
+    """Of a matrix's factors: the product of the diagonal, with the sign of the exchanges."""
+    entries = diagonal(ctx, factors)
+    product = ctx.reduce("prod", entries, [entries.rank - 1], False)
+    sign = _sign_of_exchanges(ctx, pivots, factors.dtype)
+    return ctx.emit_one("mul", [product, sign], product.type)
+
+
+def log_determinant(ctx: GraphBuilder, factors: Tensor, pivots: Tensor) -> tuple[Tensor, Tensor]:
+    """The determinant's sign, and the logarithm of its magnitude."""
+    entries = diagonal(ctx, factors)
+    signs = ctx.emit_one("sign", [entries], entries.type)
+    sign = ctx.reduce("prod", signs, [signs.rank - 1], False)
+    sign = ctx.emit_one("mul", [sign, _sign_of_exchanges(ctx, pivots, factors.dtype)], sign.type)
+    logs = ctx.emit_one("log", [ctx.emit_one("abs", [entries], entries.type)], entries.type)
+    return sign, ctx.reduce("sum", logs, [logs.rank - 1], False)

@@ -1,0 +1,12 @@
+// RUN: straightline-opt %s | straightline-opt | FileCheck %s
+
+// CHECK-LABEL: func.func @factors
+func.func @factors(%x: tensor<3x4x4xf32>, %b: tensor<3x4x2xf32>) {
+  // CHECK: op.cholesky{{.*}}{upper = true} : (tensor<3x4x4xf32>) -> (tensor<3x4x4xf32>, tensor<3xi32>)
+  %factor, %info = op.cholesky %x {upper = true} : (tensor<3x4x4xf32>) -> (tensor<3x4x4xf32>, tensor<3xi32>)
+  // CHECK: op.lu{{.*}} : (tensor<3x4x4xf32>) -> (tensor<3x4x4xf32>, tensor<3x4xi32>, tensor<3x4xi64>, tensor<3xi32>)
+  %lu, %pivots, %permutation, %singular = op.lu %x : (tensor<3x4x4xf32>) -> (tensor<3x4x4xf32>, tensor<3x4xi32>, tensor<3x4xi64>, tensor<3xi32>)
+  // CHECK: op.triangular_solve{{.*}}{transpose = false, unit = true, upper = true} : (tensor<3x4x4xf32>, tensor<3x4x2xf32>) -> tensor<3x4x2xf32>
+  %y = op.triangular_solve %lu, %b {transpose = false, unit = true, upper = true} : (tensor<3x4x4xf32>, tensor<3x4x2xf32>) -> tensor<3x4x2xf32>
+  return
+}

@@ -1,0 +1,47 @@
+// RUN: straightline-opt %s --split-input-file --verify-diagnostics
+
+func.func @linalg_c1(%x: tensor<3x4x5xf32>) {
+  // expected-error @+1 {{cholesky: x has extents [3, 4, 5] of 'f32' but [.., n, n] of f32 or f64 is needed (linalg_c1)}}
+  %f, %i = op.cholesky %x {upper = false} : (tensor<3x4x5xf32>) -> (tensor<3x4x5xf32>, tensor<3xi32>)
+  return
+}
+
+// -----
+
+func.func @linalg_c1_elements(%x: tensor<4x4xf16>, %b: tensor<4x2xf16>) {
+  // expected-error @+1 {{triangular_solve: a has extents [4, 4] of 'f16' but [.., n, n] of f32 or f64 is needed (linalg_c1)}}
+  %y = op.triangular_solve %x, %b {transpose = false, unit = false, upper = false} : (tensor<4x4xf16>, tensor<4x2xf16>) -> tensor<4x2xf16>
+  return
+}
+
+// -----
+
+func.func @cholesky_c1(%x: tensor<3x4x4xf32>) {
+  // expected-error @+1 {{cholesky: info has extents [] but [3] are needed (cholesky_c1)}}
+  %f, %i = op.cholesky %x {upper = false} : (tensor<3x4x4xf32>) -> (tensor<3x4x4xf32>, tensor<i32>)
+  return
+}
+
+// -----
+
+func.func @lu_c1(%x: tensor<3x4x4xf32>) {
+  // expected-error @+1 {{lu: permutation has extents [3] but [3, 4] are needed (lu_c1)}}
+  %f, %p, %q, %i = op.lu %x : (tensor<3x4x4xf32>) -> (tensor<3x4x4xf32>, tensor<3x4xi32>, tensor<3xi64>, tensor<3xi32>)
+  return
+}
+
+// -----
+
+func.func @triangular_solve_c1(%x: tensor<3x4x4xf32>, %b: tensor<3x5x2xf32>) {
+  // expected-error @+1 {{triangular_solve: b has extents [3, 5, 2] but [3, 4, 2] are needed (triangular_solve_c1)}}
+  %y = op.triangular_solve %x, %b {transpose = false, unit = false, upper = false} : (tensor<3x4x4xf32>, tensor<3x5x2xf32>) -> tensor<3x5x2xf32>
+  return
+}
+
+// -----
+
+func.func @triangular_solve_c1_rank(%x: tensor<4x4xf32>, %b: tensor<3x4x2xf32>) {
+  // expected-error @+1 {{triangular_solve: b has extents [3, 4, 2] but a [4, 4] (triangular_solve_c1)}}
+  %y = op.triangular_solve %x, %b {transpose = false, unit = false, upper = false} : (tensor<4x4xf32>, tensor<3x4x2xf32>) -> tensor<3x4x2xf32>
+  return
+}

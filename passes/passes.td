@@ -245,6 +245,18 @@ def OrderPrepare : KernelPass<"order-prepare"> {
   }];
 }
 
+def BandPools : KernelPass<"band-pools"> {
+  let summary = "compute the image that a max pool reads a band of rows at a time";
+  let description = [{
+    A convolution whose result one max pool alone reads, in channels-last memory of at least 2 MiB, is launched once for each band of rows, each time followed by
+    the pool of that band. The image's slot becomes one band (at most 1 MiB), with the rows before it that the pool's first windows
+    reach. Each element is computed once, by the same arithmetic. Refuses: other kernels than the families `convolution` and `pool`, kernels of a device or
+    with run-time scalars, more than one image, a pool that is dilated, whose windows overlap by other than its padding or whose rows do not
+    cover the image exactly, an epilogue that reads another image, another use of the image, statements between the two that are not zero borders, rows that no
+    number of bands divides into at least 4.
+  }];
+}
+
 def SharePrepareKernels : KernelPass<"share-prepare-kernels"> {
   let summary = "one kernel for all sizes of equal kernels of prepare";
   let description = [{

@@ -122,7 +122,8 @@ void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& optio
     manager.addPass(createVerifyKernelLevelPass());
   }
   addTargetPasses(PipelinePlace::beforePlanning, manager, options);
-  // After placing: the pass leaves kernels of a device alone.
+  // After placing: these leave kernels of a device alone.
+  manager.addPass(passes::createBandPools());
   manager.addPass(passes::createSharePrepareKernels());
   // 2. In place before planning: fewer slots with longer lives make the smaller arena.
   manager.addPass(passes::createReuseInPlace());

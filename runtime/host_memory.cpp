@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -14,6 +15,13 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 
 size_t roundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+/// How many bytes of a block lie in huge pages. The last one counts unless more than an eighth of
+/// what the block needs would lie idle in it.
+size_t hugeBytes(size_t bytes) {
+  const size_t whole = roundUp(bytes, kHugePage);
+  return whole - bytes > bytes / 8 ? bytes / kHugePage * kHugePage : whole;
+}
 
 }  // namespace
 
@@ -30,15 +38,17 @@ bool allocateBlock(const sl_device_desc* device, int32_t number, size_t bytes, B
     block->bytes = bytes;
     return block->address != nullptr;
   }
-  const bool huge = bytes >= kHugePage;
-  const size_t unit = huge ? kHugePage : kAlignment;
-  const size_t rounded = roundUp(bytes, unit);
-  block->address = std::aligned_alloc(unit, rounded);
+  const size_t huge = bytes >= kHugePage ? hugeBytes(bytes) : 0;
+  const size_t rounded = std::max(huge, roundUp(bytes, kAlignment));
+  // Not std::aligned_alloc: the size is no multiple of the alignment.
+  if (posix_memalign(&block->address, huge != 0 ? kHugePage : kAlignment, rounded) != 0) {
+    block->address = nullptr;
+  }
   if (!block->address) {
     return false;
   }
-  if (huge) {
-    madvise(block->address, rounded, MADV_HUGEPAGE);  // a hint: failure changes speed only
+  if (huge != 0) {
+    madvise(block->address, huge, MADV_HUGEPAGE);  // a hint: failure changes speed only
   }
   block->bytes = rounded;
 #ifdef SL_POISON_ARENA

@@ -22,7 +22,8 @@ struct Block {
 };
 
 /// Allocates from device `number` of a kind, or from the host when `device` is null. Host blocks of
-/// 2 MiB or more are aligned and rounded to huge pages. Returns false when out of memory; a request
+/// 2 MiB or more are aligned to huge pages and lie in them, but for the end where it fills a page
+/// too little. Returns false when out of memory; a request
 /// for 0 bytes gives an empty block.
 bool allocateBlock(const sl_device_desc* device, int32_t number, size_t bytes, Block* block);
 void releaseBlock(const sl_device_desc* device, Block* block);

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from straightline import _complex, _signature
+from straightline import _complex, _labels, _signature
 from straightline._frameworks import imported_torch
 from straightline.errors import UnsupportedError, UserError
 
@@ -65,6 +65,8 @@ def _special(name: str, kind: type, flatten: Any, unflatten: Any, context: Any, 
     function = flatten.func if isinstance(flatten, functools.partial) else flatten
     if function is _complex._flatten:
         return {"kind": "complex", "name": name, "index": children[0][2]}
+    if labels := _labels.labels_of(flatten):
+        return {"kind": "labels", "name": name, "index": labels.index, "table": list(labels.table)}
     if function is _signature._at:
         return {"kind": "placed", "name": name, "index": children[0][2], "offset": flatten.args[1]}
     if function is _signature._flattened_copy:
@@ -147,6 +149,8 @@ class Reader:
             return ("const", name, self.value(json["value"]))
         if kind == "extent":
             return ("extent", name, tuple((str(op), int(value)) for op, value in json["steps"]))
+        if kind == "labels":
+            return _labels.node(name, _labels.Labels(int(json["index"]), tuple(map(str, json["table"]))))
         if kind == "complex":
             self._needs_torch(name)
             return _complex.node(name, int(json["index"]))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from straightline import _call
+from straightline import _call, _labels
 from straightline._signature import KEYWORD
 from straightline.errors import UnsupportedError, UserError
 
@@ -261,6 +261,11 @@ def _results(node: Sequence[Any]) -> tuple[int, ...]:
         return numbers
     if kind == "const" and rest[0] is None and place == "result":
         return ()
+    if kind == "custom" and (labels := _labels.labels_of(rest[1])):
+        raise UnsupportedError(
+            f"{place} is text ({_labels.shown(labels)}), which a call from Python alone makes of numbers; nearest supported form: the "
+            "model without this result (its scores have a column for each of these, in this order)"
+        )
     raise UnsupportedError(
         f"{place} is a {kind}, not a tensor, which has no place in a schema; nearest supported form: tensors alone"
     )

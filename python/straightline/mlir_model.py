@@ -9,7 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from straightline import _aten_calls, _compiler, _devices, _launch, _paths, _signature, _slots, _targets, routing
+from straightline import (
+    _aten_calls,
+    _compiler,
+    _devices,
+    _labels,
+    _launch,
+    _paths,
+    _signature,
+    _slots,
+    _targets,
+    routing,
+)
 from straightline._compilation import compile_module
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
@@ -118,7 +129,7 @@ def compiled_module(
         table: Its parameters.
         given: An array for each of them.
         chosen: The options, checked.
-        structures: What a call returns, as a tuple where there are several: numbers of results, lists of such, None. By default
+        structures: What a call returns, as a tuple where there are several: numbers of results, lists of such, None, text (`Labels`). By default
             every result.
         arguments: What a call gives, by name: the number of an argument of the function, a list of such, None. By default every
             argument.
@@ -215,6 +226,8 @@ def _structure(structure: Any, name: str) -> tuple[Any, ...]:
         return ("tensor", name, structure)
     if structure is None:
         return ("const", name, None)
+    if isinstance(structure, _labels.Labels):
+        return _labels.node(name, structure)
     return ("list", name, tuple(_structure(item, f"{name}[{i}]") for i, item in enumerate(structure)))
 
 

@@ -131,7 +131,8 @@ Wrong readPrograms(const Json& manifest, Manifest* out) {
 }  // namespace
 
 bool Manifest::read(std::string_view text, const char* path, sl_message* message) {
-  const std::optional<Json> manifest = parseObject(text);
+  // The table of parameters is for Python alone.
+  const std::optional<Json> manifest = parseObject(text, "table");
   MessageWriter writer(message);
   writer.text(path);
   if (!manifest) {

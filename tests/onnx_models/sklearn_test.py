@@ -204,14 +204,14 @@ def test_zip_map_is_the_tensor(rng: np.random.Generator) -> None:
 
 
 def test_labels_of_text(rng: np.random.Generator) -> None:
-    """A result of strings is refused in words that help; without it the scores are there."""
+    """A result of text is an array of objects; without it the scores are there."""
     x, y = data(rng)
     made = ensemble.RandomForestClassifier(5).fit(x, np.asarray(["low", "mid", "high"])[classes(y, 3)])
     model = converted(made, x, zipmap=False)
-    with pytest.raises(
-        sl.UnsupportedError, match=r"output at 'label': strings \('high', 'low', 'mid'\), which are no tensors; nearest"
-    ):
-        sl.compile(model)
+    label, scores = sl.compile(model)(x)
+    assert label.dtype == object
+    np.testing.assert_array_equal(label, made.predict(x))
+    np.testing.assert_allclose(scores, made.predict_proba(x), rtol=1e-5)
     del model.graph.output[0]
     np.testing.assert_allclose(sl.compile(model)(x), made.predict_proba(x), rtol=1e-5)
 

@@ -196,7 +196,7 @@ def results_of(value: Any) -> dict[str, Any]:
 def as_numpy(value: Any) -> Any:
     """A tensor as a numpy array; bfloat16 and smaller floats as float32."""
     if isinstance(value, np.ndarray):
-        return value if value.dtype.kind in "biufc" else value.astype(np.float32)
+        return value if value.dtype.kind in "biufcO" else value.astype(np.float32)  # O: text
     if hasattr(value, "detach"):
         tensor = value.detach().cpu()
         try:

@@ -114,7 +114,7 @@ def _write(folder: Path, results: Mapping[str, Any]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for i, array in enumerate(results.values()):
-            np.save(folder / f"result{i}.npy", array)
+            np.save(folder / f"result{i}.npy", array.astype(str) if array.dtype.kind == "O" else array)
     except OSError as error:
         raise UserError(f"cannot write in {str(folder)!r}: {error.strerror}") from error
 

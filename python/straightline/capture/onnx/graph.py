@@ -12,11 +12,12 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from straightline._labels import Labels
 from straightline.capture.builder import Builder, Dim, Location, TensorType
 from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.onnx import values as v
-from straightline.capture.onnx.importer import Importer, Refusal, SameSize, SmallestSize, known_of
+from straightline.capture.onnx.importer import Importer, SameSize, SmallestSize, known_of
 from straightline.capture.onnx.load import LoadedModel, shapes_of
 from straightline.capture.onnx.values import Known, Optional, Sequence, Value
 from straightline.errors import UnsupportedError, UserError
@@ -26,7 +27,7 @@ B = TypeVar("B", bound=Builder)
 _LARGEST = 10**9 - 1
 #: Names of sizes that are found to be others.
 _MOST_ALIASES = 64
-#: Structure of a result: number of the function's result, or a list or nothing.
+#: Structure of a result: number of the function's result, text, or a list or nothing.
 Structure = Any
 #: Element type, by the IR's name, and sizes of a tensor; a list of such of a sequence, None of an empty optional.
 Shape = Any
@@ -38,7 +39,7 @@ class Imported:
 
     #: What a call gives, in order: a name, and the number of the function's argument, a list of such, or None.
     inputs: list[tuple[str, Structure]]
-    #: For each output the number of the function's result, a list of such, or None.
+    #: For each output the number of the function's result, text (`Labels`), a list of such, or None.
     structures: list[Structure]
     #: Arrays of the parameters that the program reads, by name.
     parameters: dict[str, np.ndarray]
@@ -245,6 +246,9 @@ def _ended(importer: Importer, model: LoadedModel, inputs: list[tuple[str, Struc
             return None if value.value is None else structure(name, value.value)
         if isinstance(value, Sequence):
             return [structure(name, item) for item in value.items]
+        if isinstance(value, v.Text):
+            index = value.index if isinstance(value.index, Tensor) else Known(value.index.astype(np.int64))
+            return Labels(structure(f"{name}.index", index), value.table)
         tensor = importer.tensor(value)
         own = name if all(name != other for other, _ in results) else f"{name}_{len(results)}"
         results.append((own, importer.emit_one("clone", [tensor], tensor.type)))
@@ -252,9 +256,7 @@ def _ended(importer: Importer, model: LoadedModel, inputs: list[tuple[str, Struc
 
     structures: list[Structure] = []
     for name in names:
-        if isinstance(importer.names.get(name), v.Text):
-            importer.refusals.append(_output_of_text(name, importer.names[name]))
-        elif name in importer.names:
+        if name in importer.names:
             structures.append(structure(name, importer.names[name]))
         else:
             missing.append(name)
@@ -264,14 +266,6 @@ def _ended(importer: Importer, model: LoadedModel, inputs: list[tuple[str, Struc
         _check_value(importer, name)
     importer.end(results)
     return Imported(inputs, structures, importer.parameters)
-
-
-def _output_of_text(name: str, text: v.Text) -> Refusal:
-    labels = ", ".join(map(repr, text.table[:4])) + (", ..." if len(text.table) > 4 else "")
-    return Refusal(
-        "output", name, f"strings ({labels}), which are no tensors",
-        "the model without this output (its scores have a column for each of these, in this order), or labels that are integers",
-    )  # fmt: skip
 
 
 def _check_value(importer: Importer, name: str) -> None:

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `linalg` (factors of square matrices, and triangular systems), of a batch of matrices in
+// Family `linalg` (factors of matrices, and triangular systems), of a batch of matrices in
 // row-major order:
 //
 //   sl::linalg<LinalgTune{MatrixStep::cholesky}>(ctx, team, shape, x, factor, info)
 //   sl::linalg<LinalgTune{MatrixStep::lu}>(ctx, team, shape, x, factors, pivots, permutation, info)
 //   sl::linalg<LinalgTune{MatrixStep::solve}>(ctx, team, shape, a, b, x)
+//   sl::linalg<LinalgTune{MatrixStep::geqrf}>(ctx, team, shape, x, factors, taus)
+//   sl::linalg<LinalgTune{MatrixStep::orgqr}>(ctx, team, shape, x, taus, q)
 //
-//   x, factor, factors, a   [batch, n, n] float, double
+//   x, factor, factors, a   [batch, n, n] float, double; geqrf, orgqr: [batch, rows, n], as q
 //   b, x                    [batch, n, columns]
 //   pivots, permutation     [batch, n] int32, int64 (op::LuOp says what they hold)
+//   taus                    [batch, reflections]
 //   info                    [batch] int32: 0, or the row (from 1) of the first pivot that is 0 or,
 //                           of a Cholesky factor, not positive
 //
 // Outputs overlap no input. Both factors are taken by rows from the first one on, each subtracting
 // its multiples from the rows below (outer products; G. Golub and C. Van Loan, Matrix Computations,
 // 3.2 and 4.2), and rows are exchanged by the largest pivot of the column, of equal ones the first:
-// all loops but the search run along rows. It is meant for small matrices, which stay in the cache.
-// The team splits the batch; in CUDA C++ a warp takes a matrix, its lanes elements of rows.
+// all loops but the search run along rows. Reflections are LAPACK's (xGEQR2, xORG2R), each applied
+// to all columns behind it, and to those of the identity from the last one on. The family is meant
+// for small matrices, which stay in the cache. The team splits the batch; in CUDA C++ a warp takes
+// a matrix, its lanes elements of rows.
 #ifndef STRAIGHTLINE_KERNELS_LINALG_H
 #define STRAIGHTLINE_KERNELS_LINALG_H
 
@@ -25,7 +30,7 @@
 
 namespace sl {
 
-enum class MatrixStep { cholesky, lu, solve };
+enum class MatrixStep { cholesky, lu, solve, geqrf, orgqr };
 
 struct LinalgTune {
   MatrixStep matrixStep = MatrixStep::cholesky;
@@ -38,6 +43,8 @@ struct LinalgShape {
   int64_t batch = 0;
   int64_t n = 0;
   int64_t columns = 1;  ///< of b
+  int64_t rows = 0;     ///< geqrf, orgqr
+  int64_t reflections = 0;
 };
 
 namespace linalg_detail {
@@ -86,8 +93,6 @@ SL_INLINE void divideRow(T* x, T divisor, int64_t count) {
     x[i] /= divisor;
   }
 }
-
-#undef SL_LINALG_VECTORS
 
 /// The upper factor in the upper triangle of `u`, then as the tune says. Returns info.
 template <LinalgTune T, class E>
@@ -264,6 +269,101 @@ SL_INLINE void solve(int64_t n, int64_t columns, const E* a, const E* b, E* x) {
   }
 }
 
+/// a -= tau v (v^T a) for columns [first, last) of rows [at, rows) of a; v is 1, and v[i * stride]
+/// for the rows behind the first one.
+template <class E>
+SL_INLINE void reflect(E* a, int64_t width, int64_t at, int64_t rows, int64_t first, int64_t last,
+                       const E* v, int64_t stride, E tau) {
+#if defined(__CUDACC__)
+  constexpr int kColumns = 1;  // a lane takes one at a time
+#else
+  constexpr int kColumns = 64;
+#endif
+  for (int64_t j = first + thisThread() * kColumns; j < last; j += kThreads * kColumns) {
+    const int64_t count = minOf(int64_t(kColumns), last - j);
+    E sums[kColumns];
+    for (int64_t c = 0; c < count; ++c) {
+      sums[c] = a[at * width + j + c];
+    }
+    for (int64_t i = at + 1; i < rows; ++i) {
+      const E factor = v[(i - at - 1) * stride];
+      SL_LINALG_VECTORS
+      for (int64_t c = 0; c < count; ++c) {
+        sums[c] += factor * a[i * width + j + c];
+      }
+    }
+    for (int64_t c = 0; c < count; ++c) {
+      sums[c] *= tau;
+      a[at * width + j + c] -= sums[c];
+    }
+    for (int64_t i = at + 1; i < rows; ++i) {
+      const E factor = v[(i - at - 1) * stride];
+      SL_LINALG_VECTORS
+      for (int64_t c = 0; c < count; ++c) {
+        a[i * width + j + c] -= factor * sums[c];
+      }
+    }
+  }
+  together();
+}
+
+template <class E>
+SL_INLINE void geqrf(const LinalgShape& s, const E* x, E* a, E* taus) {
+  for (int64_t i = thisThread(); i < s.rows * s.n; i += kThreads) {
+    a[i] = x[i];
+  }
+  together();
+  for (int64_t k = 0; k < s.reflections; ++k) {
+    E* column = a + k * s.n + k;
+    // The norm behind the first element, by the largest one: squares neither overflow nor vanish.
+    E most = E(0);
+    for (int64_t i = 1; i < s.rows - k; ++i) {
+      const E size = magnitude(column[i * s.n]);
+      most = size > most || size != size ? size : most;
+    }
+    E squares = E(0);
+    for (int64_t i = 1; i < s.rows - k && most > E(0); ++i) {
+      const E part = column[i * s.n] / most;
+      squares += part * part;
+    }
+    const E alpha = column[0];
+    E tau = E(0);
+    together();  // every thread has read the column
+    if (!(most == E(0))) {
+      const E behind = most * sqrt(squares);
+      const E larger = magnitude(alpha) > behind ? magnitude(alpha) : behind;
+      const E p = alpha / larger, q = behind / larger;
+      const E norm = larger * sqrt(p * p + q * q);
+      const E beta = alpha < E(0) ? norm : -norm;
+      tau = (beta - alpha) / beta;
+      for (int64_t i = 1 + thisThread(); i < s.rows - k; i += kThreads) {
+        column[i * s.n] /= alpha - beta;
+      }
+      if (thisThread() == 0) {
+        column[0] = beta;
+      }
+      together();
+      reflect(a, s.n, k, s.rows, k + 1, s.n, column + s.n, s.n, tau);
+    }
+    if (thisThread() == 0) {
+      taus[k] = tau;
+    }
+  }
+}
+
+template <class E>
+SL_INLINE void orgqr(const LinalgShape& s, const E* x, const E* taus, E* q) {
+  for (int64_t i = thisThread(); i < s.rows * s.n; i += kThreads) {
+    q[i] = i / s.n == i % s.n ? E(1) : E(0);
+  }
+  together();
+  for (int64_t k = s.reflections - 1; k >= 0; --k) {
+    reflect(q, s.n, k, s.rows, k, s.n, x + (k + 1) * s.n + k, s.n, taus[k]);
+  }
+}
+
+#undef SL_LINALG_VECTORS
+
 /// Calls take(matrix) for each matrix of this thread's share.
 template <class Team, class Take>
 SL_INLINE void forEach(const LinalgShape& s, [[maybe_unused]] Team team, Take take) {
@@ -308,10 +408,26 @@ SL_INLINE void run(Team team, const LinalgShape& s, const E* x, E* factors, int3
 
 template <LinalgTune T, class Team, class E>
 SL_INLINE void run(Team team, const LinalgShape& s, const E* a, const E* b, E* x) {
-  static_assert(T.matrixStep == MatrixStep::solve);
-  const int64_t size = s.n * s.columns;
+  static_assert(T.matrixStep == MatrixStep::solve || T.matrixStep == MatrixStep::orgqr);
+  if constexpr (T.matrixStep == MatrixStep::orgqr) {
+    const int64_t size = s.rows * s.n;
+    forEach(s, team, [&](int64_t i) SL_LAMBDA {
+      orgqr(s, a + i * size, b + i * s.reflections, x + i * size);
+    });
+  } else {
+    const int64_t size = s.n * s.columns;
+    forEach(s, team, [&](int64_t i) SL_LAMBDA {
+      solve<T>(s.n, s.columns, a + i * s.n * s.n, b + i * size, x + i * size);
+    });
+  }
+}
+
+template <LinalgTune T, class Team, class E>
+SL_INLINE void run(Team team, const LinalgShape& s, const E* x, E* factors, E* taus) {
+  static_assert(T.matrixStep == MatrixStep::geqrf);
+  const int64_t size = s.rows * s.n;
   forEach(s, team, [&](int64_t i) SL_LAMBDA {
-    solve<T>(s.n, s.columns, a + i * s.n * s.n, b + i * size, x + i * size);
+    geqrf(s, x + i * size, factors + i * size, taus + i * s.reflections);
   });
 }
 

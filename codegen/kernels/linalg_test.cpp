@@ -160,6 +160,57 @@ void checkSolve(int64_t batch, int64_t n, int64_t columns, int team) {
 }
 
 template <class E>
+void checkReflections(int64_t batch, int64_t rows, int64_t n, int team) {
+  const int64_t count = std::min(rows, n);
+  std::vector<E> x = sl::testing::randomVector<E>(batch * rows * n);
+  for (int64_t i = 0; batch > 0 && n > 2 && i < rows; ++i) {
+    x[size_t(i * n + 1)] = E(0);  // no reflection
+    x[size_t(i * n + 2)] *= E(1e-20);
+  }
+  const LinalgShape shape{.batch = batch, .n = n, .rows = rows, .reflections = count};
+  std::vector<E> factors(x.size(), E(77)), taus(size_t(batch * count), E(77));
+  sl::testing::runTeam(team, [&](sl_ctx* ctx, sl_team members) {
+    sl::linalg<LinalgTune{.matrixStep = MatrixStep::geqrf}>(
+        ctx, members, shape, static_cast<const E*>(x.data()), factors.data(), taus.data());
+  });
+  // all of Q: the factors in rows x rows
+  LinalgShape whole = shape;
+  whole.n = rows;
+  std::vector<E> wide(size_t(batch * rows * rows)), q(wide.size(), E(77));
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < count; ++j) {
+        wide[size_t((b * rows + i) * rows + j)] = factors[size_t((b * rows + i) * n + j)];
+      }
+    }
+  }
+  sl::testing::runTeam(team, [&](sl_ctx* ctx, sl_team members) {
+    sl::linalg<LinalgTune{.matrixStep = MatrixStep::orgqr}>(
+        ctx, members, whole, static_cast<const E*>(wide.data()), static_cast<const E*>(taus.data()),
+        q.data());
+  });
+  for (int64_t b = 0; b < batch; ++b) {
+    const E* of = q.data() + b * rows * rows;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < rows; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < rows; ++k) {
+          sum += double(of[k * rows + i]) * double(of[k * rows + j]);
+        }
+        ASSERT_NEAR(sum, i == j ? 1.0 : 0.0, tolerance<E>(rows)) << "of Q^T Q";
+      }
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < std::min(count, j + 1); ++k) {
+          sum += double(of[i * rows + k]) * double(factors[size_t((b * rows + k) * n + j)]);
+        }
+        ASSERT_NEAR(sum, double(x[size_t((b * rows + i) * n + j)]), tolerance<E>(rows));
+      }
+    }
+  }
+}
+
+template <class E>
 void checkAll() {
   for (const int64_t n : {0, 1, 2, 3, 4, 7, 16, 33, 70}) {
     for (int team = 1; team <= 3; ++team) {
@@ -169,6 +220,9 @@ void checkAll() {
       checkCholesky<E, 0>(batch, n, team);
       checkCholesky<E, 1>(batch, n, team);
       checkLu<E>(batch, n, team);
+      checkReflections<E>(batch, n, n, team);
+      checkReflections<E>(batch, n + columns, n, team);
+      checkReflections<E>(batch, n, n + columns, team);
       for (const int64_t k : {int64_t{1}, columns}) {
         checkSolve<E, 0, 0, 0>(batch, n, k, team);
         checkSolve<E, 0, 0, 1>(batch, n, k, team);

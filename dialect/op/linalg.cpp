@@ -79,6 +79,50 @@ LogicalResult LuOp::verify() {
       succeeded(verifyType(*this, space, getInfo(), "info", number, all.drop_back(2), "lu_c1")));
 }
 
+LogicalResult GeqrfOp::verify() {
+  ExtentSpace space;
+  const auto extents = space.of(getX());
+  const mlir::Type element = elementOf(getX());
+  if (extents.size() < 2 || !(element.isF32() || element.isF64())) {
+    return opError(*this) << "x has extents " << space.print(extents) << " of " << element
+                          << " but [.., m, n] of f32 or f64 is needed (geqrf_c1)";
+  }
+  auto taus = extents;
+  taus.pop_back();
+  const auto rows = symbolic::constantValue(extents[extents.size() - 2]);
+  const auto columns = symbolic::constantValue(extents.back());
+  if (rows && columns && *columns < *rows) {
+    taus.back() = extents.back();
+  }
+  return mlir::success(
+      succeeded(verifyType(*this, space, getFactors(), "factors", element, extents, "geqrf_c2")) &&
+      succeeded(verifyType(*this, space, getTaus(), "taus", element, taus, "geqrf_c2")));
+}
+
+LogicalResult OrgqrOp::verify() {
+  ExtentSpace space;
+  const auto x = space.of(getX()), taus = space.of(getTaus());
+  const mlir::Type element = elementOf(getX());
+  const size_t rank = x.size();
+  const auto number = [](llvm::ArrayRef<mlir::AffineExpr> extents, size_t dim) {
+    return dim < extents.size() ? symbolic::constantValue(extents[dim]).value_or(-1) : -1;
+  };
+  const int64_t m = rank < 2 ? -1 : number(x, rank - 2), n = rank < 2 ? -1 : number(x, rank - 1);
+  const int64_t k = taus.empty() ? -1 : number(taus, taus.size() - 1);
+  if (k < 0 || n < k || m < n || !(element.isF32() || element.isF64())) {
+    return opError(*this) << "x has extents " << space.print(x) << " of " << element << " and taus "
+                          << space.print(taus)
+                          << " but [.., m, n] of f32 or f64 and [.., k] with m >= n >= k are"
+                             " needed (orgqr_c1)";
+  }
+  auto expected = x;
+  expected.pop_back();
+  expected.back() = taus.back();
+  return mlir::success(
+      succeeded(verifyType(*this, space, getTaus(), "taus", element, expected, "orgqr_c2")) &&
+      succeeded(verifyType(*this, space, getResult(), "the result", element, x, "orgqr_c2")));
+}
+
 LogicalResult TriangularSolveOp::verify() {
   ExtentSpace space;
   if (failed(verifySquare(*this, space, getA(), "a"))) {

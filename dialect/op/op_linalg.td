@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family "linalg": factors of square matrices, and triangular systems. Has generated files of its own, as op_special.td.
+// Family "linalg": factors of matrices, and triangular systems. Has generated files of its own, as op_special.td.
 #ifndef STRAIGHTLINE_OP_LINALG_TD
 #define STRAIGHTLINE_OP_LINALG_TD
 
@@ -45,6 +45,33 @@ def Op_TriangularSolveOp : Op_PlainOp<"triangular_solve"> {
     - (triangular_solve_c1) b has a's element type and extents but the last; the result has b's type
   }];
   let arguments = (ins Op_FloatTensor:$a, Op_FloatTensor:$b, BoolAttr:$upper, BoolAttr:$transpose, BoolAttr:$unit);
+  let results = (outs Op_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+def Op_GeqrfOp : Op_PlainOp<"geqrf"> {
+  let summary = "the QR factors of each matrix of x [.., m, n], Q as reflections";
+  let description = [{
+    `factors` hold R in their upper triangle, and below it, in column i, the vector v of reflection i without its leading 1; Q is the product of
+    the reflections I - tau v v^T in their order, with `taus` [.., min(m, n)].
+
+    - (geqrf_c1) x has two dims or more, of f32 or f64
+    - (geqrf_c2) factors have x's type, taus x's element type
+  }];
+  let arguments = (ins Op_FloatTensor:$x);
+  let results = (outs Op_Tensor:$factors, Op_Tensor:$taus);
+  let hasVerifier = 1;
+}
+
+def Op_OrgqrOp : Op_PlainOp<"orgqr"> {
+  let summary = "the first n columns of the product of k reflections: x [.., m, n] as `op.geqrf` leaves it, taus [.., k]";
+  let description = [{
+    Reads below the diagonal of the first k columns alone.
+
+    - (orgqr_c1) x has two dims or more, of f32 or f64, and static sizes m >= n >= k
+    - (orgqr_c2) taus have x's element type and first extents; the result has x's type
+  }];
+  let arguments = (ins Op_FloatTensor:$x, Op_FloatTensor:$taus);
   let results = (outs Op_Tensor:$result);
   let hasVerifier = 1;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Factors of square matrices, and triangular systems: cholesky, lu, triangular_solve.
+// Factors of matrices, and triangular systems: cholesky, lu, geqrf, orgqr, triangular_solve.
 #include "dialect/op/linalg.h"
 
 #include "passes/lowering/context.h"
@@ -15,7 +15,7 @@ namespace {
 /// Microseconds of a product of two elements, and what a matrix costs besides.
 constexpr double kTermUs = 0.0002, kMatrixUs = 0.02;
 /// Products of a factor or of a column of a system, in parts of n * n * n or n * n.
-constexpr double kCholeskyPart = 1.0 / 6, kLuPart = 1.0 / 3, kSolvePart = 0.5;
+constexpr double kCholeskyPart = 1.0 / 6, kLuPart = 1.0 / 3, kSolvePart = 0.5, kQrPart = 2.0 / 3;
 
 /// What every step of the family has: the sizes, and dense operands.
 class MatrixLowering {
@@ -108,6 +108,33 @@ LogicalResult lowerLu(op::LuOp lu, LoweringContext& context) {
   return success();
 }
 
+/// Sizes that are no squares: of rows [m], and of what is found [columns].
+void putSizes(MatrixLowering& lowering, LoweringContext& context, Value x, Value taus) {
+  const Exprs extents = context.extentsOf(x);
+  lowering.put("rows", extents[extents.size() - 2]);
+  lowering.put("reflections", context.extentsOf(taus).back());
+}
+
+LogicalResult lowerGeqrf(op::GeqrfOp geqrf, LoweringContext& context) {
+  MatrixLowering lowering(geqrf, geqrf.getX(), "geqrf", context);
+  putSizes(lowering, context, geqrf.getX(), geqrf.getTaus());
+  lowering.read(geqrf.getX());
+  lowering.write(geqrf.getFactors());
+  lowering.write(geqrf.getTaus());
+  lowering.launch(kQrPart, lowering.size());
+  return success();
+}
+
+LogicalResult lowerOrgqr(op::OrgqrOp orgqr, LoweringContext& context) {
+  MatrixLowering lowering(orgqr, orgqr.getX(), "orgqr", context);
+  putSizes(lowering, context, orgqr.getX(), orgqr.getTaus());
+  lowering.read(orgqr.getX());
+  lowering.read(orgqr.getTaus());
+  lowering.write(orgqr.getResult());
+  lowering.launch(kQrPart, lowering.size());
+  return success();
+}
+
 LogicalResult lowerTriangularSolve(op::TriangularSolveOp solve, LoweringContext& context) {
   MatrixLowering lowering(solve, solve.getA(), "solve", context);
   lowering.tune("upper", solve.getUpper());
@@ -127,6 +154,8 @@ LogicalResult lowerTriangularSolve(op::TriangularSolveOp solve, LoweringContext&
 void registerLinalgRules(RuleSet& rules) {
   rules.add(lowerCholesky);
   rules.add(lowerLu);
+  rules.add(lowerGeqrf);
+  rules.add(lowerOrgqr);
   rules.add(lowerTriangularSolve);
 }
 

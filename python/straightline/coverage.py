@@ -40,6 +40,8 @@ _OTHERS: dict[str, tuple[str, ...]] = {
     "scan": ('%a {combine = "prod", dim = 1 : i64} : (tensor<4x8xT>) -> tensor<4x8xT>',),
     "cholesky": ("%a {upper = false} : (tensor<3x4x4xT>) -> (tensor<3x4x4xT>, tensor<3xi32>)",),
     "lu": ("%a : (tensor<3x4x4xT>) -> (tensor<3x4x4xT>, tensor<3x4xi32>, tensor<3x4xi64>, tensor<3xi32>)",),
+    "geqrf": ("%a : (tensor<3x5x4xT>) -> (tensor<3x5x4xT>, tensor<3x4xT>)",),
+    "orgqr": ("%a, %b : (tensor<3x5x4xT>, tensor<3x4xT>) -> tensor<3x5x4xT>",),
     "triangular_solve": (
         "%a, %b {transpose = false, unit = false, upper = true} : (tensor<3x4x4xT>, tensor<3x4x2xT>) -> tensor<3x4x2xT>",
     ),

@@ -159,6 +159,8 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
         paddle.linalg.cholesky(a @ a.transpose([0, 2, 1]) + paddle.eye(5)),
         paddle.linalg.cholesky(a @ a.transpose([0, 2, 1]) + paddle.eye(5), True),
         paddle.linalg.cholesky_solve(b, a + 4 * paddle.eye(5)), paddle.linalg.cholesky_solve(b, a + 4 * paddle.eye(5), True),
+        *paddle.linalg.qr(b), *paddle.linalg.qr(b, "complete"), *paddle.linalg.qr(b.transpose([0, 2, 1])),
+        paddle.linalg.qr(a, "r"),
         paddle.linalg.triangular_solve(a + 4 * paddle.eye(5), b), paddle.linalg.triangular_solve(
             a + 4 * paddle.eye(5), b, False, True, True), paddle.linalg.triangular_solve(a[0] + 4 * paddle.eye(5), b)]),
     "orders": ([_M, ([5, 7], "float32")], lambda m, o: [

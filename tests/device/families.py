@@ -104,7 +104,7 @@ def _matrices() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     """Factors and triangular systems."""
     return {
         "systems": (
-            _Of(lambda s, a, b: (torch.linalg.solve(a, b), torch.cholesky_solve(b, torch.linalg.cholesky(a @ a.mT + a.new_ones(1))), torch.linalg.det(a))),
+            _Of(lambda s, a, b: (torch.linalg.solve(a, b), torch.cholesky_solve(b, torch.linalg.cholesky(a @ a.mT + a.new_ones(1))), torch.linalg.det(a), *torch.linalg.qr(a + b[..., :1]))),
             (_r(3, 37, 37) / 6 + 3 * torch.eye(37).flip(0), _r(3, 37, 5)),
         ),
     }  # fmt: skip

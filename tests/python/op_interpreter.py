@@ -475,6 +475,8 @@ _OPS |= {
     "scan": lambda x, dim, combine: _scan(x, dim, combine),
     "cholesky": lambda x, upper: tuple(torch.linalg.cholesky_ex(x, upper=upper)),
     "lu": _lu,
+    "geqrf": lambda x: tuple(torch.geqrf(x)),
+    "orgqr": torch.linalg.householder_product,
     "triangular_solve": _triangular_solve,
     "cumsum": lambda x, dim: x.cumsum(dim, dtype=x.dtype),
     "layer_norm": lambda x, w, b, normalized_rank, eps: F.layer_norm(x, x.shape[x.ndim - normalized_rank :], w, b, eps),

@@ -60,6 +60,31 @@ def test_factors(n: int, dtype: torch.dtype) -> None:
     assert is_native(lambda p, b: torch.cholesky_solve(b, torch.linalg.cholesky(p)), p, b)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("m", "n"), [(0, 0), (1, 1), (3, 0), (5, 5), (9, 4), (4, 9), (70, 33), (20, 100)])
+def test_reflections(m: int, n: int, dtype: torch.dtype) -> None:
+    """QR, with a column of zeros and one that is a multiple of another."""
+    _seed()
+    x = torch.randn(2, m, n, dtype=dtype)
+    if n > 3:
+        x[0, :, 1] = 0
+        x[1, :, 2] = 3 * x[1, :, 0]
+    check(
+        lambda x: (*torch.linalg.qr(x), *torch.linalg.qr(x, mode="complete"), torch.linalg.qr(x, mode="r")[1]),
+        (x[0] + 1,),
+    )
+    for mode in ("reduced", "complete"):
+        q, r = sl.compile(lambda x: torch.linalg.qr(x, mode=mode), (x,), cache=False)(x)  # noqa: B023
+        torch.testing.assert_close(q @ r, x, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            q.mT @ q, torch.eye(q.shape[-1], dtype=dtype).expand(2, -1, -1), rtol=1e-4, atol=1e-4
+        )
+        torch.testing.assert_close(r, r.triu(), rtol=0, atol=0)
+    if m >= n:
+        check(lambda x: torch.linalg.householder_product(*torch.geqrf(x)), (x[1] - 1,))
+    assert is_native(lambda x: torch.linalg.qr(x), x)
+
+
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("unit", [True, False])
 @pytest.mark.parametrize("upper", [True, False])
@@ -143,6 +168,16 @@ def test_what_torch_does() -> None:
         compiled = sl.compile(function, (x,), cache=False)
         torch.testing.assert_close(compiled(x), function(x), rtol=1e-4, atol=1e-4)
         assert "aten" in {row["backend"] for row in compiled.explain().statements}
+
+
+@pytest.mark.parametrize("function", [torch.linalg.cholesky, torch.linalg.inv, lambda x: torch.linalg.qr(x)[1]])
+def test_every_way_gives_the_same_bits(function: Any) -> None:
+    """The interpreter, emitted Python and one thread."""
+    _seed()
+    x = _positive(7, 9, 9, dtype=torch.float32)
+    want = sl.compile(function, (x,), cache=False)(x)
+    for options in ({"fast_path": False}, {"emit": "python"}, {"threads": 1}):
+        assert torch.equal(sl.compile(function, (x,), cache=False, **options)(x), want), options
 
 
 class Kalman(torch.nn.Module):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factors of square matrices and what is solved by them, as ops of the family "linalg". Knows no framework.
+"""Factors of matrices and what is solved by them, as ops of the family "linalg". Knows no framework.
 
 Matrices are the last two dims; all operands of a function have the same dims before them.
 """
@@ -29,6 +29,41 @@ def lu(ctx: GraphBuilder, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     types = [x.type, TensorType("i32", rows), TensorType("i64", rows), TensorType("i32", x.extents[:-2])]
     factors, pivots, permutation, info = ctx.emit("lu", [x], types)
     return factors, pivots, permutation, info
+
+
+def geqrf(ctx: GraphBuilder, x: Tensor) -> tuple[Tensor, Tensor]:
+    """R with the vectors of reflections below it, and their factors."""
+    count = min(known(x.extents[-2]), known(x.extents[-1]))
+    types = [x.type, TensorType(x.dtype, (*x.extents[:-2], count))]
+    factors, taus = ctx.emit("geqrf", [x], types)
+    return factors, taus
+
+
+def orgqr(ctx: GraphBuilder, factors: Tensor, taus: Tensor) -> Tensor:
+    """As many columns of Q as the factors have."""
+    return ctx.emit_one("orgqr", [factors, taus], factors.type)
+
+
+def upper_triangle(ctx: GraphBuilder, x: Tensor) -> Tensor:
+    """The triangle and the diagonal; the rest is 0."""
+    rows, columns = known(x.extents[-2]), known(x.extents[-1])
+    places = [ctx.emit_one("iota", [], TensorType("i64", (size,)), {"start": 0, "step": 1}) for size in (rows, columns)]
+    row, column = ctx.reshape(places[0], (rows, 1)), places[1]
+    kept = [ctx.expand(place, x.extents) for place in (row, column)]
+    below = ctx.emit_one("gt", kept, TensorType("i1", x.extents))
+    return ctx.emit_one("where", [below, ctx.operand(0, x.type), x], x.type)
+
+
+def qr(ctx: GraphBuilder, x: Tensor, complete: bool, wants_q: bool = True) -> tuple[Tensor | None, Tensor]:
+    """Q [.., m, min(m, n)] (`complete`: [.., m, m]) and R with as many rows."""
+    m, n = known(x.extents[-2]), known(x.extents[-1])
+    count = m if complete else min(m, n)
+    factors, taus = geqrf(ctx, x)
+    r = upper_triangle(ctx, ctx.slice(factors, x.rank - 2, 0, count, count))
+    if not wants_q:
+        return None, r
+    wide = ctx.slice(factors, x.rank - 1, 0, count, count) if count < n else ctx.padded(factors, [(0, count - n)])
+    return orgqr(ctx, wide, taus), r
 
 
 def turned(ctx: GraphBuilder, x: Tensor) -> Tensor:

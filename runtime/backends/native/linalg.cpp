@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// native.linalg: factors of square matrices, and triangular systems.
+// native.linalg: factors of matrices, and triangular systems.
 #include "backends/native/native.h"
 #include "backends/native/problem.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 // The pass computes these from the problem: they describe it and are not choices.
 constexpr sl_tunable kTunables[] = {
-    {"matrixStep", 0, 0, 2},
+    {"matrixStep", 0, 0, 4},
     {"upper", 0, 0, 1},
     {"transpose", 0, 0, 1},
     {"unit", 0, 0, 1},

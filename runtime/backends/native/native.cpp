@@ -41,7 +41,8 @@
 // op "pool": x; y.                                op "scan": x; y.
 // op "topk": x; values, indices.                 op "grid_sample": x, grid; y.
 // op "tree_ensemble": x, nodes, weights, [columns]; y.
-// op "linalg": x; factor, info. x; factors, pivots, permutation, info. a, b; x.
+// op "linalg": x; factor, info. x; factors, pivots, permutation, info. a, b; x. x; factors, taus.
+//   x, taus; q.
 // op "gather_rows": table, indices; y.            op "gather_elements": x, indices; y.
 // op "gather_nd": x, as many index tensors as are indexed; y.
 // op "scatter_rows": indices, src; y, which holds the old values.

@@ -8,5 +8,9 @@ func.func @factors(%x: tensor<3x4x4xf32>, %b: tensor<3x4x2xf32>) {
   %lu, %pivots, %permutation, %singular = op.lu %x : (tensor<3x4x4xf32>) -> (tensor<3x4x4xf32>, tensor<3x4xi32>, tensor<3x4xi64>, tensor<3xi32>)
   // CHECK: op.triangular_solve{{.*}}{transpose = false, unit = true, upper = true} : (tensor<3x4x4xf32>, tensor<3x4x2xf32>) -> tensor<3x4x2xf32>
   %y = op.triangular_solve %lu, %b {transpose = false, unit = true, upper = true} : (tensor<3x4x4xf32>, tensor<3x4x2xf32>) -> tensor<3x4x2xf32>
+  // CHECK: op.geqrf{{.*}} : (tensor<3x4x2xf32>) -> (tensor<3x4x2xf32>, tensor<3x2xf32>)
+  %qr, %taus = op.geqrf %b : (tensor<3x4x2xf32>) -> (tensor<3x4x2xf32>, tensor<3x2xf32>)
+  // CHECK: op.orgqr{{.*}} : (tensor<3x4x2xf32>, tensor<3x2xf32>) -> tensor<3x4x2xf32>
+  %q = op.orgqr %qr, %taus : (tensor<3x4x2xf32>, tensor<3x2xf32>) -> tensor<3x4x2xf32>
   return
 }

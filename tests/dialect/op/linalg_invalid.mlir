@@ -45,3 +45,35 @@ func.func @triangular_solve_c1_rank(%x: tensor<4x4xf32>, %b: tensor<3x4x2xf32>) 
   %y = op.triangular_solve %x, %b {transpose = false, unit = false, upper = false} : (tensor<4x4xf32>, tensor<3x4x2xf32>) -> tensor<3x4x2xf32>
   return
 }
+
+// -----
+
+func.func @geqrf_c1(%x: tensor<4xf32>) {
+  // expected-error @+1 {{geqrf: x has extents [4] of 'f32' but [.., m, n] of f32 or f64 is needed (geqrf_c1)}}
+  %f, %t = op.geqrf %x : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @geqrf_c2(%x: tensor<3x5x4xf32>) {
+  // expected-error @+1 {{geqrf: taus has extents [3, 5] but [3, 4] are needed (geqrf_c2)}}
+  %f, %t = op.geqrf %x : (tensor<3x5x4xf32>) -> (tensor<3x5x4xf32>, tensor<3x5xf32>)
+  return
+}
+
+// -----
+
+func.func @orgqr_c1(%x: tensor<4x5xf32>, %t: tensor<4xf32>) {
+  // expected-error @+1 {{orgqr: x has extents [4, 5] of 'f32' and taus [4] but [.., m, n] of f32 or f64 and [.., k] with m >= n >= k are needed (orgqr_c1)}}
+  %q = op.orgqr %x, %t : (tensor<4x5xf32>, tensor<4xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @orgqr_c2(%x: tensor<5x4xf32>, %t: tensor<4xf64>) {
+  // expected-error @+1 {{orgqr: taus has elements 'f64' but 'f32' are needed (orgqr_c2)}}
+  %q = op.orgqr %x, %t : (tensor<5x4xf32>, tensor<4xf64>) -> tensor<5x4xf32>
+  return
+}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX's calls of LAPACK for factors of square matrices, and triangular systems, as ops of the family "linalg"."""
+"""JAX's calls of LAPACK for factors of matrices, and triangular systems, as ops of the family "linalg"."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ def _letter(op: Op, name: str) -> str:
 
 
 def _square(op: Op, x: Tensor) -> Tensor:
-    if x.dtype not in ("f32", "f64"):
-        raise Reject(f"{op.text('call_target_name')} of {x.dtype}", "float32 or float64")
+    x = _matrices(op, x)
     if x.extents[-1] != x.extents[-2] or not isinstance(x.extents[-1], int):
         sizes = ", ".join(map(str, x.extents[-2:]))
         raise Reject(f"{op.text('call_target_name')} of matrices [{sizes}]", "square ones of a fixed size")
@@ -50,6 +49,22 @@ def _triangular_solve(ctx: Importer, op: Op) -> list[Value]:
     ]  # fmt: skip
 
 
+def _matrices(op: Op, x: Tensor) -> Tensor:
+    if x.dtype not in ("f32", "f64"):
+        raise Reject(f"{op.text('call_target_name')} of {x.dtype}", "float32 or float64")
+    return x
+
+
+def _geqrf(ctx: Importer, op: Op) -> list[Value]:
+    """R with reflections below it, and their factors."""
+    return list(linalg.geqrf(ctx, _matrices(op, ctx.tensor(op.inputs[0]))))
+
+
+def _orgqr(ctx: Importer, op: Op) -> list[Value]:
+    """Columns of Q."""
+    return [linalg.orgqr(ctx, _matrices(op, ctx.tensor(op.inputs[0])), ctx.tensor(op.inputs[1]))]
+
+
 #: By the name of the function that is called.
 CALLS: dict[str, Callable[[Importer, Op], list[Value]]] = {
     f"{library}_{letter}{function}_ffi": convert
@@ -57,6 +72,8 @@ CALLS: dict[str, Callable[[Importer, Op], list[Value]]] = {
         ("lapack", "potrf", _cholesky),
         ("lapack", "getrf", _lu),
         ("lapack", "trsm", _triangular_solve),
+        ("lapack", "geqrf", _geqrf),
+        ("lapack", "orgqr", _orgqr),
     )
     for letter in "sd"
 }

@@ -212,6 +212,14 @@ def _inverse(ctx: Importer, node: Node) -> Tensor:
     return found
 
 
+@converter("qr", takes="float32 and float64, every mode")
+def _qr(ctx: Importer, node: Node) -> list[Tensor | None]:
+    x, mode = ctx.tensor(node.inputs[0]), str(node.attribute("mode", "reduced"))
+    if x.dtype not in ("f32", "f64"):
+        raise Reject(f"qr of {x.dtype}", "float32 or float64")
+    return list(linalg.qr(ctx, x, mode == "complete", mode != "r"))
+
+
 @converter("det", takes="float32 and float64")
 def _det(ctx: Importer, node: Node) -> Tensor:
     factors, pivots, _, _ = linalg.lu(ctx, _square(node, ctx.tensor(node.inputs[0])))

@@ -7,7 +7,7 @@ import torch
 
 from straightline.capture import linalg
 from straightline.capture.builder import TensorType
-from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.graph_builder import Reject, Tensor, known
 from straightline.capture.torch.importer import Arguments, Importer, converter, read_results
 
 
@@ -63,6 +63,35 @@ def _lu(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     ones = ctx.cast(ctx.emit_one("eq", [row, column], flags), x.dtype)
     lower = ctx.emit_one("where", [below, factors, ones], x.type)
     return [chosen, lower, ctx.emit_one("where", [below, zero, factors], x.type)]
+
+
+def _any_matrices(ctx: Importer, op: str, x: Tensor) -> Tensor:
+    if x.dtype not in ("f32", "f64"):
+        raise Reject(f"{op} of {x.dtype}", "float32 or float64")
+    sizes = x.extents[-2:]
+    if len(sizes) < 2 or not all(isinstance(size, int) for size in sizes):
+        raise Reject(f"{op} of matrices [{', '.join(map(str, sizes))}]", "static sizes")
+    if max(map(known, sizes)) > linalg.MOST_ROWS and ctx.allows_aten:
+        raise Reject(f"{op} of matrices [{', '.join(map(str, sizes))}], which torch's function takes less time for")
+    return x
+
+
+@converter("aten.linalg_qr.default")
+def _qr(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    mode, x = str(a.get("mode", "reduced")), _any_matrices(ctx, "qr", a.A)
+    q, r = linalg.qr(ctx, x, mode == "complete", mode != "r")
+    return [ctx.full(0, x.dtype, ctx.result_type(node, 0).extents) if q is None else q, r]
+
+
+@converter("aten.geqrf.default")
+def _geqrf(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    return list(linalg.geqrf(ctx, _any_matrices(ctx, "geqrf", a.self)))
+
+
+@converter("aten.linalg_householder_product.default", "aten.orgqr.default")
+def _householder_product(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    x, taus = a.get("input", a.get("self")), a.get("tau", a.get("input2"))
+    return linalg.orgqr(ctx, _any_matrices(ctx, "householder_product", x), taus)
 
 
 @converter("aten.linalg_inv_ex.default")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from straightline import own_kernels
-from straightline._ffi_signature import BOOL, FLOAT, INT, TENSOR, TENSORS, TEXT, Layout, Program, Signature
+from straightline._ffi_signature import BOOL, FLOAT, INT, TENSOR, TENSORS, TEXT, Layout, Program, Signature, value_of
 from straightline.compiled_function import of_the_compiler
 from straightline.errors import UserError
 from straightline.own_kernels import OwnKernel
@@ -54,12 +54,10 @@ def _is_row_major(program: Program) -> bool:
 
 
 def _has_rows(layout: Layout, sizes: dict[int, int]) -> bool:
-    from straightline.torch_op import _value
-
     expected = 1
     for steps, stride in zip(reversed(layout.sizes), reversed(layout.strides)):
-        size = _value(steps, sizes)
-        if size != 1 and _value(stride, sizes) != expected:
+        size = value_of(steps, sizes)
+        if size != 1 and value_of(stride, sizes) != expected:
             return False
         expected *= max(size, 1)
     return True

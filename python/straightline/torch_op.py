@@ -227,8 +227,8 @@ def fake_call(name: str, signature: Signature, args: Sequence[Any], kwargs: dict
     results = [program.results[number] for number in signature.results]
     made = [
         torch.empty_strided(
-            [_value(steps, sizes) for steps in result.sizes],
-            [_value(steps, sizes) for steps in result.strides],
+            [_ffi_signature.value_of(steps, sizes) for steps in result.sizes],
+            [_ffi_signature.value_of(steps, sizes) for steps in result.strides],
             dtype=getattr(torch, dtype_name(result.code, result.bits)),
             device=tensors[0].device if tensors else signature.target.partition(":")[0],
         )
@@ -286,8 +286,8 @@ def _bound(program: Program, tensors: Sequence[Any]) -> dict[int, Any] | str:
         elif not (extent.min <= sizes[number] and sizes[number] <= extent.max):
             return f"{extent.name} is {sizes[number]} but the program was compiled for {extent.min} to {extent.max}"
     for i, dim, steps, size in pending:
-        if not size == _value(steps, sizes):
-            return f"size {dim} of input {i} is {size} but the program was compiled for {_value(steps, sizes)}"
+        if not size == _ffi_signature.value_of(steps, sizes):
+            return f"size {dim} of input {i} is {size} but the program was compiled for {_ffi_signature.value_of(steps, sizes)}"
     return sizes
 
 
@@ -296,31 +296,3 @@ def _new_size(extent: _ffi_signature.Extent) -> Any:
     import torch
 
     return torch.library.get_ctx().new_dynamic_size(min=extent.min, max=extent.max)
-
-
-def _value(steps: Sequence[tuple[str, int]], sizes: dict[int, Any]) -> Any:
-    """An expression (`sl_expr`) over sizes."""
-    stack: list[Any] = []
-    for op, value in steps:
-        if op == "c":
-            stack.append(value)
-        elif op == "s":
-            stack.append(sizes[value])
-        else:
-            right, left = stack.pop(), stack.pop()
-            stack.append(_combined(op, left, right))
-    return stack[0]
-
-
-def _combined(op: str, left: Any, right: Any) -> Any:
-    import torch
-
-    if op == "+":
-        return left + right
-    if op == "*":
-        return left * right
-    if op == "/":
-        return left // right
-    if op == "%":
-        return left % right
-    return torch.sym_max(left, right)

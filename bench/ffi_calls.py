@@ -22,7 +22,7 @@ from typing import Any
 import straightline as sl
 import torch
 import tvm_ffi
-from straightline import _call, _compiler
+from straightline import _call, _compiler, own_kernels
 from straightline.torch_op import opened
 
 ROUNDS, CALLS = 7, 20_000
@@ -138,6 +138,27 @@ def kernel_in_a_program(folder: Path) -> tuple[float, float]:
     return (more - one) / 10, _in_c(lambda calls: library.loop_tvm(symbol, None, arguments, 4, ctypes.c_long(calls)))
 
 
+def program_in_a_program() -> dict[str, float]:
+    """Nanoseconds that a registered program takes in another one (one of ten more), directly and by torch's dispatcher."""
+    a, b, name = torch.randn(16), torch.randn(16), "ffi_bench::inner"
+    sl.compile(lambda a, b: a + b, (a, b)).register(name)
+
+    def program(count: int) -> Any:
+        def calls(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            for _ in range(count):
+                a = torch.ops.ffi_bench.inner(a, b)
+            return a
+
+        return sl.compile(calls, (a, b))
+
+    took = {}
+    for way in ("directly", "by the dispatcher"):
+        one, more = (nanoseconds(lambda fn=program(count): fn(a, b), 5000) for count in (1, 11))
+        took[f"a program in a program, {way}"] = (more - one) / 10
+        own_kernels.forget_program(name)
+    return took
+
+
 def c_run(fn: Any, tensors: list[torch.Tensor], result: torch.Tensor) -> float:
     """`sl_model_run` of the saved function."""
     runtime = ctypes.CDLL(str(Path(_call.__file__).parent / "libstraightline_runtime.so"))
@@ -189,6 +210,9 @@ def main() -> None:
     print(
         f"{'a TVM-FFI kernel in a program':40} {inside:8.1f} ns  {inside - alone:+8.1f}  bar 40, over its symbol ({alone:.1f} ns)"
     )
+    for name, took in program_in_a_program().items():
+        rows[name] = took
+        print(f"{name:40} {took:8.1f} ns")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/entry_points.h"
 
+#include "dialect/kernel/own.h"
 #include "dialect/kernel/recorded.h"
 
 #include "codegen/cpp_text.h"
@@ -190,6 +191,9 @@ std::string backendOf(Operation* entry) {
     return kernel::runsOnDevice(entry) ? deviceOf(entry).str() : kHostKernels;
   }
   auto decl = llvm::dyn_cast<kernel::DeclOp>(entry);
+  if (decl && kernel::ownArgumentsOf(decl) && kernel::isOutsideGraph(decl)) {
+    return SL_OWN_OUTSIDE_BACKEND;
+  }
   return decl ? decl.getRun().split('_').second.split('_').first.str() : "";
 }
 

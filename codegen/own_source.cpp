@@ -36,22 +36,125 @@ std::string asDeviceCode(StringRef line) {
 
 std::string namespaceOf(kernel::FuncOp func) { return func.getSymName().str() + "_source"; }
 
-/// Text of one argument that is no tensor; `sizes` of the schedule's shape are what `$N` means.
-std::string constantText(const OwnArgument& argument, kernel::FuncOp func,
-                         const Spelling& spelling) {
-  if (argument.kind == OwnArgumentKind::numbers) {
-    return floatLiteral(argument.numbers.front(), mlir::Float64Type::get(func.getContext()));
+/// The call of a user's kernel: its arguments, and the arrays that lists of the schema are.
+class OwnCall {
+ public:
+  OwnCall(kernel::FuncOp func, llvm::ArrayRef<std::string> pointers, const Spelling& spelling)
+      : func_(func), pointers_(pointers), spelling_(spelling) {
+    for (mlir::ArrayAttr buffers : {func.getInputs(), func.getOutputs()}) {
+      for (mlir::Type type : buffers.getAsValueRange<mlir::TypeAttr>()) {
+        elements_.push_back(llvm::cast<kernel::BufferType>(type).getElementType());
+      }
+    }
   }
-  if (argument.kind == OwnArgumentKind::size) {
+
+  std::string print(mlir::DictionaryAttr source) {
+    for (auto text :
+         source.getAs<mlir::ArrayAttr>("arguments").getAsValueRange<mlir::StringAttr>()) {
+      add(*parseOwnArgument(text));
+    }
+    const std::string head = "  " + namespaceOf(func_) +
+                             "::" + source.getAs<mlir::StringAttr>("function").getValue().str() +
+                             "(";
+    return arrays_ + head + wrapped(items_, head.size(), 6) + ");\n";
+  }
+
+ private:
+  void add(const OwnArgument& argument) {
+    switch (argument.kind) {
+      case OwnArgumentKind::absent:
+        items_.push_back("nullptr");
+        return;
+      case OwnArgumentKind::tensors:
+        return addTensors(argument);
+      case OwnArgumentKind::integers:
+      case OwnArgumentKind::numbers:
+        return addNumbers(argument);
+      case OwnArgumentKind::text:
+        items_.push_back(stringLiteral(argument.text));
+        return;
+      case OwnArgumentKind::dtype:  // the bytes of sl_dtype: code, bits, and two of lanes
+        items_.push_back(
+            "uint32_t{" +
+            std::to_string(argument.integers[0] | argument.integers[1] << 8 | int64_t{1} << 16) +
+            "}");
+        return;
+      case OwnArgumentKind::size:
+        items_.push_back(sizeText(argument.integers.front()));
+        return;
+    }
+  }
+
+  void addTensors(const OwnArgument& argument) {
+    llvm::SmallVector<std::string> places;
+    bool isNamed = false;
+    for (const OwnArgument::Tensor& tensor : argument.tensors) {
+      const auto place =
+          static_cast<size_t>(tensor.number) + (tensor.isOutput ? func_.getInputs().size() : 0);
+      places.push_back(pointers_[place]);
+      isNamed |= StringRef(cppType(elements_[place])).starts_with("sl::");
+    }
+    if (argument.isList) {
+      const std::string list = addArray("const void* const", places);
+      items_.push_back(list.empty() ? "nullptr" : namespaceOf(func_) + "::Elements{" + list + "}");
+      items_.push_back(count(places.size()));
+    } else {
+      items_.push_back(isNamed ? namespaceOf(func_) + "::Elements{" + places.front() + "}"
+                               : places.front());
+    }
+  }
+
+  void addNumbers(const OwnArgument& argument) {
+    llvm::SmallVector<std::string> literals;
+    const bool areIntegers = argument.kind == OwnArgumentKind::integers;
+    const mlir::Type real = mlir::Float64Type::get(func_.getContext());
+    for (int64_t value : argument.integers) {
+      literals.push_back(intLiteral(value));
+    }
+    for (const llvm::APFloat& value : argument.numbers) {
+      literals.push_back(floatLiteral(value, real));
+    }
+    if (argument.isList) {
+      const std::string list =
+          addArray(areIntegers ? "static constexpr int64_t" : "static constexpr double", literals);
+      items_.push_back(list.empty() ? "nullptr" : list);
+      items_.push_back(count(literals.size()));
+    } else {
+      items_.push_back(areIntegers ? "int64_t{" + literals.front() + "}" : literals.front());
+    }
+  }
+
+  static std::string count(size_t value) { return "int64_t{" + std::to_string(value) + "}"; }
+
+  /// The name of an array of the call, or "" where it has no elements.
+  std::string addArray(const std::string& type, llvm::ArrayRef<std::string> elements) {
+    if (elements.empty()) {
+      return "";
+    }
+    const std::string name = "list" + std::to_string(lists_++);
+    const std::string head = "  " + type + " " + name + "[] = {";
+    arrays_ += head + wrapped(elements, head.size(), 6) + "};\n";
+    return name;
+  }
+
+  /// `$N` is one of the sizes in the schedule's shape.
+  std::string sizeText(int64_t number) {
     const auto* sizes =
-        llvm::find_if(func.getSchedule().getShape(),
+        llvm::find_if(func_.getSchedule().getShape(),
                       [](mlir::NamedAttribute value) { return value.getName() == "sizes"; });
-    auto size = llvm::cast<kernel::ExtentAttr>(llvm::cast<mlir::ArrayAttr>(
-        sizes->getValue())[static_cast<unsigned>(argument.integers.front())]);
-    return "static_cast<int64_t>(" + expression(size.getExpr(), size.getNames(), spelling) + ")";
+    auto size = llvm::cast<kernel::ExtentAttr>(
+        llvm::cast<mlir::ArrayAttr>(sizes->getValue())[static_cast<unsigned>(number)]);
+    return "static_cast<int64_t>(" + expression(size.getExpr(), size.getNames(), spelling_) + ")";
   }
-  return "int64_t{" + intLiteral(argument.integers.front()) + "}";
-}
+
+  kernel::FuncOp func_;
+  llvm::ArrayRef<std::string> pointers_;  ///< of inputs and outputs
+  const Spelling& spelling_;
+  llvm::SmallVector<mlir::Type> elements_;  ///< of inputs and outputs
+  llvm::SmallVector<std::string> items_;
+  std::string arrays_;
+  int lists_ = 0;
+};
 
 }  // namespace
 
@@ -75,7 +178,8 @@ std::string ownSourceText(kernel::FuncOp func) {
     text += isInclude(line) ? "\n" : asDeviceCode(line) + "\n";
   }
   text +=
-      "/// Memory of elements that our text has another name for than the user's.\n"
+      "/// Memory of elements that our text has another name for than the user's, or a list of "
+      "it.\n"
       "struct Elements {\n"
       "  const void* address;\n"
       "  template <class T>\n"
@@ -88,31 +192,7 @@ std::string ownSourceText(kernel::FuncOp func) {
 
 std::string ownCallText(kernel::FuncOp func, llvm::ArrayRef<std::string> pointers,
                         const Spelling& spelling) {
-  mlir::DictionaryAttr source = kernel::ownSourceOf(func);
-  const size_t inputs = func.getInputs().size();
-  llvm::SmallVector<std::string> items;
-  for (auto text : source.getAs<mlir::ArrayAttr>("arguments").getAsValueRange<mlir::StringAttr>()) {
-    const OwnArgument argument = *parseOwnArgument(text);
-    if (argument.kind == OwnArgumentKind::absent) {
-      items.push_back("nullptr");
-    } else if (argument.kind == OwnArgumentKind::tensors) {
-      const OwnArgument::Tensor& tensor = argument.tensors.front();
-      const auto number = static_cast<size_t>(tensor.number);
-      const std::string& pointer = pointers[tensor.isOutput ? inputs + number : number];
-      auto buffers = (tensor.isOutput ? func.getOutputs() : func.getInputs())
-                         .getAsValueRange<mlir::TypeAttr>();
-      const mlir::Type element =
-          llvm::cast<kernel::BufferType>(*std::next(buffers.begin(), tensor.number))
-              .getElementType();
-      const bool isNamed = StringRef(cppType(element)).starts_with("sl::");
-      items.push_back(isNamed ? namespaceOf(func) + "::Elements{" + pointer + "}" : pointer);
-    } else {
-      items.push_back(constantText(argument, func, spelling));
-    }
-  }
-  const std::string head = "  " + namespaceOf(func) +
-                           "::" + source.getAs<mlir::StringAttr>("function").getValue().str() + "(";
-  return head + wrapped(items, head.size(), 6) + ");\n";
+  return OwnCall(func, pointers, spelling).print(kernel::ownSourceOf(func));
 }
 
 }  // namespace straightline::codegen

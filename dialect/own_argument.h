@@ -15,6 +15,11 @@
 
 namespace straightline {
 
+/// What a user's own function takes or gives beside its arguments (op.own_kernel).
+inline bool isOwnTrait(llvm::StringRef trait) {
+  return trait == "status" || trait == "stream" || trait == "device" || trait == "outside";
+}
+
 enum class OwnArgumentKind {
   tensors,   ///< `%0`, `@1`, or a list `[%0, @1]`
   absent,    ///< `none`: a tensor that is not given

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -80,6 +81,24 @@ bool isNoLibrary(int descriptor, MessageWriter* out) {
   return false;
 }
 
+/// A library whose function calls one of another library says so by two symbols of its own
+/// (own_kernel.h); the other function is open already. False: it is not, and `out` has the words.
+bool giveWhatItNeeds(void* library, const char* function, MessageWriter* out) {
+  const std::string name(function);
+  const auto* needed = static_cast<const char*>(dlsym(library, (name + "_needs").c_str()));
+  auto* place = static_cast<void**>(dlsym(library, (name + "_given").c_str()));
+  if (!needed || !place) {
+    return true;
+  }
+  void* address = ownKernelSymbol(needed);
+  if (!address) {
+    out->text("it calls ").text(needed).text(", which is not open");
+    return false;
+  }
+  __atomic_store_n(place, address, __ATOMIC_RELEASE);
+  return true;
+}
+
 }  // namespace
 
 void* ownKernelSymbol(const char* symbol) {
@@ -113,6 +132,10 @@ int32_t openOwnFunction(int descriptor, const char* path, const char* name, cons
     out.text("it has no symbol ")
         .text(function)
         .text("; export the function with default visibility, and as extern \"C\" in C++");
+    return SL_INVALID_ARGUMENT;
+  }
+  if (!giveWhatItNeeds(library, function, &out)) {
+    dlclose(library);
     return SL_INVALID_ARGUMENT;
   }
   if (ownKernelSymbol(symbol)) {

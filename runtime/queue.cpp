@@ -223,6 +223,10 @@ int32_t sl_queue_call(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* 
 }
 
 int32_t sl_entry_is_outside_graph(const sl_entry* entry) {
+  if (entry->kind == SL_ENTRY_EXTERNAL &&
+      std::strcmp(entry->backend, SL_OWN_OUTSIDE_BACKEND) == 0) {
+    return 1;
+  }
   const sl_backend_desc* backend =
       entry->kind == SL_ENTRY_EXTERNAL ? straightline::findBackend(entry->backend) : nullptr;
   return backend && !backend->device && !backend->runs_on;

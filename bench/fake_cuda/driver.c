@@ -14,6 +14,8 @@ static int capturing;
 void* fake_last_stream(void) { return last; }
 void fake_capture(int on) { capturing = on; }
 int fake_early(void) { return early; }
+static int captures;  // of a library's work for a graph
+int fake_captures(void) { return captures; }
 
 static char image[16];  // the first bytes of the machine code that was loaded last
 const char* fake_last_image(void) { return image; }
@@ -53,6 +55,9 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
 }
 int cuDevicePrimaryCtxRetain(void** context, int device) { return *context = (void*)64, 0; }
 int cuCtxGetCurrent(void** context) { return *context = (void*)64, 0; }
+int cuCtxGetDevice(int* device) { return *device = 0, 0; }
+int cuStreamEndCapture(void* stream, void** graph) { return ++captures, *graph = (void*)++made, 0; }
+int cuGraphAddChildGraphNode(void** node) { return *node = (void*)++made, 0; }
 int cuGetErrorName(int error, const char** name) { return *name = "CUDA_ERROR_OTHER", 0; }
 int cuGetErrorString(int error, const char** text) { return *text = "as it is", 0; }
 int cuLibraryLoadData(void** library, const void* code) {

@@ -9,7 +9,8 @@ namespace straightline::kernel {
 
 /// kernel.own_arguments and kernel.own_traits, of a declaration of a user's own C function: a text
 /// for each of its arguments (dialect/own_argument.h), and what else it takes and gives: "status",
-/// "stream". Null: the declaration is of a library's kernel.
+/// "stream", "device", "outside" (op.own_kernel says what they mean). Null: the declaration is of a
+/// library's kernel.
 mlir::ArrayAttr ownArgumentsOf(DeclOp declaration);
 bool hasOwnTrait(DeclOp declaration, llvm::StringRef trait);
 void setOwnArguments(DeclOp declaration, mlir::ArrayAttr arguments, llvm::StringRef traits);

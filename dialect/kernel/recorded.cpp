@@ -210,9 +210,7 @@ bool isOwnSource(Attribute value) {
 
 bool areOwnTraits(Attribute value) {
   auto text = llvm::dyn_cast<mlir::StringAttr>(value);
-  return text && llvm::all_of(llvm::split(text.getValue(), ' '), [](llvm::StringRef trait) {
-           return trait == "status" || trait == "stream";
-         });
+  return text && llvm::all_of(llvm::split(text.getValue(), ' '), isOwnTrait);
 }
 
 bool isParts(Attribute value) {
@@ -257,7 +255,8 @@ constexpr Recorded kRecorded[] = {
      areOwnArguments},
     {kOwnSource, "a kernel.func", isKernel, "a source with function, threads and arguments",
      isOwnSource},
-    {kOwnTraits, "a kernel.decl without a plan", isWithoutPlan, "status or stream", areOwnTraits},
+    {kOwnTraits, "a kernel.decl without a plan", isWithoutPlan, "status, stream, device or outside",
+     areOwnTraits},
     {kEveryBranch, "the module", isModule, "a unit attribute", isA<mlir::UnitAttr>},
     {kEarlyStart, "a kernel.func", isKernel, "\"at_entry\" or \"in_template\"", isEarlyStart},
     {kParts, "a kernel.func", isKernel, "an array of two or more symbols", isParts},

@@ -12,7 +12,8 @@ def Op_OwnKernelOp : Op_Base<"own_kernel", [DeclareOpInterfaceMethods<MemoryEffe
     `arguments` has a text for each argument of the C function (dialect/own_argument.h): `%N` is an input, `@N` a result. The last
     `updates` operands are updated in place: the first results are their new values, and they are no inputs. `sizes` are
     the named extents that `$N` means. `traits` says what else the function takes and gives (runtime/abi/own_kernel.h):
-    "status", "stream". With `source`, CUDA C++ text, the function is the kernel `symbol` of that text, run by `blocks` (an argument
+    "status", "stream"; "device": it is for programs of a device alone; "outside": it is called in each run, between two
+    graphs where the run is launched as graphs. With `source`, CUDA C++ text, the function is the kernel `symbol` of that text, run by `blocks` (an argument
     that is an integer or a size) of `threads` threads. An `effectful` one is neither merged with its like, left out, nor moved to prepare.
 
     - (own_kernel_c1) the name is "namespace::name"
@@ -21,7 +22,7 @@ def Op_OwnKernelOp : Op_Base<"own_kernel", [DeclareOpInterfaceMethods<MemoryEffe
     - (own_kernel_c4) the first results have the types of the operands that are updated
     - (own_kernel_c5) each result is an argument
     - (own_kernel_c7) a source has blocks and 1 to 1024 threads; without a source there are none
-    - (own_kernel_c6) a trait is status or stream, and a workspace has no negative size
+    - (own_kernel_c6) a trait is status, stream, device or outside, and a workspace has no negative size
   }];
   let arguments = (ins StrAttr:$name, Variadic<Op_Tensor>:$inputs, StrAttr:$symbol, StrArrayAttr:$arguments,
                        I64Attr:$updates, OptionalAttr<Op_DimsAttr>:$sizes, DefaultValuedAttr<I64Attr, "0">:$workspace,

@@ -76,9 +76,10 @@ llvm::LogicalResult OwnKernelOp::verify() {
   llvm::SmallVector<llvm::StringRef> traits;
   getTraits().split(traits, ' ', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   for (llvm::StringRef trait : traits) {
-    if (trait != "status" && trait != "stream") {
+    if (!isOwnTrait(trait)) {
       return opError(*this) << "the trait is \"" << trait
-                            << "\" but status or stream is needed (own_kernel_c6)";
+                            << "\" but status, stream, device or outside is needed "
+                               "(own_kernel_c6)";
     }
   }
   if (static_cast<int64_t>(getWorkspace()) < 0) {

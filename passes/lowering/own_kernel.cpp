@@ -90,6 +90,12 @@ class OwnKernelLowering {
                                    << " is a CUDA kernel but the program runs on the host; the "
                                       "nearest supported form is a C function, c_kernel";
     }
+    if (has("device") && !isOnDevice) {
+      return emitUnsupported(own_)
+             << own_.getName()
+             << " is a function for a CUDA device but the program runs on the "
+                "host; the nearest supported form is one of the host";
+    }
     if (isOnDevice && !own_.getSource() && !has("stream")) {
       return emitUnsupported(own_)
              << own_.getName() << " is a function of the host but the program runs on "
@@ -139,6 +145,7 @@ class OwnKernelLowering {
 
   kernel::DeclOp declare(mlir::ValueRange workspace) {
     mlir::OpBuilder builder = context_.endOfModule();
+    const bool isOnDevice = targetNamedBy(context_.target()).hasQueue();
     const auto types = [&](mlir::ValueRange values) {
       return builder.getTypeArrayAttr(
           llvm::map_to_vector(values, [](Value value) { return value.getType(); }));
@@ -157,7 +164,10 @@ class OwnKernelLowering {
         builder.getDictionaryAttr(problem), own_.getSymbolAttr(), mlir::StringAttr(),
         mlir::StringAttr(), builder.getUnitAttr());
     kernel::setOwnArguments(decl, own_.getArguments(), own_.getTraits());
-    if (targetNamedBy(context_.target()).hasQueue()) {
+    if (isOnDevice && has("outside")) {
+      kernel::setOutsideGraph(decl);
+    }
+    if (isOnDevice) {
       decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(context_.target().getBackend()));
     }
     return shared(decl);
@@ -201,9 +211,15 @@ class OwnKernelLowering {
                   context_.named("sizes", builder.getArrayAttr(sizes))};
     spec.inputs = inputs_;
     spec.outputs = outputs_;
+    llvm::SmallVector<mlir::Attribute> arguments(own_.getArguments().getValue());
+    for (Value scratch : workspace()) {  // one more output, and how large it is
+      arguments.push_back(builder.getStringAttr("@" + std::to_string(outputs_.size())));
+      arguments.push_back(builder.getStringAttr("i:" + std::to_string(own_.getWorkspace())));
+      spec.outputs.push_back(scratch);
+    }
     spec.updates = own_.getUpdates() != 0;
     spec.source = builder.getDictionaryAttr(
-        {context_.named("arguments", own_.getArguments()),
+        {context_.named("arguments", builder.getArrayAttr(arguments)),
          context_.named("function", own_.getSymbolAttr()),
          context_.named("source", own_.getSourceAttr()),
          context_.named("threads",
@@ -221,19 +237,25 @@ class OwnKernelLowering {
     return found;
   }
 
-  void call() {
-    llvm::SmallVector<Value> workspace;
-    if (const auto bytes = static_cast<int64_t>(own_.getWorkspace()); bytes > 0) {
-      workspace.push_back(context_.slot(
-          context_.contiguousType({context_.constant(bytes)}, context_.builder().getI8Type())));
+  /// Scratch memory of the call, or none.
+  llvm::SmallVector<Value> workspace() {
+    const auto bytes = static_cast<int64_t>(own_.getWorkspace());
+    if (bytes == 0) {
+      return {};
     }
-    kernel::DeclOp decl = declare(workspace);
+    return {context_.slot(
+        context_.contiguousType({context_.constant(bytes)}, context_.builder().getI8Type()))};
+  }
+
+  void call() {
+    const llvm::SmallVector<Value> scratch = workspace();
+    kernel::DeclOp decl = declare(scratch);
     mlir::OpBuilder& builder = context_.builder();
     std::string name = own_.getName().str();
     name.replace(name.find("::"), 2, ".");
     auto call = kernel::CallOp::create(
         builder, loc_, mlir::FlatSymbolRefAttr::get(decl.getSymNameAttr()), inputs_, outputs_,
-        Value(), workspace, mlir::FlatSymbolRefAttr::get(context_.context(), context_.teamQueue()),
+        Value(), scratch, mlir::FlatSymbolRefAttr::get(context_.context(), context_.teamQueue()),
         builder.getI64IntegerAttr(1), builder.getStringAttr(name),
         builder.getStringAttr("own: a kernel of the user's"));
     kernel::setCostUs(call, costUs());

@@ -135,8 +135,9 @@ PyObject* slFfiPublish(PyObject* module, PyObject* args) {
 PyObject* slFfiAddresses(PyObject* module, PyObject* capsule) {
   (void)module;
   sl_ffi_function* function = functionOf(capsule);
-  return function ? Py_BuildValue("(NN)", PyLong_FromVoidPtr(function),
-                                  PyLong_FromVoidPtr((void*)sl_ffi_torch_call))
+  return function ? Py_BuildValue("(NNN)", PyLong_FromVoidPtr(function),
+                                  PyLong_FromVoidPtr((void*)sl_ffi_torch_call),
+                                  PyLong_FromVoidPtr((void*)sl_ffi_program_call))
                   : NULL;
 }
 

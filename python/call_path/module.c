@@ -107,8 +107,8 @@ static PyMethodDef functions[] = {
     {"entries", slEntries, METH_O,
      "entries(program)\n--\n\nAll that the program's statements call."},
     {"ffi_addresses", slFfiAddresses, METH_O,
-     "ffi_addresses(function)\n--\n\nThat of its sl_ffi_function, and of what a kernel of torch "
-     "calls with it."},
+     "ffi_addresses(function)\n--\n\nThat of its sl_ffi_function, of what a kernel of torch "
+     "calls with it, and of what a program does."},
     {"ffi_function", slFfiFunction, METH_VARARGS,
      "ffi_function(name, arguments, inputs, results, model_results, callables)\n--\n\nA function "
      "of other systems; arguments are (name, kind, index, count, integer, real, text)."},

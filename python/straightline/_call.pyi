@@ -139,8 +139,8 @@ def ffi_function(
 def ffi_publish(function: Any, name: str, callables: tuple[Any, ...] | None) -> None:
     """Later calls take these callables' programs and present weights; None: they fail."""
 
-def ffi_addresses(function: Any) -> tuple[int, int]:
-    """That of its sl_ffi_function, and of what a kernel of torch calls with it."""
+def ffi_addresses(function: Any) -> tuple[int, int, int]:
+    """That of its sl_ffi_function, of what a kernel of torch calls with it, and of what a program does."""
 
 def ffi_running(function: Any) -> int:
     """How many calls are running."""

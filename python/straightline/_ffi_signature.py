@@ -286,3 +286,31 @@ def qualified(name: str) -> tuple[str, str]:
     if found is None:
         raise UserError(f"the name is {name!r} but must be a namespace and a name, such as 'mylib::forward'")
     return found[1], found[2]
+
+
+def value_of(steps: Sequence[tuple[str, int]], sizes: dict[int, Any]) -> Any:
+    """An expression (`sl_expr`) over sizes."""
+    stack: list[Any] = []
+    for op, value in steps:
+        if op == "c":
+            stack.append(value)
+        elif op == "s":
+            stack.append(sizes[value])
+        else:
+            right, left = stack.pop(), stack.pop()
+            stack.append(_combined(op, left, right))
+    return stack[0]
+
+
+def _combined(op: str, left: Any, right: Any) -> Any:
+    import torch
+
+    if op == "+":
+        return left + right
+    if op == "*":
+        return left * right
+    if op == "/":
+        return left // right
+    if op == "%":
+        return left % right
+    return torch.sym_max(left, right)

@@ -209,6 +209,7 @@ def _function(
     where = device if str(variant["target"]).startswith("cuda") else None
     if where is not None:
         _check_device(artifact.path, str(variant["target"]), where)
+    own_kernels.bring_tvm_ffi(variant.get("own_kernels", ()))
     program = _call.artifact_program(artifact.capsule, number, chosen, device)
     own_kernels.add_saved(variant.get("own_kernels", ()), artifact.bytes)
     code = _SavedCode(artifact, facts, variant, program)

@@ -28,7 +28,7 @@ _PAGE = 4096
 #: What every file entry says of its time, so that two saves give the same bytes.
 _TIME = (1980, 1, 1, 0, 0, 0)
 #: Back-ends that are part of a program's own code, or of the runtime.
-_OWN = frozenset({"native", "own", "scalar", "cuda", "cublaslt", "cudnn", "runtime", ""})
+_OWN = frozenset({"native", "own", "own_outside", "scalar", "cuda", "cublaslt", "cudnn", "runtime", ""})
 
 
 class _Zip:
@@ -136,9 +136,9 @@ def _add_own_libraries(program: _Program, embeds: bool) -> None:
         own = own_kernels.saved(symbols)
         if not own:
             continue
-        variant["own_kernels"] = [each.facts for each in own]
+        variant["own_kernels"] = [dict(each.facts) for each in own]
         for row, each in zip(variant["own_kernels"], own):
-            if embeds:
+            if embeds or "needs" in row:  # what calls another function was emitted, and has no path of its own
                 row["file"] = f"libraries/{each.facts['xxh128']}.so"
                 program.files[row["file"]] = each.contents()
 

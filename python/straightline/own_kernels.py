@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import importlib
 import os
 import re
 import threading
@@ -20,9 +22,16 @@ _MAX_INTEGERS, _MAX_NUMBERS = 32, 8
 _MAX_RANK = 8
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _TENSOR = "const sl_kernel_tensor*"
+#: Bytes of shared memory that a kernel may declare.
+_MOST_SHARED = 48 << 10
+_EXTERN_SHARED = re.compile(
+    r"\bextern\s+__shared__\s+((?:alignas|__align__)\s*\([^)]*\)\s*)?([^;\[\]()=]*?[\s*&])\s*(\w+)\s*\[\s*\]\s*;"
+)
 
 #: By the op's name, "mylib::scale". Names that are here are taken.
 _registered: dict[str, OwnKernel] = {}
+#: Ops that are programs (program_ops.py), by name: what makes the kernel that calls one.
+_programs: dict[str, Callable[[], OwnKernel]] = {}
 #: Digest of each library that is open, by its real path: what is opened again must be the same file.
 _digests: dict[str, str] = {}
 _lock = threading.RLock()
@@ -64,6 +73,13 @@ class OwnKernel:
     #: CUDA C++ text that has the function, and its grid: (blocks, threads), or a function of the arguments. "": it is C.
     source: str = field(default="", repr=False)
     grid: Any = field(default=None, repr=False)
+    #: For programs of a device alone, and called in each run between two graphs (op.own_kernel says what its traits are).
+    device: bool = False
+    outside: bool = False
+    #: Of a source: the bytes of its dynamic shared memory, or a function of the arguments.
+    shared: int | Callable[..., int] = 0
+    #: Refuses arguments of a call in a graph.
+    check: Callable[[Mapping[str, Any]], None] | None = field(default=None, repr=False)
     _made: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -81,7 +97,7 @@ class OwnKernel:
     @property
     def traits(self) -> str:
         """What `op.own_kernel` says of the function beside its arguments."""
-        return " ".join(name for name in ("status", "stream") if getattr(self, name))
+        return " ".join(name for name in ("status", "stream", "device", "outside") if getattr(self, name))
 
     def workspace_bytes(self, values: Mapping[str, Any]) -> int:
         """The bytes of workspace for arguments by name (fake tensors while a model is captured).
@@ -114,6 +130,25 @@ class OwnKernel:
             )
         return pair[0], pair[1]
 
+    def text(self, values: Mapping[str, Any]) -> str:
+        """The source, in which dynamic shared memory has the size that it has for arguments by name.
+
+        Raises:
+            UserError: `shared` gave no number of bytes from 1 on.
+            UnsupportedError: They are more than a kernel declares.
+        """
+        count = self.shared(*values.values()) if callable(self.shared) else self.shared
+        if count == 0 and not callable(self.shared):
+            return self.source
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise UserError(f"shared of {self.name} is {count!r}, expected a number of bytes from 1 on")
+        if count > _MOST_SHARED:
+            raise UnsupportedError(
+                f"{self.name} asks for {count} bytes of shared memory, which is more than a block declares here; the nearest "
+                f"supported form has {_MOST_SHARED}"
+            )
+        return _EXTERN_SHARED.sub(lambda found: _declared(found, count), self.source)
+
     def unregister(self) -> None:
         """Takes the op away, so that its name is free again. Programs that call the function keep it."""
         with _lock:
@@ -129,15 +164,26 @@ class OwnKernel:
 
 
 def find(name: str) -> OwnKernel | None:
-    """The kernel of an op, "mylib::scale"."""
-    return _registered.get(name)
+    """The kernel of an op, "mylib::scale"; also of an op that is a program of ours."""
+    make = _programs.get(name)
+    return make() if make is not None else _registered.get(name)
+
+
+def add_program(name: str, make: Callable[[], OwnKernel]) -> None:
+    """Has graphs that call an op call the program that it is."""
+    _programs[name] = make
+
+
+def forget_program(name: str) -> None:
+    """The op is one of torch alone again."""
+    _programs.pop(name, None)
 
 
 @dataclass(frozen=True)
 class SavedFunction:
     """A function of a library as an artifact has it."""
 
-    #: `symbol`, `function`, `library` and `xxh128` of the manifest.
+    #: `symbol`, `function`, `library` and `xxh128` of the manifest; `needs`, the symbol of a function that it calls, or nothing.
     facts: dict[str, str]
     #: Reads the library.
     contents: Callable[[], bytes]
@@ -148,17 +194,28 @@ _saved: dict[str, SavedFunction] = {}
 
 
 def saved(symbols: Sequence[str]) -> list[SavedFunction]:
-    """The functions that code calls by these symbols."""
-    return [_saved[symbol] for symbol in symbols]
+    """The functions that code calls by these symbols, each behind what it calls itself."""
+    found: dict[str, SavedFunction] = {}
+    for symbol in symbols:
+        needed = _saved[symbol].facts.get("needs")
+        found |= {each: _saved[each] for each in ((needed, symbol) if needed else (symbol,))}
+    return list(found.values())
 
 
 def add_saved(rows: Sequence[Mapping[str, str]], read: Callable[[str], bytes]) -> None:
     """Notes what a model calls that was loaded; `read` gives a file of it."""
     for row in rows:
-        facts = {name: row[name] for name in ("symbol", "function", "library", "xxh128")}
+        facts = {name: row[name] for name in ("symbol", "function", "library", "xxh128", "needs") if name in row}
         name = row.get("file", "")
         contents = functools.partial(read, name) if name else functools.partial(_read_library, facts)
         _saved.setdefault(facts["symbol"], SavedFunction(facts, contents))
+
+
+def bring_tvm_ffi(rows: Sequence[Mapping[str, str]]) -> None:
+    """Has libtvm_ffi in the process where a model that is loaded calls a function of it, and the package is there."""
+    if any(row.get("function", "").startswith("__tvm_ffi_") for row in rows):
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module("tvm_ffi")
 
 
 def _read_library(facts: Mapping[str, str]) -> bytes:
@@ -221,30 +278,84 @@ def c_kernel(
         UserError: Something does not fit; the message names library, function and both values.
         UnsupportedError: The schema has a type that a C function is not given.
     """
+    return registered(
+        library, name, schema, fake=fake, workspace=workspace, status=status, stream=stream, effectful=effectful
+    )
+
+
+def registered(
+    library: str | os.PathLike[str], name: str, schema: str, *, fake: Callable[..., Any] | None, **facts: Any
+) -> OwnKernel:
+    """`c_kernel` with what else `made` takes."""
+    with _lock:
+        _check_free(_parsed(schema)[0].name)
+        kernel = made(library, name, schema, **facts)
+        _register(kernel, fake)
+        _registered[kernel.name] = kernel
+    return kernel
+
+
+def made(
+    library: str | os.PathLike[str],
+    name: str,
+    schema: str,
+    *,
+    workspace: int | Callable[..., int] = 0,
+    status: bool = False,
+    stream: bool = False,
+    effectful: bool = False,
+    device: bool = False,
+    outside: bool = False,
+    needs: str = "",
+    check: Callable[[Mapping[str, Any]], None] | None = None,
+) -> OwnKernel:
+    """The kernel of a C function, which torch does not know yet.
+
+    What `c_kernel` does not take: OwnKernel's `device`, `outside` and `check`, and the symbol of a function that it calls.
+    """
     path = os.path.realpath(os.fspath(library))
     if not isinstance(name, str) or not _NAME.match(name):
         raise UserError(f"name is {name!r}, expected that of a C function")
     parsed, text = _parsed(schema)
     parameters = tuple(_parameter(argument, parsed.name) for argument in parsed.arguments)
     results = _results(parsed, effectful)
+    symbol = opened(path, name, needs)
+    kernel = OwnKernel(
+        parsed.name, name, path, _digests[path], symbol, text, bool(status), bool(stream), bool(effectful), workspace, parameters,
+        results, device=device, outside=outside, check=check,
+    )  # fmt: skip
+    _check_signature(kernel)
+    if not callable(workspace):
+        kernel.workspace_bytes({})
+    return kernel
+
+
+def not_saved(kernel: OwnKernel, why: str) -> None:
+    """A program that calls it cannot be written."""
+
+    def refuse() -> bytes:
+        raise UnsupportedError(why)
+
+    _saved[kernel.symbol] = SavedFunction(_saved[kernel.symbol].facts, refuse)
+
+
+def opened(path: str, name: str, needs: str = "") -> str:
+    """Opens a function of the library at a real path, for as long as the process; returns its symbol.
+
+    `needs` is the symbol of a function that it calls (runtime/abi/own_kernel.h).
+
+    Raises:
+        UserError: The library cannot be opened or lacks it, or is another file than the one that is open.
+    """
     with _lock:
-        _check_free(parsed.name)
         digest = _digest_of(path, name)
         symbol = f"sl_own_{digest[:16]}_{name}"
         _call.own_kernel_open(path, name, symbol)
         _digests[path] = digest
-        kernel = OwnKernel(
-            parsed.name, name, path, digest, symbol, text, bool(status), bool(stream), bool(effectful), workspace, parameters,
-            results,
-        )  # fmt: skip
-        _check_signature(kernel)
-        if not callable(workspace):
-            kernel.workspace_bytes({})
-        _register(kernel, fake)
-        _registered[parsed.name] = kernel
         facts = {"symbol": symbol, "function": name, "library": path, "xxh128": digest}
+        facts |= {"needs": needs} if needs else {}
         _saved[symbol] = SavedFunction(facts, functools.partial(_read_library, facts))
-    return kernel
+    return symbol
 
 
 def cuda_kernel(
@@ -254,23 +365,30 @@ def cuda_kernel(
     *,
     grid: tuple[int, int] | Callable[..., tuple[Any, int]],
     fake: Callable[..., Any] | None = None,
+    workspace: int | Callable[..., int] = 0,
+    shared: int | Callable[..., int] = 0,
     effectful: bool = False,
 ) -> OwnKernel:
     """Registers a CUDA kernel as an op of programs for a CUDA device: a node of the call's graph, as our own kernels are.
 
     The kernel gets, in this order: for each argument of the schema a pointer to the elements of a tensor (`const float*`, or
-    `float*` for `Tensor(a!)`; NULL for an absent `Tensor?`), an int64_t for an int, SymInt or bool, a double for a float; then a
-    pointer for each result. Tensors are row-major; give the sizes that it needs as arguments. It may be a template's instance,
-    use blockIdx, shared memory of fixed size and device functions of its text. It is compiled by NVRTC for each program's
-    device, which need not be there, with the constants of the call.
+    `float*` for `Tensor(a!)`; NULL for an absent `Tensor?`), an int64_t for an int, SymInt or bool, a double for a float, a
+    `const char*` for a str, a uint32_t for a dtype (the bytes of DLPack's: code, bits, and two of lanes), an array and its
+    int64_t count for a list (`const float* const*`, `float* const*`, `const int64_t*`, `const double*`); then a pointer for each
+    result; then `void*` and int64_t bytes of the workspace, where there is one. Tensors are row-major; give the sizes that it
+    needs as arguments. It may be a template's instance, use blockIdx, shared memory and device functions of its text. It is
+    compiled by NVRTC for each program's device, which need not be there, with the constants of the call.
 
     Args:
         source: CUDA C++ text, or the path of a .cu file.
         name: The `__global__` function.
-        schema: The op, as for `c_kernel`, without lists, str and dtype.
+        schema: The op, as for `c_kernel`.
         grid: (blocks, threads of a block), or a function of the op's arguments that gives them; blocks may be an expression over
             named sizes.
         fake: As for `c_kernel`.
+        workspace: As for `c_kernel`, in the device's memory.
+        shared: The bytes of a block's dynamic shared memory, `extern __shared__ float tile[];` of the text, or a function of the
+            arguments that gives them; at most 48 KiB with what else the kernel declares.
         effectful: As for `c_kernel`.
 
     Returns:
@@ -287,12 +405,7 @@ def cuda_kernel(
         raise UserError(f"the source has no __global__ function {name}")
     parsed, written = _parsed(schema)
     parameters = tuple(_parameter(argument, parsed.name) for argument in parsed.arguments)
-    for parameter in parameters:
-        if parameter.is_list or parameter.kind in ("text", "dtype"):
-            raise UnsupportedError(
-                f"{parsed.name} has the argument '{parameter.name}', a list, str or dtype, which a CUDA kernel is not given; "
-                "nearest supported form: an argument each, or c_kernel with stream=True"
-            )
+    _check_shared(text, shared)
     results = _results(parsed, effectful)
     if not any(parameter.kind == "tensor" for parameter in parameters):
         raise UnsupportedError(
@@ -303,8 +416,12 @@ def cuda_kernel(
     with _lock:
         _check_free(parsed.name)
         kernel = OwnKernel(
-            parsed.name, name, "", "", name, written, False, True, bool(effectful), 0, parameters, results, text, grid
-        )
+            parsed.name, name, "", "", name, written, False, True, bool(effectful), workspace, parameters, results, text, grid,
+            shared=shared,
+        )  # fmt: skip
+        for option in (workspace, shared):
+            if not callable(option):
+                kernel.workspace_bytes({}) if option is workspace else kernel.text({})
         if not callable(grid):
             kernel.grid_of({})
         _register(kernel, fake)
@@ -336,6 +453,24 @@ def _source_of(source: str | os.PathLike[str]) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise UserError(f"source {path} is no text: {error}") from error
+
+
+def _check_shared(source: str, shared: int | Callable[..., int]) -> None:
+    """Dynamic shared memory is one array in the text, whose size `shared` says."""
+    written = len(re.findall(r"\bextern\s+__shared__\b", source))
+    if not callable(shared) and shared == 0 and written:
+        raise UserError("the source declares dynamic shared memory, extern __shared__: give its bytes, shared=")
+    if (callable(shared) or shared != 0) and (written != 1 or not _EXTERN_SHARED.search(source)):
+        raise UserError(
+            f"with shared= the source declares {written} arrays of dynamic shared memory, expected one as extern __shared__ "
+            "float tile[];"
+        )
+
+
+def _declared(found: re.Match[str], count: int) -> str:
+    """An array of `count` bytes in place of one of a size that a launch says."""
+    alignment, element, name = ((part or "").strip() for part in found.groups())
+    return f"__shared__ {alignment or 'alignas(16)'} {element} {name}[({count} + sizeof({element}) - 1) / sizeof({element})];"
 
 
 def _is_count(value: Any, most: int) -> bool:
@@ -581,14 +716,16 @@ def _eager(kernel: OwnKernel, fake: Callable[..., Any]) -> Callable[..., Any]:
             results = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in _as_list(shaped)]
         for result in results:
             call.integers.append(call.tensors([result]))
+        on = next((t.device for t in _tensors(values.values()) if t.is_cuda), None) if kernel.stream else None
         if count := kernel.workspace_bytes(values):
-            scratch = (ctypes.c_uint8 * (count + 63))()
-            address = call.keep(scratch)
-            call.integers += [address + -address % 64, count]
+            scratch = torch.empty(
+                count + 63, dtype=torch.uint8, device=on or "cpu"
+            )  # freed behind the work on the stream
+            call.integers += [scratch.data_ptr() + -scratch.data_ptr() % 64, count]
         if kernel.stream:
-            on = next((t for t in _tensors(values.values()) if t.is_cuda), None)
-            call.integers.append(torch.cuda.current_stream(on.device).cuda_stream if on is not None else 0)
-        _call.own_kernel_call(kernel.symbol, kernel.name, tuple(call.integers), tuple(call.numbers), kernel.status)
+            call.integers.append(torch.cuda.current_stream(on).cuda_stream if on is not None else 0)
+        with torch.cuda.device(on) if on is not None else contextlib.nullcontext():
+            _call.own_kernel_call(kernel.symbol, kernel.name, tuple(call.integers), tuple(call.numbers), kernel.status)
         for given, made in back:
             given.copy_(made)
         return None if not results else results[0] if kernel.results == 1 else tuple(results)
@@ -650,26 +787,29 @@ def _on_device(kernel: OwnKernel) -> Callable[..., Any]:
     import straightline
 
     class Alone(torch.nn.Module):
-        def __init__(self, constants: Mapping[str, Any]) -> None:
+        def __init__(self, counts: Mapping[str, int], constants: Mapping[str, Any]) -> None:
             super().__init__()
-            self._constants = constants
+            self._counts, self._constants = counts, constants
 
         def forward(self, *tensors: Any) -> Any:
             given = iter(tensors)
-            values = {
-                p.name: self._constants[p.name] if p.name in self._constants else next(given) for p in kernel.parameters
-            }
+            values = dict(self._constants)
+            for name, count in self._counts.items():  # -1: a tensor, no list
+                values[name] = next(given) if count < 0 else [next(given) for _ in range(count)]
             return kernel.op(**values)
 
     programs: dict[Any, Any] = {}
 
     def run(*args: Any, **kwargs: Any) -> Any:
         values = dict(zip((p.name for p in kernel.parameters), args)) | kwargs
-        tensors = [value.detach() for value in values.values() if isinstance(value, torch.Tensor)]
-        constants = {name: value for name, value in values.items() if not isinstance(value, torch.Tensor)}
-        key = (tuple(constants.items()), tuple((t.dtype, t.shape, t.stride(), t.device) for t in tensors))
+        of = {p.name: values[p.name] for p in kernel.parameters if p.kind == "tensor" and values[p.name] is not None}
+        tensors = [tensor.detach() for tensor in _tensors(of.values())]
+        counts = {name: -1 if isinstance(value, torch.Tensor) else len(value) for name, value in of.items()}
+        constants = {name: value for name, value in values.items() if name not in of}
+        known = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in constants.items())
+        key = (known, tuple(counts.items()), tuple((t.dtype, t.shape, t.stride(), t.device) for t in tensors))
         if key not in programs:
-            programs[key] = straightline.compile(Alone(constants), tuple(tensors))
+            programs[key] = straightline.compile(Alone(counts, constants), tuple(tensors))
         return programs[key](*tensors)
 
     return run
@@ -712,7 +852,7 @@ def _register(kernel: OwnKernel, fake: Callable[..., Any] | None) -> None:
     library = torch.library.Library(namespace, "FRAGMENT")  # noqa: TOR901  (kept with the kernel)
     library.define(kernel.schema.partition("::")[2], tags=(torch.Tag.pt2_compliant_tag,))
     keys = ["CPU", *(["CUDA"] if kernel.stream else [])]
-    if kernel.source:
+    if kernel.source or kernel.device:
         keys = ["CUDA"]
     elif not any(parameter.kind == "tensor" for parameter in kernel.parameters):
         keys = ["CompositeExplicitAutograd"]

@@ -8,6 +8,7 @@ jumps to the runtime with the address of what it runs.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import threading
 from collections.abc import Sequence
@@ -62,12 +63,27 @@ class RegisteredOp:
         except BaseException:
             _call.ffi_torch_unregister(self._torch)
             raise
+        self._in_programs()
 
     def _point(self) -> None:
         """Tells the emitted kernel what it runs."""
-        function, call = _call.ffi_addresses(self._function)
+        function, call, _ = _call.ffi_addresses(self._function)
         ctypes.c_void_p.in_dll(self._library, "sl_function").value = function
         ctypes.c_void_p.in_dll(self._library, "sl_call").value = call
+
+    def _in_programs(self) -> None:
+        """Has graphs that call the op call the function, where they can."""
+        from straightline import own_kernels, program_ops
+
+        if not program_ops.is_direct(self._signature):
+            own_kernels.forget_program(self.name)
+            return
+        place = ctypes.addressof(ctypes.c_void_p.in_dll(self._library, "sl_function"))
+        call = _call.ffi_addresses(self._function)[2]
+        own_kernels.add_program(
+            self.name,
+            functools.cache(lambda: program_ops.kernel_of(self.name, self.schema, self._signature, place, call)),
+        )
 
     def _with_fake(self) -> Any:
         """Registers the fake kernel; it goes with what this returns."""
@@ -123,6 +139,7 @@ class RegisteredOp:
         self._function = function_capsule(self.name, function, signature)
         self._point()
         self._isOpen = True
+        self._in_programs()
 
     def _remove(self) -> None:
         """Takes the op out of torch, so that another schema may have its name."""
@@ -133,6 +150,9 @@ class RegisteredOp:
                 f"{self.name} cannot get another schema while {self.calls_running} calls of it run: wait for them, or take "
                 "another name"
             )
+        from straightline import own_kernels
+
+        own_kernels.forget_program(self.name)
         _closed.append(self._function)
         self._fake._destroy()
         _call.ffi_torch_unregister(self._torch)
@@ -207,8 +227,8 @@ def fake_call(name: str, signature: Signature, args: Sequence[Any], kwargs: dict
     results = [program.results[number] for number in signature.results]
     made = [
         torch.empty_strided(
-            [_value(steps, sizes) for steps in result.sizes],
-            [_value(steps, sizes) for steps in result.strides],
+            [_ffi_signature.value_of(steps, sizes) for steps in result.sizes],
+            [_ffi_signature.value_of(steps, sizes) for steps in result.strides],
             dtype=getattr(torch, dtype_name(result.code, result.bits)),
             device=tensors[0].device if tensors else signature.target.partition(":")[0],
         )
@@ -266,8 +286,8 @@ def _bound(program: Program, tensors: Sequence[Any]) -> dict[int, Any] | str:
         elif not (extent.min <= sizes[number] and sizes[number] <= extent.max):
             return f"{extent.name} is {sizes[number]} but the program was compiled for {extent.min} to {extent.max}"
     for i, dim, steps, size in pending:
-        if not size == _value(steps, sizes):
-            return f"size {dim} of input {i} is {size} but the program was compiled for {_value(steps, sizes)}"
+        if not size == _ffi_signature.value_of(steps, sizes):
+            return f"size {dim} of input {i} is {size} but the program was compiled for {_ffi_signature.value_of(steps, sizes)}"
     return sizes
 
 
@@ -276,31 +296,3 @@ def _new_size(extent: _ffi_signature.Extent) -> Any:
     import torch
 
     return torch.library.get_ctx().new_dynamic_size(min=extent.min, max=extent.max)
-
-
-def _value(steps: Sequence[tuple[str, int]], sizes: dict[int, Any]) -> Any:
-    """An expression (`sl_expr`) over sizes."""
-    stack: list[Any] = []
-    for op, value in steps:
-        if op == "c":
-            stack.append(value)
-        elif op == "s":
-            stack.append(sizes[value])
-        else:
-            right, left = stack.pop(), stack.pop()
-            stack.append(_combined(op, left, right))
-    return stack[0]
-
-
-def _combined(op: str, left: Any, right: Any) -> Any:
-    import torch
-
-    if op == "+":
-        return left + right
-    if op == "*":
-        return left * right
-    if op == "/":
-        return left // right
-    if op == "%":
-        return left % right
-    return torch.sym_max(left, right)

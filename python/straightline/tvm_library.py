@@ -11,7 +11,7 @@ import ctypes
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 from straightline import _compiler, own_kernels
 from straightline._ffi_signature import c_string
 from straightline.errors import UnsupportedError, UserError
-from straightline.own_kernels import OwnKernel, c_kernel
+from straightline.own_kernels import OwnKernel
 
 _TEXT = """// {op}: calls a function of TVM-FFI, emitted by straightline.
 // {source}
@@ -27,28 +27,37 @@ _TEXT = """// {op}: calls a function of TVM-FFI, emitted by straightline.
 
 {before}
 SL_KERNEL_FUNCTION(int32_t, call_{name}, {parameters}) {{
-{views}  const sl_tvm::Any arguments[] = {{{values}}};
+{site}{views}  const sl_tvm::Any arguments[] = {{{values}}};
 {call}}}
 """
-#: The symbol of a library, found at the first call.
-_FIND_SYMBOL = """static sl_tvm::Call symbol(char* message) {
-  static sl_tvm::Call known;
-  sl_tvm::Call function = __atomic_load_n(&known, __ATOMIC_ACQUIRE);
-  if (!function) {
-    function = sl_tvm::open(PATH, "__tvm_ffi_NAME", message);
-    __atomic_store_n(&known, function, __ATOMIC_RELEASE);
-  }
-  return function;
+#: The function of a library, which is opened with this one (own_kernel.h).
+_GIVEN_SYMBOL = """extern "C" {
+extern SL_KERNEL_EXTERN_VISIBLE const char call_NAME_needs[];
+const char call_NAME_needs[] = SYMBOL;
+extern SL_KERNEL_EXTERN_VISIBLE void* call_NAME_given;
+void* call_NAME_given;
 }
 """
-_CALL_SYMBOL = """  const sl_tvm::Call function = symbol(message);
-  return function ? sl_tvm::call(function, nullptr, arguments, {count}, {result}, message) : 1;
+_CALLEE_SYMBOL = """  const auto function =
+      reinterpret_cast<sl_tvm::Call>(__atomic_load_n(&call_{name}_given, __ATOMIC_ACQUIRE));
+  void* const self = nullptr;
 """
 #: A function of this process by its address.
-_CALL_ADDRESS = """  const auto function = reinterpret_cast<sl_tvm::Call>({safe_call}UL);
+_CALLEE_ADDRESS = """  const auto function = reinterpret_cast<sl_tvm::Call>({safe_call}UL);
   void* const self = reinterpret_cast<void*>({handle}UL);
-  const int32_t status = sl_tvm::call(function, self, arguments, {count}, {result}, message);
-  {end}
+"""
+_CALL = """  const int32_t status = sl_tvm::call(site, function, self, arguments, {count}, {results}, message);
+  return {end};
+"""
+_ON_HOST = "  const sl_tvm::Site site;\n"
+_ON_DEVICE = """  sl_tvm::Site site;
+  if (!sl_tvm::onDevice(stream, {workspace}, &site, message)) {{
+    return 1;
+  }}
+"""
+_PLANS = """  if (sl_tvm::isCaptured(site, message)) {
+    return 1;
+  }
 """
 _LIBRARY = """  const sl_tvm::Library* known = sl_tvm::library(message);
   if (!known) {
@@ -64,50 +73,100 @@ _KINDS = {
     "StringType": ("const char* in_{name}", "sl_tvm::of(in_{name})"),
     "ScalarTypeType": ("sl_dtype in_{name}", "sl_tvm::of(in_{name})"),
 }
+#: By the kind of a list's elements: what the C function gets beside their count.
+_LISTS = {
+    "TensorType": "const sl_kernel_tensor* in_{name}, int64_t in_{name}_count",
+    "IntType": "const int64_t* in_{name}, int64_t in_{name}_count",
+    "FloatType": "const double* in_{name}, int64_t in_{name}_count",
+}
 #: A tensor that is absent is described too, and never read.
-_VIEW = "  const sl_tvm::View view_{name}(in_{name} ? in_{name} : &sl_tvm::nothing);\n"
-_OBJECT = "  sl_tvm::Object object_{name}(*known, in_{name});\n"
+_VIEW = "  const sl_tvm::View view_{name}(site, in_{name} ? in_{name} : &sl_tvm::nothing);\n"
+_OBJECT = "  sl_tvm::Object object_{name}(*known, site, in_{name});\n"
+_COPY = """  const sl_tvm::HostCopy copy_{name}(site, in_{name} ? in_{name} : &sl_tvm::nothing, message);
+  if (!copy_{name}.tensor()) {{
+    return 1;
+  }}
+  const sl_tvm::View view_{name}(sl_tvm::Site(), copy_{name}.tensor());
+"""
+_LIST = """  sl_tvm::List list_{name}(*known, {site}in_{name}, in_{name}_count, message);
+  if (!list_{name}.isGood()) {{
+    return 1;
+  }}
+"""
+#: Of each tensor that the environment's allocator gives of a workspace (runtime/abi/tvm_kernel.h).
+_ALIGNMENT = 64
 _folder: list[tempfile.TemporaryDirectory[str]] = []
 #: Functions that emitted text has the address of.
 _kept: list[Any] = []
 
 
 def tvm_ffi_library(
-    library: Any, schemas: Mapping[str, str], *, fake: Mapping[str, Callable[..., Any]] = {}
+    library: Any,
+    schemas: Mapping[str, str],
+    *,
+    device: str = "cpu",
+    workspace: Mapping[str, int | Callable[..., int]] = {},
+    plans: Mapping[str, Sequence[str]] = {},
+    fake: Mapping[str, Callable[..., Any]] = {},
 ) -> dict[str, OwnKernel]:
     """Registers functions of TVM-FFI as ops that compiled programs call directly, by their C symbols.
 
-    A function gets views of the tensors of a call (row-major, on the host), which are its for the call alone; a
-    `tvm_ffi.Function` gets tensor objects, which may be written in Python, and an error is told if it keeps one. What the schema
-    marks as updated, `Tensor(a!) out`, it writes in place. With a result in the schema it returns a tensor, which is copied. An
-    error of it is an OpError with kind, message and the line of the model.
+    A function gets views of the tensors of a call (row-major), which are its for the call alone; a `tvm_ffi.Function`, which may
+    be written in Python, gets tensor objects, as lists do; an error is told if one is kept. What the schema marks as updated,
+    `Tensor(a!) out`, it writes in place. With results in the schema it returns a tensor, or an array of them, which are copied.
+    An error of it is an OpError with kind, message and the line of the model.
+
+    With `device="cuda"` a function launches on the environment's current stream, which is that of the call, and what it launches
+    becomes a part of the call's graph: it must do nothing else on the host that a later launch depends on.
 
     Args:
         library: A shared library, whose symbols are `__tvm_ffi_<name>`; a `tvm_ffi.Module`; or a `tvm_ffi.Function`.
         schemas: By the function's name, its op: {"rmsnorm": "mylib::rmsnorm(Tensor(a!) out, Tensor x, float eps) -> ()"}.
-            Arguments are Tensor, Tensor(a!), Tensor?, int, float, bool, str and dtype.
-        fake: By the function's name, as for `c_kernel`: shapes of its result.
+            Arguments are Tensor, Tensor(a!), Tensor?, Tensor[], Tensor(a!)[], int, float, bool, str, dtype, int[] and float[].
+        device: "cpu", or "cuda" for functions that take tensors of a CUDA device.
+        workspace: On a device, by the function's name: the bytes that it may ask the environment for in a call, or a function of
+            the arguments that gives them. Results have room beside it.
+        plans: On a device, by the function's name: it plans on the host before each launch, so it is called in each run, ahead
+            of the graph of what follows. It gets copies on the host of the tensors that are named.
+        fake: By the function's name, as for `c_kernel`: shapes of its results.
 
     Returns:
         The kernels by the function's name; `torch.ops.mylib.rmsnorm` is an op.
 
     Raises:
         UserError: Library, symbol or schema are wrong; the message names them.
-        UnsupportedError: A type or a number of results that cannot be passed.
+        UnsupportedError: A type that cannot be passed.
     """
     if not schemas or not isinstance(schemas, Mapping):
         raise UserError(f"schemas is {schemas!r} but must have a schema for each function by its name")
-    if unknown := sorted(set(fake) - set(schemas)):
-        raise UserError(f"fake has {unknown[0]!r}, which is none of the functions {', '.join(schemas)}")
+    if device not in ("cpu", "cuda"):
+        raise UserError(f'device is {device!r} but must be "cpu" or "cuda"')
+    for option, given in (("fake", fake), ("workspace", workspace), ("plans", plans)):
+        if unknown := sorted(set(given) - set(schemas)):
+            raise UserError(f"{option} has {unknown[0]!r}, which is none of the functions {', '.join(schemas)}")
+        if given and device == "cpu" and option != "fake":
+            raise UserError(f'{option} is for functions of a device: give device="cuda"')
     made: dict[str, OwnKernel] = {}
     try:
         for name, schema in schemas.items():
-            made[name] = _kernel(library, name, schema, fake.get(name))
+            wanted = _Wanted(device == "cuda", workspace.get(name, 0), plans.get(name), fake.get(name))
+            made[name] = _kernel(library, name, schema, wanted)
     except BaseException:
         for kernel in made.values():
             kernel.unregister()
         raise
     return made
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What was said of one function beside its schema."""
+
+    isOnDevice: bool
+    workspace: int | Callable[..., int]
+    #: Tensors that it reads on the host; None: it does not plan.
+    plans: Sequence[str] | None
+    fake: Callable[..., Any] | None
 
 
 @dataclass(frozen=True)
@@ -117,30 +176,43 @@ class _Callee:
     #: Where it is from, for the text's reader, and so that texts of other functions differ.
     source: str
     before: str
-    #: The text that calls it, but for what the schema says.
-    call: str
+    #: The text that finds the function.
+    find: str
     #: It gets objects of TVM-FFI instead of views on the stack.
     takes_objects: bool
-    #: It is an address of this process.
-    is_here: bool
+    #: The symbol of a library's function (own_kernels.py); "": it is an address of this process.
+    symbol: str
 
 
-def _kernel(library: Any, name: str, schema: str, fake: Callable[..., Any] | None) -> OwnKernel:
+def _kernel(library: Any, name: str, schema: str, wanted: _Wanted) -> OwnKernel:
     if not isinstance(name, str) or re.fullmatch(r"[A-Za-z_]\w*", name) is None:
         raise UserError(f"the function's name is {name!r} but must be an identifier of C")
     parsed, _ = own_kernels._parsed(schema)
-    if len(parsed.returns) > 1:
-        raise UnsupportedError(
-            f"{parsed.name} has {len(parsed.returns)} results, which TVM-FFI gives as an array; nearest supported form: "
-            "destinations, Tensor(a!) out"
-        )
     _check_types(parsed)
+    _check_plans(parsed, wanted.plans)
     callee = _callee(library, name)
-    text = _text(parsed, name, callee)
-    path = _file(name, _compiler.link_text(name, text, [f"call_{name}", f"call_{name}_signature"]))
-    kernel = c_kernel(path, f"call_{name}", schema, fake=fake, status=True)
-    if callee.is_here:
-        _not_saved(kernel, parsed.name)
+    scratch = _workspace(parsed, wanted)
+    text = _text(parsed, name, callee, wanted, hasWorkspace=callable(scratch) or bool(scratch))
+    exports = [f"call_{name}{end}" for end in ("", "_signature", *(("_needs", "_given") if callee.symbol else ()))]
+    path = file_of(name, _compiler.link_text(name, text, exports))
+    kernel = own_kernels.registered(
+        path,
+        f"call_{name}",
+        schema,
+        fake=wanted.fake,
+        workspace=scratch,
+        status=True,
+        stream=wanted.isOnDevice,
+        device=wanted.isOnDevice,
+        outside=wanted.plans is not None,
+        needs=callee.symbol,
+    )
+    if not callee.symbol:
+        own_kernels.not_saved(
+            kernel,
+            f"{parsed.name} is a function of this process, which no file has; nearest supported form: tvm_ffi_library of the "
+            "library that has it, by its path",
+        )
     return kernel
 
 
@@ -148,41 +220,102 @@ def _check_types(parsed: Any) -> None:
     for argument in parsed.arguments:
         kind = argument.real_type
         inner = kind.getElementType() if kind.kind() == "OptionalType" else kind
-        if inner.kind() != "TensorType" and kind.kind() not in _KINDS:
+        isList = kind.kind() == "ListType" and kind.getElementType().kind() in (*_LISTS, "SymIntType")
+        if inner.kind() != "TensorType" and kind.kind() not in _KINDS and not isList:
             raise UnsupportedError(
-                f"{parsed.name} has the argument '{argument.name}' of type {kind}, which no function of TVM-FFI is given here; "
-                "supported are Tensor, Tensor(a!), Tensor?, int, float, bool, str and dtype"
+                f"{parsed.name} has the argument '{argument.name}' of type {kind}, which no function of TVM-FFI is given; "
+                "supported are Tensor, Tensor(a!), Tensor?, Tensor[], Tensor(a!)[], int, float, bool, str, dtype, int[], float[]"
             )
 
 
-def _text(parsed: Any, name: str, callee: _Callee) -> str:
-    parameters, views, values, objects = [], "", [], []
+def _check_plans(parsed: Any, names: Sequence[str] | None) -> None:
+    """What a planning function reads on the host are tensors of its schema that it does not update."""
+    arguments = {argument.name: argument for argument in parsed.arguments}
+    for name in names or ():
+        argument = arguments.get(name)
+        kind = argument.real_type if argument is not None else None
+        inner = kind.getElementType() if kind is not None and kind.kind() == "OptionalType" else kind
+        if inner is None or inner.kind() != "TensorType":
+            raise UserError(f"plans has {name!r}, which is no tensor among the arguments of {parsed.name}")
+        if argument.alias_info is not None:
+            raise UserError(
+                f"plans has {name!r}, which {parsed.name} updates, and which would be a copy on the host: leave it on the device"
+            )
+
+
+def _workspace(parsed: Any, wanted: _Wanted) -> int | Callable[..., int]:
+    """What the environment's allocator gives in a call on a device: also the results, before they are copied."""
+    given, fake = wanted.workspace, wanted.fake
+    if not wanted.isOnDevice or not parsed.returns:
+        return given
+
+    def bytes_of(*args: Any) -> int:
+        import torch
+
+        own = given(*args) if callable(given) else given
+        if fake is None:
+            first = next((each for each in args if isinstance(each, torch.Tensor)), None)
+            made = [first] * len(parsed.returns) if first is not None else []
+        else:
+            shaped = fake(*args)
+            made = list(shaped) if isinstance(shaped, (list, tuple)) else [shaped]
+        return int(own + sum(each.numel() * each.element_size() + _ALIGNMENT for each in made if each is not None))
+
+    return bytes_of
+
+
+def _text(parsed: Any, name: str, callee: _Callee, wanted: _Wanted, *, hasWorkspace: bool) -> str:
+    parameters, views, values = [], "", []
+    objects: list[str] = []
+    lists: list[str] = []
     for argument in parsed.arguments:
-        declared, value = _KINDS.get(argument.real_type.kind(), ("const sl_kernel_tensor* in_{name}", ""))
+        kind = argument.real_type.kind()
+        if kind == "ListType":
+            element = argument.real_type.getElementType().kind().replace("SymInt", "Int")
+            site = "site, " if element == "TensorType" else ""
+            parameters.append(_LISTS[element].format(name=argument.name))
+            views += _LIST.format(name=argument.name, site=site)
+            values.append(f"list_{argument.name}.any()")
+            lists.append(f"&list_{argument.name}")
+            continue
+        declared, value = _KINDS.get(kind, ("const sl_kernel_tensor* in_{name}", ""))
         parameters.append(declared.format(name=argument.name))
         if value:
             values.append(value.format(name=argument.name))
-        elif callee.takes_objects:
+        elif callee.takes_objects and argument.name not in (wanted.plans or ()):
             views += _OBJECT.format(name=argument.name)
             values.append(f"object_{argument.name}.any()")
             objects.append(f"&object_{argument.name}")
         else:
-            views += _VIEW.format(name=argument.name)
+            views += (_COPY if argument.name in (wanted.plans or ()) else _VIEW).format(name=argument.name)
             values.append(f"in_{argument.name} ? sl_tvm::of(view_{argument.name}) : sl_tvm::none()")
-    end = "return status;"
-    if objects:
-        views = _LIBRARY + views + f"  sl_tvm::Object* const objects[] = {{{', '.join(objects)}}};\n"
-        end = f"return sl_tvm::giveBack(objects, {len(objects)}, status, message);"
-    result = ["const sl_kernel_tensor* result"] if parsed.returns else []
+    end = "status"
+    for kind, names in (("Object", objects), ("List", lists)):
+        if names:
+            views += f"  sl_tvm::{kind}* const {kind.lower()}s[] = {{{', '.join(names)}}};\n"
+            end = f"sl_tvm::giveBack({kind.lower()}s, {len(names)}, {end}, message)"
+    if objects or lists:
+        views = _LIBRARY + views
+    results = [f"result_{i}" for i in range(len(parsed.returns))]
+    if results:
+        views += f"  const sl_kernel_tensor* const results[] = {{{', '.join(results)}}};\n"
+    parameters += [f"const sl_kernel_tensor* {result}" for result in results]
+    parameters += ["void* workspace", "int64_t workspace_bytes"] if hasWorkspace else []
+    parameters += ["void* stream"] if wanted.isOnDevice else []
+    site = _ON_DEVICE.format(workspace="workspace, workspace_bytes" if hasWorkspace else "nullptr, 0")
+    if wanted.plans is not None:
+        site += _PLANS
     return _TEXT.format(
         op=parsed.name,
         source=callee.source,
         before=callee.before,
         name=name,
-        parameters=", ".join([*parameters, *result, "char* message"]),
+        parameters=", ".join([*parameters, "char* message"]),
+        site=site if wanted.isOnDevice else _ON_HOST,
         views=views,
         values=", ".join(values) or "sl_tvm::none()",
-        call=callee.call.format(count=len(values), result="result" if result else "nullptr", end=end),
+        call=callee.find
+        + _CALL.format(count=len(values), results=f"results, {len(results)}" if results else "nullptr, 0", end=end),
     )
 
 
@@ -190,16 +323,18 @@ def _callee(library: Any, name: str) -> _Callee:
     if isinstance(library, (str, os.PathLike)):
         path = os.path.realpath(os.fspath(library))
         _check_symbol(path, name)
-        places = {"PATH": c_string(path), "NAME": name}
-        before = re.sub("PATH|NAME", lambda place: places[place[0]], _FIND_SYMBOL)
-        return _Callee(f"{path}, {_digest(path)}", before, _CALL_SYMBOL, takes_objects=False, is_here=False)
+        symbol = own_kernels.opened(path, f"__tvm_ffi_{name}")
+        places = {"NAME": name, "SYMBOL": c_string(symbol)}
+        before = re.sub("NAME|SYMBOL", lambda place: places[place[0]], _GIVEN_SYMBOL)
+        source = f"__tvm_ffi_{name} of {os.path.basename(path)}"
+        return _Callee(source, before, _CALLEE_SYMBOL.format(name=name), takes_objects=False, symbol=symbol)
     function, isOfModule = _function_of(library, name)
     _kept.append(function)
     handle = function.__chandle__()
     # TVMFFIFunctionCell stands behind the header of the object; its first member is the safe call.
     safe_call = ctypes.c_void_p.from_address(handle + 24).value
-    call = _CALL_ADDRESS.format(safe_call=safe_call, handle=handle, count="{count}", result="{result}", end="{end}")
-    return _Callee("a function of this process", "", call, takes_objects=not isOfModule, is_here=True)
+    find = _CALLEE_ADDRESS.format(safe_call=safe_call, handle=handle)
+    return _Callee("a function of this process", "", find, takes_objects=not isOfModule, symbol="")
 
 
 def _check_symbol(path: str, name: str) -> None:
@@ -220,14 +355,6 @@ def _check_symbol(path: str, name: str) -> None:
         raise UserError(f"the library {path} has no symbol __tvm_ffi_{name}: export the function {name!r} of TVM-FFI")
 
 
-def _digest(path: str) -> str:
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise UserError(f"the library {path} cannot be read: {error.strerror}") from error
-    return own_kernels._digest(data)
-
-
 def _function_of(library: Any, name: str) -> tuple[Any, bool]:
     """The function, and whether it is one of a module."""
     try:
@@ -246,7 +373,7 @@ def _function_of(library: Any, name: str) -> tuple[Any, bool]:
     return function, True
 
 
-def _file(name: str, shared: bytes) -> Path:
+def file_of(name: str, shared: bytes) -> Path:
     """A file for a library that the process opens and saves from."""
     if not _folder:
         _folder.append(tempfile.TemporaryDirectory(prefix="straightline-tvm-"))
@@ -254,15 +381,3 @@ def _file(name: str, shared: bytes) -> Path:
     path = Path(_folder[0].name) / f"{name}-{len(os.listdir(_folder[0].name))}.so"
     path.write_bytes(shared)
     return path
-
-
-def _not_saved(kernel: OwnKernel, name: str) -> None:
-    """A program that calls an address of this process cannot be written."""
-
-    def refuse() -> bytes:
-        raise UnsupportedError(
-            f"{name} is a function of this process, which no file has; nearest supported form: tvm_ffi_library of the library "
-            "that has it, by its path"
-        )
-
-    own_kernels._saved[kernel.symbol] = own_kernels.SavedFunction(own_kernels._saved[kernel.symbol].facts, refuse)

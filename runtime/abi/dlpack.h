@@ -24,13 +24,16 @@ typedef struct sl_dl_version {
   uint32_t minor;
 } sl_dl_version;
 
+/// DLDevice.
+typedef struct sl_dl_device {
+  int32_t type, id;
+} sl_dl_device;
+
 /// DLTensor. Strides count elements; NULL means row-major (older producers). Data starts at data +
 /// byte_offset.
 typedef struct sl_dl_tensor {
   void* data;
-  struct {
-    int32_t type, id;
-  } device;
+  sl_dl_device device;
   int32_t rank;
   sl_dtype dtype;
   int64_t* shape;

@@ -283,6 +283,10 @@ typedef struct sl_device_code {
 } sl_device_code;
 
 /// What statements call, by name.
+/// The backend of an entry that is a user's own function and called in each run, between two
+/// graphs.
+#define SL_OWN_OUTSIDE_BACKEND "own_outside"
+
 typedef struct sl_entry {
   uint64_t size;
   const char* name;

@@ -6,6 +6,7 @@
 #define STRAIGHTLINE_ABI_FFI_H
 
 #include "straightline/abi/model.h"
+#include "straightline/abi/own_kernel.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -85,6 +86,16 @@ SL_API int32_t sl_ffi_torch_register(const char* space, const char* schema, cons
                                      sl_torch_kernel kernel, sl_torch_kernel meta, void** out,
                                      sl_message* message);
 SL_API void sl_ffi_torch_unregister(void* registered);
+
+// programs of ours --------------------------------------------------------------------------------
+
+/// What a program calls in place of an op of torch that is a function: a kernel of the user's
+/// (own_kernel.h). `inputs` are by the numbers of the model's, row-major, on the model's device;
+/// `results`, in the order of a call, have memory of the right sizes. `stream`: of a device, where
+/// the work is enqueued. 0, or another number with `message`, of SL_KERNEL_MESSAGE_BYTES.
+SL_API int32_t sl_ffi_program_call(sl_ffi_function* function, const sl_kernel_tensor* const* inputs,
+                                   const sl_kernel_tensor* const* results, void* stream,
+                                   char* message);
 
 // TVM-FFI -----------------------------------------------------------------------------------------
 

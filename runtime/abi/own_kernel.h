@@ -60,10 +60,12 @@ static inline int64_t sl_kernel_tensor_count(const sl_kernel_tensor* tensor) {
 #define SL_KERNEL_MESSAGE_BYTES 512
 
 #ifdef __cplusplus
-#define SL_KERNEL_EXTERN_C extern "C" __attribute__((visibility("default")))
+#define SL_KERNEL_EXTERN_VISIBLE __attribute__((visibility("default")))
+#define SL_KERNEL_EXTERN_C extern "C" SL_KERNEL_EXTERN_VISIBLE
 #define SL_KERNEL_EXTERN SL_KERNEL_EXTERN_C
 #else
-#define SL_KERNEL_EXTERN_C __attribute__((visibility("default")))
+#define SL_KERNEL_EXTERN_VISIBLE __attribute__((visibility("default")))
+#define SL_KERNEL_EXTERN_C SL_KERNEL_EXTERN_VISIBLE
 #define SL_KERNEL_EXTERN extern SL_KERNEL_EXTERN_C
 #endif
 
@@ -81,6 +83,10 @@ static inline int64_t sl_kernel_tensor_count(const sl_kernel_tensor* tensor) {
   const char name##_signature[] = #returned "(" #__VA_ARGS__ ")"; \
   SL_KERNEL_EXTERN_C returned name(__VA_ARGS__);                  \
   SL_KERNEL_EXTERN_C returned name(__VA_ARGS__)
+
+/// A function that calls one of another library, which is registered, saved and opened with it,
+/// finds that by two symbols beside it: `<name>_needs`, a text, the symbol of the other one, and
+/// `<name>_given`, a void*, which has its address before `<name>` is called.
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -30,7 +30,8 @@ SL_API int32_t sl_queue_call(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* 
                              int32_t pointer_count, const int64_t* scalars, int32_t scalar_count);
 
 /// Whether a statement on a device's queue calls the entry by sl_queue_call: its backend is neither
-/// that device's own nor a library whose work the device's queue takes (sl_backend_desc.runs_on).
+/// that device's own nor a library whose work the device's queue takes (sl_backend_desc.runs_on),
+/// or it is a user's own function that is called in each run (SL_OWN_OUTSIDE_BACKEND).
 SL_API int32_t sl_entry_is_outside_graph(const sl_entry* entry);
 
 /// Enqueues a kernel of the queue's device: an element of sl_bindings.kernels. arguments[i] is the

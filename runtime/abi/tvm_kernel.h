@@ -18,6 +18,12 @@ void free(void* memory);
 }
 
 namespace sl_tvm {
+struct Here {};
+}  // namespace sl_tvm
+/// Constructs in memory that there is.
+inline void* operator new(size_t, void* place, sl_tvm::Here) noexcept { return place; }
+
+namespace sl_tvm {
 
 /// TVMFFIAny.
 struct Any {
@@ -39,7 +45,9 @@ enum : int32_t {
   kDlTensor = 7,
   kRawText = 8,
   kObject = 64,
-  kTensor = 70
+  kTensor = 70,
+  kArray = 71,
+  kList = 75
 };
 using Call = int (*)(void* self, const Any* arguments, int32_t count, Any* result);
 
@@ -64,6 +72,9 @@ struct Library {
   Allocate (*allocator)();
   int (*set_allocator)(Allocate allocate, int globally, Allocate* before);
   int (*from_dlpack)(sl_dl_managed* from, int32_t alignment, int32_t contiguous, void** out);
+  int (*set_stream)(int32_t device_type, int32_t device, void* stream, void** before);
+  int (*find_global)(const Bytes* name, void** out);
+  int (*call)(void* function, const Any* arguments, int32_t count, Any* result);
 };
 
 template <typename Function>
@@ -100,7 +111,10 @@ inline const Library* library(char* message) {
       !find(handle, "TVMFFIObjectDecRef", &made.release) ||
       !find(handle, "TVMFFIEnvGetDLPackManagedTensorAllocator", &made.allocator) ||
       !find(handle, "TVMFFIEnvSetDLPackManagedTensorAllocator", &made.set_allocator) ||
-      !find(handle, "TVMFFITensorFromDLPackVersioned", &made.from_dlpack)) {
+      !find(handle, "TVMFFITensorFromDLPackVersioned", &made.from_dlpack) ||
+      !find(handle, "TVMFFIEnvSetStream", &made.set_stream) ||
+      !find(handle, "TVMFFIFunctionGetGlobal", &made.find_global) ||
+      !find(handle, "TVMFFIFunctionCall", &made.call)) {
     say(message, "it needs libtvm_ffi (0.1.13 and later) in the process, which is not loaded");
     return nullptr;
   }
@@ -109,34 +123,176 @@ inline const Library* library(char* message) {
   return &found;
 }
 
-/// A function of a library by its path, opened for as long as the process.
-inline Call open(const char* path, const char* symbol, char* message) {
-  void* handle = dlopen(path, 2);
-  Call call = nullptr;
-  if (!handle || !find(handle, symbol, &call)) {
-    say(message,
-        handle ? "the library lacks its symbol: " : "the library cannot be opened: ", dlerror());
+// ---- where a call is
+
+/// The functions of libcuda that a call on a device needs; found by name.
+struct Driver {
+  int (*device)(int32_t* out);
+  int (*is_capturing)(void* stream, int32_t* out);
+  int (*copy)(uint64_t to, uint64_t from, size_t bytes, void* stream);
+  int (*copy_to_host)(void* to, uint64_t from, size_t bytes, void* stream);
+  int (*wait)(void* stream);
+};
+
+inline const Driver* driver(char* message) {
+  static Driver found;
+  static int state;  // as in `library`
+  if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 1) {
+    return &found;
   }
-  return call;
+  void* handle = dlopen("libcuda.so.1", 2 | 4);  // RTLD_NOW | RTLD_NOLOAD
+  Driver made;
+  if (!handle || !find(handle, "cuCtxGetDevice", &made.device) ||
+      !find(handle, "cuStreamIsCapturing", &made.is_capturing) ||
+      !find(handle, "cuMemcpyDtoDAsync_v2", &made.copy) ||
+      !find(handle, "cuMemcpyDtoHAsync_v2", &made.copy_to_host) ||
+      !find(handle, "cuStreamSynchronize", &made.wait)) {
+    say(message, "it needs NVIDIA's driver in the process, which is not loaded");
+    return nullptr;
+  }
+  found = made;
+  __atomic_store_n(&state, 1, __ATOMIC_RELEASE);
+  return &found;
+}
+
+constexpr int32_t kCuda = 2;  // DLDeviceType
+
+/// Where the tensors of one call are, and what it may use there.
+struct Site {
+  sl_dl_device device = {SL_DLPACK_CPU, 0};
+  void* stream = nullptr;          ///< of a device
+  char* workspace = nullptr;       ///< of a device: what the environment's allocator gives
+  size_t bytes = 0;                ///< of the workspace
+  const Driver* driver = nullptr;  ///< of a device
+};
+
+/// A call on the thread's current device. False: there is none, and `message` says so.
+inline bool onDevice(void* stream, void* workspace, int64_t bytes, Site* site, char* message) {
+  const Driver* known = driver(message);
+  int32_t number = 0;
+  if (!known) {
+    return false;
+  }
+  if (known->device(&number) != 0) {
+    say(message, "the thread has no current CUDA device");
+    return false;
+  }
+  *site = {
+      {kCuda, number}, stream, static_cast<char*>(workspace), static_cast<size_t>(bytes), known};
+  return true;
+}
+
+/// Whether the stream is being captured: whoever plans on the host for each launch cannot be a part
+/// of what is captured.
+inline bool isCaptured(const Site& site, char* message) {
+  int32_t captures = 0;
+  const bool is = site.driver->is_capturing(site.stream, &captures) != 0 || captures != 0;
+  if (is) {
+    say(message,
+        "it plans on the host before each launch, which a captured graph does not repeat: call the "
+        "program outside of the capture");
+  }
+  return is;
 }
 
 // ---- memory that a kernel asks the environment for, where nobody else has an allocator
 
+/// Counts the tensors that have memory of one call's workspace. Whoever is last frees it.
+struct Holders {
+  int32_t count;  // one more as long as the call runs
+};
+
+inline bool release(Holders* holders) {
+  const bool isLast = __atomic_sub_fetch(&holders->count, 1, __ATOMIC_ACQ_REL) == 0;
+  if (isLast) {
+    free(holders);
+  }
+  return isLast;
+}
+
+/// What the allocator gives on a device: the workspace of the call, from its beginning on.
+struct Arena {
+  const Site* site;
+  size_t used;
+  Holders* holders;  ///< made with the first tensor
+};
+/// Of the call that runs on this thread; null: there is none on a device.
+inline thread_local Arena* arena = nullptr;
+
 struct Memory {
   sl_dl_managed managed;
   int64_t sizes[16];  // shape, then strides
+  Holders* holders;   // null: `data` is the tensor's own
 };
 
 inline void releaseMemory(sl_dl_managed* managed) {
-  free(managed->tensor.data);
-  free(managed->context);
+  auto* memory = static_cast<Memory*>(managed->context);
+  if (memory->holders) {
+    release(memory->holders);
+  } else {
+    free(managed->tensor.data);
+  }
+  free(memory);
+}
+
+/// `text` and, where it is not below 0, a number.
+struct Words {
+  char text[200];
+  size_t used = 0;
+  Words& add(const char* more) {
+    for (; *more && used + 1 < sizeof text; ++more) {
+      text[used++] = *more;
+    }
+    text[used] = 0;
+    return *this;
+  }
+  Words& add(size_t number) {
+    char digits[24];
+    char* at = digits + sizeof digits - 1;
+    *at = 0;
+    do {
+      *--at = static_cast<char>('0' + number % 10);
+    } while ((number /= 10) != 0);
+    return add(at);
+  }
+};
+
+/// `bytes` of the workspace; null with `words`: there are not so many.
+inline void* takeOfWorkspace(size_t bytes, Words* words) {
+  constexpr size_t kAlignment = 64;  // of a workspace, too
+  if (!arena->holders) {
+    arena->holders = static_cast<Holders*>(aligned_alloc(64, 64));
+    if (!arena->holders) {
+      words->add("there is no memory on the host");
+      return nullptr;
+    }
+    arena->holders->count = 1;
+  }
+  const auto base = reinterpret_cast<uint64_t>(arena->site->workspace);
+  const size_t begin = (base + arena->used + kAlignment - 1) / kAlignment * kAlignment - base;
+  if (!arena->site->workspace || begin + bytes > arena->site->bytes) {
+    words->add("it asks the environment for ")
+        .add(bytes)
+        .add(" bytes, behind ")
+        .add(arena->used)
+        .add(" others, and its workspace has ")
+        .add(arena->site->bytes)
+        .add(": give workspace=");
+    return nullptr;
+  }
+  arena->used = begin + bytes;
+  __atomic_add_fetch(&arena->holders->count, 1, __ATOMIC_RELAXED);
+  return arena->site->workspace + begin;
 }
 
 inline int allocate(sl_dl_tensor* like, sl_dl_managed** out, void* user,
                     void (*fail)(void*, const char*, const char*)) {
   size_t bytes = like->dtype.bits * like->dtype.lanes;
   bytes = (bytes + 7) / 8;
-  auto* made = like->rank <= 8 && like->device.type == SL_DLPACK_CPU
+  const bool isOnHost = like->device.type == SL_DLPACK_CPU;
+  const bool isHere = isOnHost || (arena && like->device.type == arena->site->device.type &&
+                                   like->device.id == arena->site->device.id);
+  auto* made = like->rank <= 8 && isHere
                    ? static_cast<Memory*>(aligned_alloc(64, (sizeof(Memory) + 63) / 64 * 64))
                    : nullptr;
   for (int32_t dim = made ? like->rank : 0; dim-- > 0;) {
@@ -144,13 +300,19 @@ inline int allocate(sl_dl_tensor* like, sl_dl_managed** out, void* user,
     made->sizes[8 + dim] = dim + 1 == like->rank ? 1 : made->sizes[9 + dim] * like->shape[dim + 1];
     bytes *= static_cast<size_t>(like->shape[dim]);
   }
-  void* data = made ? aligned_alloc(64, (bytes + 64) / 64 * 64) : nullptr;
+  Words words;
+  words.add("");
+  void* data = !made      ? nullptr
+               : isOnHost ? aligned_alloc(64, (bytes + 64) / 64 * 64)
+                          : takeOfWorkspace(bytes, &words);
   if (!data) {
     free(made);
-    fail(user, "MemoryError", "straightline has no memory for a tensor like this");
+    fail(user, "MemoryError",
+         words.used ? words.text : "straightline has no memory for a tensor like this");
     return -1;
   }
   made->managed = {{SL_DLPACK_MAJOR, SL_DLPACK_MINOR}, made, releaseMemory, 0, *like};
+  made->holders = isOnHost ? nullptr : arena->holders;
   made->managed.tensor.data = data;
   made->managed.tensor.shape = made->sizes;
   made->managed.tensor.strides = made->sizes + 8;
@@ -163,11 +325,11 @@ inline int allocate(sl_dl_tensor* like, sl_dl_managed** out, void* user,
 
 inline Any none() { return {kNone, 0, {0}}; }
 
-/// A view of a tensor of the call: row-major, on the host.
-inline sl_dl_tensor view(const sl_kernel_tensor* tensor) {
+/// A view of a tensor of the call: row-major.
+inline sl_dl_tensor view(const sl_kernel_tensor* tensor, sl_dl_device device) {
   sl_dl_tensor made;
   made.data = tensor->data;
-  made.device = {SL_DLPACK_CPU, 0};
+  made.device = device;
   made.rank = tensor->rank;
   made.dtype = tensor->dtype;
   made.shape = const_cast<int64_t*>(tensor->extents);
@@ -184,7 +346,7 @@ inline constexpr sl_kernel_tensor nothing = {nullptr, noExtents, 1, {2, 32, 1}};
 struct View {
   sl_dl_tensor tensor;
   int64_t strides[8];
-  explicit View(const sl_kernel_tensor* from) : tensor(view(from)) {
+  View(const Site& site, const sl_kernel_tensor* from) : tensor(view(from, site.device)) {
     int64_t stride = 1;
     for (int32_t dim = from->rank; dim-- > 0;) {
       strides[dim] = stride;
@@ -219,11 +381,43 @@ inline Any of(sl_dtype dtype) {
   return any;
 }
 
+/// A tensor of a device as a copy on the host, for a function that plans there: read when the
+/// stream has come so far.
+class HostCopy {
+ public:
+  HostCopy(const Site& site, const sl_kernel_tensor* from, char* message) : tensor_(*from) {
+    const size_t bytes = static_cast<size_t>(sl_kernel_tensor_count(from)) * (from->dtype.bits / 8);
+    tensor_.data = memory_ = aligned_alloc(64, (bytes + 64) / 64 * 64);
+    if (!memory_) {
+      say(message, "there is no memory on the host for a copy of a tensor");
+    } else if (bytes != 0 &&
+               (site.driver->copy_to_host(memory_, reinterpret_cast<uint64_t>(from->data), bytes,
+                                          site.stream) != 0 ||
+                site.driver->wait(site.stream) != 0)) {
+      say(message, "a tensor that it reads on the host cannot be copied there");
+    } else {
+      isGood_ = true;
+    }
+  }
+  HostCopy(const HostCopy&) = delete;
+  HostCopy& operator=(const HostCopy&) = delete;
+  ~HostCopy() { free(memory_); }
+  /// Null: there is none, and the message says why.
+  const sl_kernel_tensor* tensor() const { return isGood_ ? &tensor_ : nullptr; }
+
+ private:
+  sl_kernel_tensor tensor_;
+  void* memory_ = nullptr;
+  bool isGood_ = false;
+};
+
 /// A tensor of the call as an object of TVM-FFI, for functions that take no views, such as
-/// Python's. Its memory is that of the call, so it has to be given back before the call ends.
+/// Python's, and for lists. Its memory is that of the call, so it has to be given back before the
+/// call ends.
 class Object {
  public:
-  Object(const Library& library, const sl_kernel_tensor* from) : library_(library) {
+  Object(const Library& library, const Site& site, const sl_kernel_tensor* from)
+      : library_(library) {
     if (!from) {
       return;  // an absent one
     }
@@ -238,7 +432,8 @@ class Object {
       shared_->sizes[8 + dim] = stride;
       stride *= from->extents[dim];
     }
-    shared_->managed = {{SL_DLPACK_MAJOR, SL_DLPACK_MINOR}, shared_, release, 0, view(from)};
+    shared_->managed = {
+        {SL_DLPACK_MAJOR, SL_DLPACK_MINOR}, shared_, release, 0, view(from, site.device)};
     shared_->managed.tensor.shape = shared_->sizes;
     shared_->managed.tensor.strides = shared_->sizes + 8;
     if (library.from_dlpack(&shared_->managed, 0, 0, &object_) != 0) {
@@ -290,12 +485,120 @@ class Object {
   void* object_ = nullptr;
 };
 
+constexpr const char* kKeeps =
+    "it keeps a view of a tensor, whose memory is the call's: let it copy what it keeps";
+
 /// Takes the objects of a call back. An error of the function stays the one that is told.
 inline int32_t giveBack(Object* const* objects, int32_t count, int32_t status, char* message) {
   for (int32_t i = 0; i < count; ++i) {
     if (!objects[i]->giveBack() && status == 0) {
-      say(message,
-          "it keeps a view of a tensor, whose memory is the call's: let it copy what it keeps");
+      say(message, kKeeps);
+      status = 1;
+    }
+  }
+  return status;
+}
+
+/// Calls a global function of TVM-FFI. 0, or another number with a message.
+inline int32_t callGlobal(const Library& library, const char* name, const Any* arguments,
+                          int32_t count, Any* result, char* message) {
+  size_t bytes = 0;
+  while (name[bytes]) {
+    ++bytes;
+  }
+  const Bytes text = {name, bytes};
+  void* function = nullptr;
+  if (library.find_global(&text, &function) != 0 || !function) {
+    say(message, "TVM-FFI has no global function ", name);
+    return 1;
+  }
+  *result = none();
+  const int failed = library.call(function, arguments, count, result);
+  library.release(function);
+  if (failed != 0) {
+    void* error = nullptr;
+    library.move_error(&error);
+    if (error) {
+      library.release(error);
+    }
+    say(message, "a global function of TVM-FFI failed: ", name);
+  }
+  return failed;
+}
+
+/// A list of tensors or of numbers as an array of TVM-FFI.
+class List {
+ public:
+  /// Of tensors, as objects.
+  List(const Library& library, const Site& site, const sl_kernel_tensor* tensors, int64_t count,
+       char* message)
+      : library_(library), count_(count) {
+    auto* items = take<Any>(count);
+    objects_ = take<Object>(count);
+    for (int64_t i = 0; items && objects_ && i < count; ++i) {
+      items[i] = (new (objects_ + i, Here()) Object(library, site, tensors + i))->any();
+      made_ = i + 1;
+    }
+    finish(items, items && objects_, message);
+  }
+  template <typename Number>
+  List(const Library& library, const Number* numbers, int64_t count, char* message)
+      : library_(library), count_(count) {
+    auto* items = take<Any>(count);
+    for (int64_t i = 0; items && i < count; ++i) {
+      items[i] = of(numbers[i]);
+    }
+    finish(items, items != nullptr, message);
+  }
+  List(const List&) = delete;
+  List& operator=(const List&) = delete;
+  ~List() { giveBack(); }
+
+  /// Whether there is one; else the message says why not.
+  bool isGood() const { return array_.type == kArray; }
+  Any any() const { return array_; }
+  /// Drops it; false: somebody else holds a tensor of it still.
+  bool giveBack() {
+    if (array_.type >= kObject) {
+      library_.release(const_cast<void*>(array_.pointer));
+    }
+    array_ = none();
+    bool isLast = true;
+    for (int64_t i = 0; i < made_; ++i) {
+      isLast &= objects_[i].giveBack();
+    }
+    made_ = 0;
+    free(objects_);
+    objects_ = nullptr;
+    return isLast;
+  }
+
+ private:
+  template <typename T>
+  static T* take(int64_t count) {
+    const size_t bytes = sizeof(T) * static_cast<size_t>(count);
+    return static_cast<T*>(aligned_alloc(64, (bytes + 64) / 64 * 64));
+  }
+  void finish(Any* items, bool isMade, char* message) {
+    if (isMade) {
+      callGlobal(library_, "ffi.Array", items, static_cast<int32_t>(count_), &array_, message);
+    } else {
+      say(message, "there is no memory on the host for a list");
+    }
+    free(items);
+  }
+
+  const Library& library_;
+  int64_t count_, made_ = 0;
+  Object* objects_ = nullptr;
+  Any array_ = none();
+};
+
+/// The same for the lists of a call.
+inline int32_t giveBack(List* const* lists, int32_t count, int32_t status, char* message) {
+  for (int32_t i = 0; i < count; ++i) {
+    if (!lists[i]->giveBack() && status == 0) {
+      say(message, kKeeps);
       status = 1;
     }
   }
@@ -322,70 +625,161 @@ inline void copy(const sl_dl_tensor& from, const sl_kernel_tensor* to) {
   }
 }
 
-/// Takes what the function returned as the result `to`, null where the schema has none.
-inline int32_t take(const Library& library, Any* result, const sl_kernel_tensor* to,
-                    char* message) {
-  int32_t status = 0;
+inline bool isRowMajor(const sl_dl_tensor& tensor) {
+  int64_t expected = 1;
+  for (int32_t dim = tensor.rank; dim-- > 0;) {
+    if (tensor.strides && tensor.shape[dim] != 1 && tensor.strides[dim] != expected) {
+      return false;
+    }
+    expected *= tensor.shape[dim];
+  }
+  return true;
+}
+
+/// What is wrong with a tensor that is to be the result `to`; null: nothing.
+inline const char* wrongIn(const Site& site, const sl_dl_tensor* made, const sl_kernel_tensor* to) {
+  if (!made) {
+    return "it returned no tensor";
+  }
+  if (made->device.type != site.device.type || (site.driver && made->device.id != site.device.id)) {
+    return "it returned a tensor of another device";
+  }
+  if (made->rank != to->rank) {
+    return "it returned a tensor of another rank";
+  }
+  if (made->dtype.code != to->dtype.code || made->dtype.bits != to->dtype.bits) {
+    return "it returned a tensor of another dtype";
+  }
+  for (int32_t dim = 0; dim < to->rank; ++dim) {
+    if (made->shape[dim] != to->extents[dim]) {
+      return "it returned a tensor of other sizes";
+    }
+  }
+  return !made->data && sl_kernel_tensor_count(to) > 0 ? "it returned a tensor without memory"
+                                                       : nullptr;
+}
+
+/// Takes one value that the function returned as the result `to`.
+inline int32_t takeOne(const Site& site, const Any& value, const sl_kernel_tensor* to,
+                       char* message) {
   const sl_dl_tensor* made = nullptr;
-  if (result->type == kTensor) {
-    made = reinterpret_cast<const sl_dl_tensor*>(static_cast<const char*>(result->pointer) +
+  if (value.type == kTensor) {
+    made = reinterpret_cast<const sl_dl_tensor*>(static_cast<const char*>(value.pointer) +
                                                  kHeaderBytes);
-  } else if (result->type == kDlTensor) {
-    made = static_cast<const sl_dl_tensor*>(result->pointer);
+  } else if (value.type == kDlTensor) {
+    made = static_cast<const sl_dl_tensor*>(value.pointer);
   }
-  if (to) {
-    const char* wrong = !made ? "it returned no tensor"
-                        : made->device.type != SL_DLPACK_CPU
-                            ? "it returned a tensor of another device"
-                        : made->rank != to->rank ? "it returned a tensor of another rank"
-                        : made->dtype.code != to->dtype.code || made->dtype.bits != to->dtype.bits
-                            ? "it returned a tensor of another dtype"
-                            : nullptr;
-    for (int32_t dim = 0; !wrong && dim < to->rank; ++dim) {
-      wrong =
-          made->shape[dim] != to->extents[dim] ? "it returned a tensor of other sizes" : nullptr;
-    }
-    if (!wrong && !made->data && sl_kernel_tensor_count(to) > 0) {
-      wrong = "it returned a tensor without memory";
-    }
-    if (wrong) {
-      say(message, wrong, ", not what the fake kernel says");
+  if (const char* wrong = wrongIn(site, made, to)) {
+    say(message, wrong, ", not what the fake kernel says");
+    return 1;
+  }
+  if (!site.driver) {
+    copy(*made, to);
+    return 0;
+  }
+  if (!isRowMajor(*made)) {
+    say(message, "it returned a tensor of a device that is not row-major");
+    return 1;
+  }
+  const auto from = reinterpret_cast<uint64_t>(made->data) + made->byte_offset;
+  const size_t bytes = static_cast<size_t>(sl_kernel_tensor_count(to)) * (to->dtype.bits / 8);
+  if (bytes && site.driver->copy(reinterpret_cast<uint64_t>(to->data), from, bytes, site.stream)) {
+    say(message, "the tensor that it returned cannot be copied");
+    return 1;
+  }
+  return 0;
+}
+
+/// Takes what the function returned as the results: none, a tensor, or an array of them.
+inline int32_t take(const Library& library, const Site& site, Any* returned,
+                    const sl_kernel_tensor* const* results, int32_t count, char* message) {
+  int32_t status = 0;
+  const bool isArray = returned->type == kArray || returned->type == kList;
+  if (count == 1 && !isArray) {
+    status = takeOne(site, *returned, results[0], message);
+  } else if (count > 0 && !isArray) {
+    say(message, "it returned no array of tensors, and the schema has several results");
+    status = 1;
+  } else if (count > 0) {
+    Any size = none();
+    status = callGlobal(library, returned->type == kArray ? "ffi.ArraySize" : "ffi.ListSize",
+                        returned, 1, &size, message);
+    if (status == 0 && size.integer != count) {
+      say(message, "it returned another number of tensors than the schema has");
       status = 1;
-    } else {
-      copy(*made, to);
+    }
+    for (int32_t i = 0; status == 0 && i < count; ++i) {
+      const Any place[2] = {*returned, of(int64_t{i})};
+      Any item = none();
+      status =
+          callGlobal(library, returned->type == kArray ? "ffi.ArrayGetItem" : "ffi.ListGetItem",
+                     place, 2, &item, message);
+      status = status == 0 ? takeOne(site, item, results[i], message) : status;
+      if (item.type >= kObject) {
+        library.release(const_cast<void*>(item.pointer));
+      }
     }
   }
-  if (result->type >= kObject) {
-    library.release(const_cast<void*>(result->pointer));
+  if (returned->type >= kObject) {
+    library.release(const_cast<void*>(returned->pointer));
   }
   return status;
 }
 
-/// Calls the function; `message` gets kind and text of an error.
-inline int32_t call(Call function, void* self, const Any* arguments, int32_t count,
-                    const sl_kernel_tensor* result, char* message) {
-  const Library* known = library(message);
-  if (!known || !function) {
-    return 1;
+/// What TVM-FFI's environment says for the time of a call: the stream, and where memory is from. On
+/// the host it is ours where there is no allocator; on a device always, because what was captured
+/// must find it again.
+class Environment {
+ public:
+  Environment(const Library& library, const Site& site) : library_(library), site_(site) {
+    own_ = {&site, 0, nullptr};
+    if (site.driver) {
+      library.set_stream(site.device.type, site.device.id, site.stream, &stream_);
+      outer_ = arena;
+      arena = &own_;
+    }
+    isSet_ = site.driver || !library.allocator();
+    if (isSet_) {
+      library.set_allocator(allocate, 0, &before_);
+    }
   }
-  const bool isAlone = !known->allocator();
-  Allocate before = nullptr;
-  if (isAlone) {
-    known->set_allocator(allocate, 0, &before);
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment() { end(); }
+
+  /// Puts back what there was. False: the function keeps memory of its workspace.
+  bool end() {
+    if (isEnded_) {
+      return true;
+    }
+    isEnded_ = true;
+    if (isSet_) {
+      library_.set_allocator(before_, 0, nullptr);
+    }
+    if (site_.driver) {
+      library_.set_stream(site_.device.type, site_.device.id, stream_, nullptr);
+      arena = outer_;
+    }
+    return !own_.holders || release(own_.holders);
   }
-  Any returned = none();
-  const int failed = function(self, arguments, count, &returned);
-  if (isAlone) {
-    known->set_allocator(before, 0, nullptr);
-  }
-  if (failed == 0) {
-    return take(*known, &returned, result, message);
-  }
+
+ private:
+  const Library& library_;
+  const Site& site_;
+  void* stream_ = nullptr;
+  Allocate before_ = nullptr;
+  Arena own_;
+  Arena* outer_ = nullptr;
+  bool isSet_, isEnded_ = false;
+};
+
+/// Moves the error that was raised into `message`: kind and text.
+inline void tell(const Library& library, char* message) {
   void* error = nullptr;
-  known->move_error(&error);
+  library.move_error(&error);
   if (!error) {
     say(message, "it failed without an error");
-    return 1;
+    return;
   }
   const auto& cell =
       *reinterpret_cast<const Error*>(static_cast<const char*>(error) + kHeaderBytes);
@@ -393,9 +787,37 @@ inline int32_t call(Call function, void* self, const Any* arguments, int32_t cou
   size_t bytes = cell.kind.size < sizeof kind - 1 ? cell.kind.size : sizeof kind - 1;
   __builtin_memcpy(kind, cell.kind.data, bytes);
   kind[bytes] = 0;
-  say(message, kind, ": ", cell.message.data, cell.message.size);
-  known->release(error);
-  return 1;
+  if (cell.message.size == 0) {
+    say(message, kind, " without a message");
+  } else {
+    say(message, kind, ": ", cell.message.data, cell.message.size);
+  }
+  library.release(error);
+}
+
+/// Calls the function; `message` gets kind and text of an error.
+inline int32_t call(const Site& site, Call function, void* self, const Any* arguments,
+                    int32_t count, const sl_kernel_tensor* const* results, int32_t result_count,
+                    char* message) {
+  const Library* known = library(message);
+  if (!known || !function) {
+    return 1;
+  }
+  Environment environment(*known, site);
+  Any returned = none();
+  int32_t status = 0;
+  if (function(self, arguments, count, &returned) != 0) {
+    tell(*known, message);
+    status = 1;
+  } else {
+    status = take(*known, site, &returned, results, result_count, message);
+  }
+  if (!environment.end() && status == 0) {
+    say(message,
+        "it keeps memory of its workspace, which is the call's: let it copy what it keeps");
+    status = 1;
+  }
+  return status;
 }
 
 }  // namespace sl_tvm

@@ -80,6 +80,49 @@ def test_saved(scale: Any, tmp_path: Path) -> None:
     assert torch.equal(sl.load(tmp_path / "m.sl")(x), fn(x))
 
 
+def test_lists_of_tensors_in_eager_and_in_a_program() -> None:
+    kernel = cuda_kernels.momentum("own_device::momentum")
+    try:
+
+        class Step(nn.Module):
+            def forward(self, x: list[Tensor], g: list[Tensor], m: list[Tensor]) -> None:
+                torch.ops.own_device.momentum(x, g, m, [each.numel() for each in x], [0.1, 0.9])
+
+        x, g, m = ([torch.randn(1 + 7 * i, device="cuda") for i in range(200)] for _ in range(3))
+        wanted_m = [0.9 * a + b for a, b in zip(m, g)]
+        wanted_x = [a - 0.1 * b for a, b in zip(x, wanted_m)]
+        own_x, own_m = ([each.clone() for each in of] for of in (x, m))
+        fn = sl.compile(Step(), ([each.clone() for each in x], g, [each.clone() for each in m]))
+        fn(own_x, g, own_m)
+        for got, wanted in zip((*own_x, *own_m), (*wanted_x, *wanted_m)):
+            torch.testing.assert_close(got, wanted)
+        Step()(x[:3], g[:3], m[:3])
+        for got, wanted in zip((*x[:3], *m[:3]), (*own_x[:3], *own_m[:3])):
+            assert torch.equal(got, wanted)
+    finally:
+        kernel.unregister()
+
+
+@pytest.mark.parametrize("launch", ["graph", "stream"])
+def test_shared_memory_and_a_workspace(launch: str) -> None:
+    kernel = cuda_kernels.reversed_rows("own_device::reversed")
+    try:
+
+        class Model(nn.Module):
+            def forward(self, x: Tensor) -> Tensor:
+                return torch.ops.own_device.reversed(x, "rows", torch.float32, True, x.shape[1]) + 1
+
+        for columns in (32, 1024):
+            x = torch.randn(5, columns, device="cuda")
+            fn = sl.compile(Model(), (x,), launch=launch)
+            for _ in range(2):
+                y = torch.randn_like(x)
+                assert torch.equal(fn(y), y.flip(1) * 2 + 1)
+            assert torch.equal(torch.ops.own_device.reversed(x, "rows", torch.float32, False, columns), x.flip(1))
+    finally:
+        kernel.unregister()
+
+
 _STREAMED = """
 #include <straightline/abi/own_kernel.h>
 #include <dlfcn.h>

@@ -25,12 +25,20 @@ def _mlp() -> nn.Module:
 
 
 def _elsewhere(text: str, *arguments: Any) -> str:
-    """Runs Python without this package, and with nothing of the build's."""
+    """Runs Python without this package, and with nothing of the build's.
+
+    STRAIGHTLINE_TEST_ELSEWHERE: a Python of another torch, from 2.10 on, in place of this one.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # torch imports this package by its entry point
     guard = "\nassert not [name for name in sys.modules if name.startswith('straightline')]\n"
     done = subprocess.run(
-        [sys.executable, "-c", "import sys, torch\n" + text + guard, *map(str, arguments)],
+        [
+            os.environ.get("STRAIGHTLINE_TEST_ELSEWHERE", sys.executable),
+            "-c",
+            "import sys, torch\n" + text + guard,
+            *map(str, arguments),
+        ],
         capture_output=True,
         text=True,
         check=False,

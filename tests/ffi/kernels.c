@@ -163,3 +163,179 @@ int __tvm_ffi_silent(void* self, const Any* arguments, int32_t n, Any* result) {
   (void)result;
   return -1;
 }
+
+/// quiet(Tensor(a!) out) -> (): an error of a kind, without a message
+int __tvm_ffi_quiet(void* self, const Any* arguments, int32_t n, Any* result) {
+  (void)self;
+  (void)arguments;
+  (void)n;
+  (void)result;
+  return fail("ValueError", "");
+}
+
+typedef struct {
+  const char* data;
+  size_t size;
+} Bytes;
+enum { kArray = 71 };
+int TVMFFIFunctionGetGlobal(const Bytes* name, void** out);
+int TVMFFIFunctionCall(void* function, const Any* arguments, int32_t n, Any* result);
+
+/// A global function of TVM-FFI; what it gives is the caller's.
+static Any global(const char* name, const Any* arguments, int32_t n) {
+  const Bytes text = {name, strlen(name)};
+  void* function = NULL;
+  Any result = {0, 0, {0}};
+  if (TVMFFIFunctionGetGlobal(&text, &function) == 0) {
+    TVMFFIFunctionCall(function, arguments, n, &result);
+    TVMFFIObjectDecRef(function);
+  }
+  return result;
+}
+
+static Any item(const Any* array, int64_t number) {
+  const Any place[2] = {*array, {1, 0, {number}}};
+  return global("ffi.ArrayGetItem", place, 2);
+}
+
+/// lists(Tensor(a!) out, Tensor[] xs, Tensor(b!)[] ys, int[] ks, float[] fs) -> (): out is the sum
+/// of all elements, integers and floats, and ys grow by 1
+int __tvm_ffi_lists(void* self, const Any* arguments, int32_t n, Any* result) {
+  (void)self;
+  (void)result;
+  float sum = 0;
+  for (int32_t i = 1; i < n; ++i) {
+    if (arguments[i].type != kArray) {
+      return fail("TypeError", "lists takes arrays");
+    }
+    const Any size = global("ffi.ArraySize", &arguments[i], 1);
+    for (int64_t k = 0; k < size.integer; ++k) {
+      const Any value = item(&arguments[i], k);
+      const Tensor* tensor = tensorOf(&value);
+      for (int64_t at = 0; tensor && at < count(tensor); ++at) {
+        sum += floats(&value)[at];
+        floats(&value)[at] += i == 2 ? 1 : 0;
+      }
+      if (tensor) {
+        TVMFFIObjectDecRef(value.pointer);
+      } else {
+        sum += value.type == kFloat ? (float)value.real : (float)value.integer;
+      }
+    }
+  }
+  floats(&arguments[0])[0] = sum;
+  return 0;
+}
+
+/// pair(Tensor x, int mode) -> (Tensor, Tensor): twice the argument in both, or what is wrong
+int __tvm_ffi_pair(void* self, const Any* arguments, int32_t n, Any* result) {
+  (void)self;
+  (void)n;
+  Any both[3] = {{0, 0, {0}}, {0, 0, {0}}, {0, 0, {0}}};
+  for (int i = 0; i < 3; ++i) {
+    if (made(arguments, 0, &both[i]) != 0) {
+      return -1;
+    }
+  }
+  if (arguments[1].integer == 0) {
+    floats(&both[1])[0] += 1;
+  }
+  const Any array = global("ffi.Array", both, arguments[1].integer == 2 ? 3 : 2);
+  for (int i = 0; i < 3; ++i) {
+    TVMFFIObjectDecRef(both[i].pointer);
+  }
+  if (arguments[1].integer == 1) {
+    TVMFFIObjectDecRef(array.pointer);
+    result->type = 0;
+    return 0;
+  }
+  *result = array;
+  return 0;
+}
+
+// ---- functions of a device, which tell what they got and do nothing there
+
+void* TVMFFIEnvGetStream(int32_t device_type, int32_t device);
+static struct {
+  int32_t calls, device_type, device, host_type;
+  void *stream, *out, *memory;
+} seen;
+
+/// What the last call of one of them saw.
+const void* what_was_seen(void) { return &seen; }
+
+/// seen(Tensor(a!) out, Tensor x, bool fails) -> ()
+int __tvm_ffi_seen(void* self, const Any* arguments, int32_t n, Any* result) {
+  (void)self;
+  (void)n;
+  (void)result;
+  const Tensor *out = tensorOf(&arguments[0]), *x = tensorOf(&arguments[1]);
+  if (arguments[2].integer) {
+    return fail("RuntimeError", "it fails as asked");
+  }
+  seen.calls += 1;
+  seen.device_type = x->device_type;
+  seen.device = x->device_id;
+  seen.stream = TVMFFIEnvGetStream(x->device_type, x->device_id);
+  seen.out = (char*)out->data + out->byte_offset;
+  return 0;
+}
+
+/// plan(Tensor(a!) out, Tensor sizes) -> (): reads `sizes` on the host
+int __tvm_ffi_plan(void* self, const Any* arguments, int32_t n, Any* result) {
+  (void)self;
+  (void)n;
+  (void)result;
+  const Tensor *out = tensorOf(&arguments[0]), *sizes = tensorOf(&arguments[1]);
+  seen.calls += 1;
+  seen.device_type = out->device_type;
+  seen.host_type = sizes->device_type;
+  seen.stream = TVMFFIEnvGetStream(out->device_type, out->device_id);
+  return 0;
+}
+
+static void* kept;  // a tensor that outlives its call
+void let_go(void) {
+  TVMFFIObjectDecRef(kept);
+  kept = NULL;
+}
+
+/// takes(Tensor(a!) out, Tensor x, int count, int mode) -> (): memory of the environment, `count`
+/// times as much as x has; mode 1 keeps the last one, mode 2 asks for memory of another device
+int __tvm_ffi_takes(void* self, const Any* arguments, int32_t n, Any* result) {
+  (void)self;
+  (void)n;
+  (void)result;
+  Tensor like = *tensorOf(&arguments[1]);
+  like.device_id += arguments[3].integer == 2;
+  for (int64_t i = 0; i < arguments[2].integer; ++i) {
+    void* object = NULL;
+    if (TVMFFIEnvTensorAlloc(&like, &object) != 0) {
+      return -1;
+    }
+    seen.memory = ((Tensor*)((char*)object + 24))->data;
+    if (arguments[3].integer == 1 && i + 1 == arguments[2].integer) {
+      kept = object;
+    } else {
+      TVMFFIObjectDecRef(object);
+    }
+  }
+  seen.calls += 1;
+  return 0;
+}
+
+/// gives(Tensor x) -> Tensor: memory of the environment that nothing fills
+int __tvm_ffi_gives(void* self, const Any* arguments, int32_t n, Any* result) {
+  (void)self;
+  (void)n;
+  Tensor like = *tensorOf(&arguments[0]);
+  void* object = NULL;
+  if (TVMFFIEnvTensorAlloc(&like, &object) != 0) {
+    return -1;
+  }
+  seen.memory = ((Tensor*)((char*)object + 24))->data;
+  seen.calls += 1;
+  result->type = kTensor;
+  result->pointer = object;
+  return 0;
+}

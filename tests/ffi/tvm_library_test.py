@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -16,30 +17,17 @@ import torch
 import tvm_ffi
 from torch import Tensor
 
-HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import tvm_kernels  # noqa: E402
+
 _SCALE = "tvm_test::scale(Tensor(a!) out, Tensor x, float a, bool negate) -> ()"
 
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library of kernels.c."""
-    path = tmp_path_factory.mktemp("tvm") / "libkernels.so"
-    folder = Path(tvm_ffi.__file__).parent / "lib"
-    command = [
-        "gcc",
-        "-std=c11",
-        "-O2",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-fPIC",
-        "-shared",
-        HERE / "kernels.c",
-        "-o",
-        path,
-    ]
-    subprocess.run([*command, f"-L{folder}", "-ltvm_ffi"], check=True)
-    return path
+    return tvm_kernels.build(tmp_path_factory.mktemp("tvm"))
 
 
 @pytest.fixture
@@ -76,6 +64,30 @@ def test_in_a_program(register: Callable[..., Any]) -> None:
     assert "copy" not in ops
 
 
+def test_an_empty_is_neither_filled_nor_copied(register: Callable[..., Any]) -> None:
+    """Also two of one size; zeros keep their value for whoever reads it."""
+    register("scale", _SCALE)
+
+    def plain(x: Tensor) -> Tensor:
+        a, b = torch.empty_like(x), torch.empty_like(x)
+        torch.ops.tvm_test.scale(a, x, 0.5, True)
+        torch.ops.tvm_test.scale(b, a, 0.25, False)
+        return b
+
+    x = torch.randn(16)
+    fn = sl.compile(plain, (x,))
+    assert [row["op"] for row in fn.explain().facts["statements"]] == ["tvm_test.scale"] * 2
+    assert torch.equal(fn(x), x * -0.125)
+    register("kinds", "tvm_test::kinds(Tensor(a!) out, Tensor? x, int k, str s, dtype d) -> ()")
+
+    def partly(x: Tensor) -> Tensor:
+        out = torch.zeros_like(x)
+        torch.ops.tvm_test.kinds(out, None, 3, "a text", torch.bfloat16)
+        return out
+
+    assert sl.compile(partly, (x,))(x).tolist() == [5, 0, 3, 6, 416] + [0] * 11
+
+
 def test_by_emitted_python_and_named_sizes(register: Callable[..., Any]) -> None:
     register("scale", _SCALE)
     n = torch.export.Dim("n", min=1, max=64)
@@ -102,19 +114,51 @@ def test_a_library_a_module_and_a_function_give_the_same_bits(register: Callable
         assert torch.equal(result, out * 2)
 
 
-def test_saved(register: Callable[..., Any], tmp_path: Path) -> None:
-    register("scale", _SCALE)
-    x = torch.randn(16)
-    fn = sl.compile(_scaled, (x,))
-    fn.save(tmp_path / "m.sl")
-    torch.save((x, fn(x)), tmp_path / "x.pt")
-    text = """
-import sys, torch, tvm_ffi
+_LOADED = """
+import os, sys, torch
 import straightline as sl
 x, expected = torch.load(sys.argv[2])
-assert torch.equal(sl.load(sys.argv[1])(x), expected)
+assert "tvm_ffi" not in sys.modules
+fn = sl.load(sys.argv[1])
+assert torch.equal(fn(x), expected)
+fn.save(sys.argv[1] + "2")
+assert torch.equal(sl.load(sys.argv[1] + "2")(x), expected)
 """
-    subprocess.run([sys.executable, "-c", text, tmp_path / "m.sl", tmp_path / "x.pt"], check=True)
+
+
+def _saved(library: Path, folder: Path, own_libraries: str) -> Path:
+    """A model that calls a copy of the library, where that copy lies."""
+    copy = folder / "libcopy.so"
+    shutil.copy(library, copy)
+    kernel = sl.tvm_ffi_library(copy, {"scale": _SCALE})["scale"]
+    try:
+        x = torch.randn(16)
+        fn = sl.compile(_scaled, (x,))
+        fn.save(folder / "m.sl", own_libraries=own_libraries)
+        torch.save((x, fn(x)), folder / "x.pt")
+    finally:
+        kernel.unregister()
+    return copy
+
+
+def test_saved_with_its_library(library: Path, tmp_path: Path) -> None:
+    _saved(library, tmp_path, "embed").unlink()
+    subprocess.run([sys.executable, "-c", _LOADED, tmp_path / "m.sl", tmp_path / "x.pt"], check=True)
+
+
+def test_saved_with_the_path_of_its_library(library: Path, tmp_path: Path) -> None:
+    """Also the part that was emitted is there; a library that has changed is refused."""
+    copy = _saved(library, tmp_path, "name")
+    subprocess.run([sys.executable, "-c", _LOADED, tmp_path / "m.sl", tmp_path / "x.pt"], check=True)
+    copy.write_bytes(copy.read_bytes() + b" ")
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADED, tmp_path / "m.sl", tmp_path / "x.pt"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "it was saved with the library" in done.stderr and "save the model again with this library" in done.stderr
 
 
 def test_a_function_of_this_process_is_not_saved(register: Callable[..., Any], library: Path, tmp_path: Path) -> None:
@@ -221,6 +265,126 @@ def test_results_that_are_wrong(register: Callable[..., Any], mode: int, words: 
         fn(torch.randn(3, 5))
 
 
+@pytest.mark.parametrize("emit", ["c++", "python"])
+def test_lists(register: Callable[..., Any], emit: str) -> None:
+    register("lists", "tvm_test::lists(Tensor(a!) out, Tensor[] xs, Tensor(b!)[] ys, int[] ks, float[] fs) -> ()")
+
+    def call(xs: list[Tensor], ys: list[Tensor]) -> Tensor:
+        out = torch.empty(1)
+        torch.ops.tvm_test.lists(out, xs, ys, [3, -5], [0.5])
+        return out * 2
+
+    xs, ys = [torch.randn(3), torch.randn(2, 2), torch.randn(())], [torch.randn(5), torch.randn(1)]
+    before = [y.clone() for y in ys]
+    wanted = (sum(x.double().sum() for x in (*xs, *ys)) + 3 - 5 + 0.5) * 2
+    fn = sl.compile(call, (xs, [y.clone() for y in ys]), **({} if emit == "c++" else {"emit": emit}))
+    assert "copy" not in [row["op"] for row in fn.explain().facts["statements"]]
+    torch.testing.assert_close(fn(xs, ys).item(), wanted.item(), rtol=1e-5, atol=1e-5)
+    for y, old in zip(ys, before):
+        assert torch.equal(y, old + 1)
+    with sl.fast_path(False):
+        fn(xs, ys)
+    call(xs, ys)  # in eager
+    for y, old in zip(ys, before):
+        torch.testing.assert_close(y, old + 3)
+
+
+def test_empty_lists(register: Callable[..., Any]) -> None:
+    register("lists", "tvm_test::lists(Tensor(a!) out, Tensor[] xs, Tensor(b!)[] ys, int[] ks, float[] fs) -> ()")
+
+    def call(x: Tensor) -> Tensor:
+        out = torch.empty_like(x)
+        torch.ops.tvm_test.lists(out, [], [], [], [1.5])
+        return out
+
+    assert sl.compile(call, (torch.randn(1),))(torch.randn(1)).item() == 1.5
+
+
+def test_a_list_that_is_kept(register: Callable[..., Any]) -> None:
+    kept = []
+    register(
+        "keep", "tvm_test::keep(Tensor(a!) out, Tensor[] xs) -> ()", tvm_ffi.convert(lambda out, xs: kept.append(xs[1]))
+    )
+
+    def call(x: Tensor) -> Tensor:
+        out = torch.empty_like(x)
+        torch.ops.tvm_test.keep(out, [x + 1, x + 2])
+        return out
+
+    fn = sl.compile(call, (torch.randn(5),))
+    with pytest.raises(sl.OpError, match="it keeps a view of a tensor"):
+        fn(torch.randn(5))
+    kept.clear()
+
+
+@pytest.mark.parametrize("emit", ["c++", "python"])
+def test_several_results(register: Callable[..., Any], emit: str) -> None:
+    register("pair", "tvm_test::pair(Tensor x, int mode) -> (Tensor, Tensor)")
+
+    def call(x: Tensor) -> Tensor:
+        a, b = torch.ops.tvm_test.pair(x, 0)
+        return a - b * 4
+
+    x = torch.randn(3, 5)
+    other = x * 2
+    other[0, 0] += 1
+    fn = sl.compile(call, (x,), **({} if emit == "c++" else {"emit": emit}))
+    assert torch.equal(fn(x), x * 2 - other * 4)
+    assert torch.equal(call(x), fn(x))  # in eager
+    with sl.fast_path(False):
+        assert torch.equal(call(x), fn(x))
+
+
+@pytest.mark.parametrize(("mode", "words"), [(1, "it returned no array of tensors"), (2, "another number of tensors")])
+def test_several_results_that_are_wrong(register: Callable[..., Any], mode: int, words: str) -> None:
+    register("pair", "tvm_test::pair(Tensor x, int mode) -> (Tensor, Tensor)")
+    fn = sl.compile(lambda x: torch.ops.tvm_test.pair(x, mode)[1] + 1, (torch.randn(3, 5),))
+    with pytest.raises(sl.OpError, match=words):
+        fn(torch.randn(3, 5))
+
+
+def test_on_a_device_that_is_not_there(library: Path) -> None:
+    """Streams, graphs, plans and memory of a device: in a process with a driver that does nothing."""
+    script = Path(__file__).with_name("on_fake_device.py")
+    done = subprocess.run([sys.executable, script, library], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1:] == ["right"], done.stdout[-2000:] + done.stderr[-4000:]
+
+
+def test_a_function_of_a_device_on_the_host(register: Callable[..., Any]) -> None:
+    register("scale", _SCALE, device="cuda")
+    with pytest.raises(
+        sl.UnsupportedError, match="tvm_test::scale is a function for a CUDA device but the program runs"
+    ):
+        sl.compile(_scaled, (torch.randn(16),))
+    with pytest.raises(NotImplementedError, match="tvm_test::scale"):
+        _scaled(torch.randn(16))
+
+
+def test_a_function_of_the_host_on_a_device(register: Callable[..., Any]) -> None:
+    register("scale", _SCALE)
+    with pytest.raises(
+        sl.UnsupportedError, match="tvm_test::scale is a function of the host but the program runs on cuda"
+    ):
+        sl.compile(_scaled, (torch.randn(16),), target="cuda:sm_90")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"device": "gpu"}, "device is 'gpu'"),
+        ({"workspace": {"scale": 64}}, "workspace is for functions of a device"),
+        ({"plans": {"scale": ()}}, "plans is for functions of a device"),
+        ({"device": "cuda", "plans": {"other": ()}}, "plans has 'other', which is none of the functions scale"),
+        ({"device": "cuda", "plans": {"scale": ("a",)}}, "plans has 'a', which is no tensor"),
+        ({"device": "cuda", "plans": {"scale": ("out",)}}, "plans has 'out', which tvm_test::scale updates"),
+        ({"device": "cuda", "workspace": {"scale": -1}}, "workspace of tvm_test::scale is -1"),
+    ],
+)
+def test_options_that_do_not_fit(register: Callable[..., Any], options: dict[str, Any], words: str) -> None:
+    with pytest.raises(sl.UserError, match=words):
+        register("scale", _SCALE, **options)
+
+
 def test_errors(register: Callable[..., Any]) -> None:
     register("scale", _SCALE)
     register("silent", "tvm_test::silent(Tensor(a!) out) -> ()")
@@ -241,6 +405,15 @@ def test_errors(register: Callable[..., Any]) -> None:
             fn(torch.randn(3))
     with pytest.raises(sl.OpError, match="it failed without an error"):
         sl.compile(silent, (torch.randn(3),))(torch.randn(3))
+    register("quiet", "tvm_test::quiet(Tensor(a!) out) -> ()")
+
+    def quiet(x: Tensor) -> Tensor:
+        out = torch.empty_like(x)
+        torch.ops.tvm_test.quiet(out)
+        return out
+
+    with pytest.raises(sl.OpError, match="ValueError without a message"):
+        sl.compile(quiet, (torch.randn(3),))(torch.randn(3))
     with pytest.raises(sl.OpError, match="ValueError: a is negative"):
         negative(torch.randn(3))  # in eager
 
@@ -271,8 +444,8 @@ def test_several_threads(register: Callable[..., Any]) -> None:
             sl.UserError,
             "libkernels.so has no symbol __tvm_ffi_absent",
         ),
-        ("scale", "tvm_test::scale(Tensor[] x) -> Tensor", sl.UnsupportedError, "'x' of type List"),
-        ("scale", "tvm_test::scale(Tensor x) -> (Tensor, Tensor)", sl.UnsupportedError, "2 results"),
+        ("scale", "tvm_test::scale(Tensor?[] x, Tensor y) -> Tensor", sl.UnsupportedError, "'x' of type List"),
+        ("scale", "tvm_test::scale(Tensor y, str[] x) -> Tensor", sl.UnsupportedError, "'x' of type List"),
         ("scale", "tvm_test::scale(Tensor x) -> int", sl.UnsupportedError, "tensors"),
         ("scale", "tvm_test::scale(Tensor x", sl.UserError, "cannot be read"),
         ("scale", "scale(Tensor x) -> Tensor", sl.UserError, "namespace"),

@@ -138,7 +138,7 @@ def test_on_the_host_it_is_refused(scale: Any) -> None:
 @pytest.mark.parametrize(
     ("source", "schema", "grid", "error", "said"),
     [
-        (cuda_kernels.SCALE, "scale(Tensor[] x) -> Tensor", (1, 1), sl.UnsupportedError, "the argument 'x', a list, str or dtype"),
+        (cuda_kernels.SCALE, "scale(Tensor x, str[] s) -> Tensor", (1, 1), sl.UnsupportedError, "the argument 's' of type List"),
         (cuda_kernels.SCALE, "scale(float a) -> Tensor", (1, 1), sl.UnsupportedError, "no tensor argument"),
         (cuda_kernels.SCALE, "scale(Tensor x) -> Tensor", (1, 2048), sl.UserError, r"grid of own_cuda::scale is \(1, 2048\)"),
         (cuda_kernels.SCALE, "scale(Tensor x) -> Tensor", (0, 32), sl.UserError, r"grid of own_cuda::scale is \(0, 32\)"),
@@ -149,6 +149,97 @@ def test_on_the_host_it_is_refused(scale: Any) -> None:
 def test_what_is_refused(source: str, schema: str, grid: Any, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         sl.cuda_kernel(source, "scale", f"own_cuda::{schema}", grid=grid)
+
+
+class _Momentum(torch.nn.Module):
+    """Its lists are made in the program, so that what it updates comes out as results."""
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        third = len(tensors) // 3
+        x = [torch.relu(each) for each in tensors[:third]]
+        m = [torch.exp(each) for each in tensors[2 * third :]]
+        torch.ops.own_cuda.momentum(x, list(tensors[third : 2 * third]), m, [each.numel() for each in x], [0.1, 0.9])
+        return (*(each * 2 for each in x), *(each + 1 for each in m))
+
+
+def test_lists(tmp_path: Path) -> None:
+    kernel = cuda_kernels.momentum()
+    try:
+        shapes = [(300,), (2, 7), (), (5, 1, 3)]
+        tensors = [torch.randn(shape) for _ in range(3) for shape in shapes]
+        fn = sl.compile(_Momentum(), tuple(tensors), target=TARGET)
+        rows = _rows(fn)
+        assert sum(row["family"] == "own" for row in rows) == 1
+        assert not [row for row in rows if "copy" in row["op"]]
+        got = [torch.empty_like(each) for each in (*tensors[:4], *tensors[8:])]
+        run_on_host(fn, _Momentum(), tuple(tensors), tuple(got), tmp_path)
+        for i in range(4):
+            m = 0.9 * tensors[8 + i].exp() + tensors[4 + i]
+            torch.testing.assert_close(got[i], (tensors[i].relu() - 0.1 * m) * 2)
+            torch.testing.assert_close(got[4 + i], m + 1)
+    finally:
+        kernel.unregister()
+
+
+def test_a_list_of_200_tensors_is_compiled() -> None:
+    """600 pointers are 4.8 KB of parameters, more than the 4 KB of old."""
+    kernel = cuda_kernels.momentum()
+    try:
+        tensors = [torch.randn(33) for _ in range(600)]
+        fn = sl.compile(_Momentum(), tuple(tensors), target=TARGET)
+        assert sum(row["family"] == "own" for row in _rows(fn)) == 1
+        assert len(fn._compilation.images) >= 1
+    finally:
+        kernel.unregister()
+
+
+class _Reversed(torch.nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.ops.own_cuda.reversed(x, "rows", torch.float32, True, 32) + 1
+
+
+def test_text_dtype_workspace_and_shared_memory(tmp_path: Path) -> None:
+    kernel = cuda_kernels.reversed_rows()
+    try:
+        x = torch.randn(5, 32)
+        fn = sl.compile(_Reversed(), (x,), target=TARGET)
+        assert "extern __shared__" not in fn.code
+        got = torch.empty_like(x)
+        run_on_host(fn, _Reversed(), (x,), (got,), tmp_path)
+        assert torch.equal(got, x.flip(1) * 2 + 1)
+    finally:
+        kernel.unregister()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"shared": 0}, sl.UserError, "declares dynamic shared memory, extern __shared__: give its bytes"),
+        ({"shared": -4}, sl.UserError, "shared of own_cuda::reversed is -4"),
+        ({"shared": 1 << 20}, sl.UnsupportedError, "asks for 1048576 bytes of shared memory"),
+        ({"workspace": -1}, sl.UserError, "workspace of own_cuda::reversed is -1"),
+    ],
+)
+def test_sizes_that_do_not_fit(options: dict[str, Any], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        cuda_kernels.reversed_rows(**options)
+
+
+def test_sizes_of_a_call_that_do_not_fit() -> None:
+    kernel = cuda_kernels.reversed_rows(shared=lambda *given: "many")
+    try:
+        with pytest.raises(sl.UserError, match="shared of own_cuda::reversed is 'many'"):
+            sl.compile(_Reversed(), (torch.ones(5, 32),), target=TARGET)
+    finally:
+        kernel.unregister()
+
+
+def test_shared_memory_that_the_text_does_not_declare() -> None:
+    with pytest.raises(sl.UserError, match="declares 0 arrays of dynamic shared memory"):
+        sl.cuda_kernel(cuda_kernels.SCALE, "scale", "own_cuda::scale(Tensor x) -> Tensor", grid=(1, 32), shared=64)
+    twice = cuda_kernels.REVERSED.replace("float* scratch", "extern __shared__ int more[]; float* scratch")
+    with pytest.raises(sl.UserError, match="declares 2 arrays of dynamic shared memory"):
+        sl.cuda_kernel(twice, "reversed", "own_cuda::reversed(Tensor x) -> Tensor", grid=(1, 32), shared=64)
 
 
 def test_machine_code_is_refused(tmp_path: Path) -> None:

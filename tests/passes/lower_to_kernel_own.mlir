@@ -60,3 +60,32 @@ module {
     return %y : tensor<4xf32>
   }
 }
+
+// -----
+
+// On a device a function that plans on the host is never part of a graph, and one for a device is called.
+module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
+  // CHECK-LABEL: kernel.program @plans
+  // CHECK: kernel.decl @own_plan(!kernel.buffer<4xf32>) outs(!kernel.buffer<4xf32>)
+  // CHECK-NEXT: run("sl_own_0_plan") can_fail attributes {kernel.outside_graph, kernel.own_arguments = ["%0", "@0"], kernel.own_traits = "status stream device outside", kernel.runs_on = "cuda"}
+  // CHECK: kernel.decl @own_scale(
+  // CHECK-NEXT: run("sl_own_0_scale") can_fail attributes {kernel.own_arguments
+  func.func @plans(%x: tensor<4xf32> {op.name = "x"}) -> (tensor<4xf32> {op.name = "y"}) {
+    %a = op.own_kernel "v::plan"(%x) {symbol = "sl_own_0_plan", arguments = ["%0", "@0"], updates = 0 : i64, traits = "status stream device outside"} : (tensor<4xf32>) -> tensor<4xf32>
+    %y = op.own_kernel "v::scale"(%a) {symbol = "sl_own_0_scale", arguments = ["%0", "@0"], updates = 0 : i64, traits = "status stream device"} : (tensor<4xf32>) -> tensor<4xf32>
+    return %y : tensor<4xf32>
+  }
+}
+
+// -----
+
+// The workspace of a source is one more output, and its bytes an argument.
+module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
+  // CHECK-LABEL: kernel.program @scratch
+  // CHECK: kernel.launch @own_scale(%{{.*}}) outs(%[[Y:.*]], %[[W:.*]] : {{.*}}!kernel.buffer<64xi8>)
+  // CHECK: kernel.own_source = {arguments = ["%0", "[%0, %0]", "i:[3, 4]", "s:text", "@0", "@1", "i:64"]
+  func.func @scratch(%x: tensor<4xf32> {op.name = "x"}) -> (tensor<4xf32> {op.name = "y"}) {
+    %y = op.own_kernel "v::scale"(%x) {symbol = "scale", arguments = ["%0", "[%0, %0]", "i:[3, 4]", "s:text", "@0"], updates = 0 : i64, workspace = 64 : i64, source = "__global__ void scale() {}", blocks = "i:1", threads = 32 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+    return %y : tensor<4xf32>
+  }
+}

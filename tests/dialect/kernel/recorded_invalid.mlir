@@ -255,7 +255,7 @@ kernel.decl @d(!kernel.buffer<4xf32>) outs(!kernel.buffer<4xf32>) problem("relu"
 
 // -----
 
-// expected-error @+1 {{attribute 'kernel.own_traits' of 'kernel.decl' is "fast", expected status or stream (recorded_c3)}}
+// expected-error @+1 {{attribute 'kernel.own_traits' of 'kernel.decl' is "fast", expected status, stream, device or outside (recorded_c3)}}
 kernel.decl @d(!kernel.buffer<4xf32>) outs(!kernel.buffer<4xf32>) problem("relu", {}) run("v_run") attributes {kernel.own_traits = "fast"}
 
 // -----

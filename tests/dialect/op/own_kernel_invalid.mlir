@@ -65,7 +65,7 @@ func.func @own_kernel_c5(%x: tensor<4xf32>) {
 // -----
 
 func.func @own_kernel_c6(%x: tensor<4xf32>) {
-  // expected-error @+1 {{own_kernel: the trait is "fast" but status or stream is needed (own_kernel_c6)}}
+  // expected-error @+1 {{own_kernel: the trait is "fast" but status, stream, device or outside is needed (own_kernel_c6)}}
   %0 = op.own_kernel "v::scale"(%x) {symbol = "sl_own_0_scale", arguments = ["%0", "@0"], updates = 0 : i64, traits = "status fast"} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }

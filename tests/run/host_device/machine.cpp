@@ -41,7 +41,7 @@ extern "C" {
 [[gnu::weak]] void __asan_unpoison_memory_region(const volatile void*, size_t);
 }
 
-__thread cuda_place threadIdx, blockIdx, blockDim;
+__thread cuda_place threadIdx, blockIdx, blockDim, gridDim;
 
 namespace host_device {
 namespace {
@@ -365,6 +365,7 @@ void runBlock(Block* which) {
   const Launch& what = *which->what;
   const int threads = what.threads;
   blockDim.x = unsigned(threads);
+  gridDim.x = unsigned(what.blocks);
   blockIdx.x = unsigned(which->number);
   if (what.shared) {
     char* first = nullptr;

@@ -24,7 +24,7 @@
 struct cuda_place {
   unsigned x;
 };
-extern __thread cuda_place threadIdx, blockIdx, blockDim;
+extern __thread cuda_place threadIdx, blockIdx, blockDim, gridDim;
 
 namespace host_device {
 

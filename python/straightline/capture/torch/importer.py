@@ -162,6 +162,8 @@ class Importer(GraphBuilder):
     unsupported: list[UnsupportedNode] = field(default_factory=list)
     #: Refused nodes with all that work on their results, and how many are refused only because they do.
     of_refused: set[torch.fx.Node] = field(default_factory=set)
+    #: Values whose contents are undefined (`empty`), by id: an own kernel that fills one has no old value to keep.
+    undefined: dict[int, Tensor] = field(default_factory=dict)
     following: int = 0
     #: Whether ops without a native form may be called through the framework.
     allows_aten: bool = True

@@ -29,6 +29,8 @@ class _Encoder:
     kernel: OwnKernel
     #: Number of the result that is the new value, by argument ("x", or "x.3" of a list).
     updated: dict[str, int]
+    #: Of the first result of the schema.
+    first: int
     inputs: list[Tensor] = field(default_factory=list)
     sizes: list[Extent] = field(default_factory=list)
 
@@ -41,7 +43,7 @@ class _Encoder:
                 texts.append(self._tensors(parameter.name, value, parameter.is_list))
             else:
                 texts.append(self._constant(parameter, value))
-        return [*texts, *(f"@{len(self.updated) + i}" for i in range(fresh))]
+        return [*texts, *(f"@{self.first + i}" for i in range(fresh))]
 
     def _tensors(self, name: str, value: Any, is_list: bool) -> str:
         if not is_list:
@@ -126,16 +128,24 @@ def call_own(
         Reject: An argument or a result is of a kind that cannot be passed.
         UserError: A scalar does not fit.
     """
+    if kernel.check is not None:
+        kernel.check(values)
     declared = {p.name for p in kernel.parameters if p.is_updated}
     if missing := declared - {name.partition(".")[0] for name in updated} - _absent(values):
         raise Reject(f"it updates its argument '{min(missing)}' in place, which the export has left so")
     if any(not isinstance(fake, torch.Tensor) or fake.is_complex() for fake in (*fakes, *bases)):
         raise Reject("a result that is no tensor of real numbers", "two real tensors")
-    encoder = _Encoder(kernel, {name: number for number, name in enumerate(updated)})
+    # An `empty` that it fills is no old value but one more result, behind those of the schema.
+    filled = [name for name in updated if id(element_of(values, name)) in ctx.undefined]
+    renewed = [name for name in updated if name not in filled]
+    order = {name: number for number, name in enumerate(renewed)}
+    order |= {name: len(renewed) + len(fakes) + number for number, name in enumerate(filled)}
+    encoder = _Encoder(kernel, order, len(renewed))
     arguments = encoder.arguments(values, len(fakes))
     ctx.data_sizes.refuse_unbounded(encoder.sizes)
-    changed = [element_of(values, name) for name in updated]
+    changed = [element_of(values, name) for name in renewed]
     types = [value.type for value in changed] + [ctx.parts_type(fake) for fake in fakes]
+    types += [element_of(values, name).type for name in filled]
     attributes: dict[str, Attr] = {
         "name": kernel.name,
         "symbol": kernel.symbol,
@@ -151,11 +161,11 @@ def call_own(
             ctx.data_sizes.refuse_unbounded([blocks])
             encoder.sizes.append(blocks)
         attributes["blocks"] = f"${len(encoder.sizes) - 1}" if isinstance(blocks, Extent) else f"i:{blocks}"
-        attributes |= {"source": kernel.source, "threads": threads}
+        attributes |= {"source": kernel.text(_like(values, named=True)), "threads": threads}
     if encoder.sizes:
         attributes["sizes"] = Dims(tuple(encoder.sizes))
     made = ctx.emit("own_kernel", [*encoder.inputs, *changed], types, attributes)
-    return made[len(changed) :], made[: len(changed)]
+    return made[len(changed) : len(changed) + len(fakes)], [made[order[name]] for name in updated]
 
 
 def _absent(values: dict[str, Any]) -> set[str]:

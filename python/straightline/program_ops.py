@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registered programs in programs: a graph that calls `torch.ops.mylib.forward` calls the program. docs/design/ffi.md says how.
+
+Such an op becomes an own kernel (own_kernels.py): emitted text that calls the runtime with the function that the op runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from straightline import own_kernels
+from straightline._ffi_signature import BOOL, FLOAT, INT, TENSOR, TENSORS, TEXT, Layout, Program, Signature, value_of
+from straightline.compiled_function import of_the_compiler
+from straightline.errors import UserError
+from straightline.own_kernels import OwnKernel
+
+_TEXT = """// {name}: calls the program that is this op, emitted by straightline.
+#include <straightline/abi/ffi.h>
+
+SL_KERNEL_FUNCTION(int32_t, call_{base}, {parameters}) {{
+  const sl_kernel_tensor* const inputs[] = {{{inputs}}};
+  const sl_kernel_tensor* const results[] = {{{results}}};
+  auto* const function =
+      __atomic_load_n(reinterpret_cast<sl_ffi_function**>({place}UL), __ATOMIC_ACQUIRE);
+  return reinterpret_cast<decltype(&sl_ffi_program_call)>({call}UL)(
+      function, inputs, results, {stream}, message);
+}}
+"""
+#: A size of each number, for which layouts are compared.
+_PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+
+
+def is_direct(signature: Signature) -> bool:
+    """Whether a program can call such a function directly: its tensors are row-major, and no size depends on data.
+
+    It also has a place for each result, and no more arguments than a C function may have.
+    """
+    own = signature.programs[0]
+    isWhole = sorted(signature.results) == list(range(len(own.results)))
+    hasEffect = bool(own.results) or any(argument.updated for argument in signature.arguments)
+    numbers = sum(argument.kind == FLOAT for argument in signature.arguments)
+    addresses = sum(1 + (argument.kind == TENSORS) for argument in signature.arguments) - numbers + len(own.results) + 2
+    fits = addresses <= own_kernels._MAX_INTEGERS and numbers <= own_kernels._MAX_NUMBERS
+    return isWhole and hasEffect and fits and all(_is_row_major(program) for program in signature.programs)
+
+
+def _is_row_major(program: Program) -> bool:
+    if any(extent.computed for extent in program.extents) or len(program.extents) > len(_PRIMES):
+        return False
+    sizes = dict(enumerate(_PRIMES))
+    return all(_has_rows(layout, sizes) for layout in (*program.inputs, *program.results))
+
+
+def _has_rows(layout: Layout, sizes: dict[int, int]) -> bool:
+    expected = 1
+    for steps, stride in zip(reversed(layout.sizes), reversed(layout.strides)):
+        size = value_of(steps, sizes)
+        if size != 1 and value_of(stride, sizes) != expected:
+            return False
+        expected *= max(size, 1)
+    return True
+
+
+def kernel_of(name: str, schema: str, signature: Signature, place: int, call: int) -> OwnKernel:
+    """The own kernel that an op is in programs.
+
+    Args:
+        name: The op, "mylib::forward".
+        schema: Its schema, as torch has it.
+        signature: What its function takes.
+        place: The address of a variable with the address of the function, which may be exchanged.
+        call: The address of sl_ffi_program_call.
+    """
+    from straightline import tvm_library
+
+    parameters, inputs = [], {}
+    for argument in signature.arguments:
+        if argument.kind in (TENSOR, TENSORS):
+            parameters.append(f"const sl_kernel_tensor* in_{argument.name}")
+            inputs |= {argument.index + i: f"in_{argument.name} + {i}" for i in range(argument.count)}
+        if argument.kind == TENSOR:
+            inputs[argument.index] = f"in_{argument.name}"
+        elif argument.kind == TENSORS:
+            parameters.append(f"int64_t in_{argument.name}_count")
+        else:
+            kind = "const char*" if argument.kind == TEXT else "int64_t" if argument.kind in (INT, BOOL) else "double"
+            parameters.append(f"{kind} in_{argument.name}")
+    results = [f"result_{i}" for i in range(len(signature.results))]
+    isOnDevice = signature.key != "CPU"
+    parameters += [f"const sl_kernel_tensor* {result}" for result in results]
+    parameters += ["void* stream"] if isOnDevice else []
+    base = name.rpartition("::")[2]
+    text = _TEXT.format(
+        name=name,
+        base=base,
+        parameters=", ".join([*parameters, "char* message"]),
+        inputs=", ".join(inputs[i] for i in range(len(inputs))) or "nullptr",
+        results=", ".join(results) or "nullptr",
+        place=place,
+        call=call,
+        stream="stream" if isOnDevice else "nullptr",
+    )
+    compiler = of_the_compiler("_compiler")
+    path = tvm_library.file_of(base, compiler.link_text(base, text, [f"call_{base}", f"call_{base}_signature"]))
+    kernel = own_kernels.made(
+        path,
+        f"call_{base}",
+        schema,
+        status=True,
+        stream=isOnDevice,
+        device=isOnDevice,
+        outside=isOnDevice,
+        check=functools.partial(_check_constants, name, signature),
+    )
+    own_kernels.not_saved(
+        kernel,
+        f"{name} is a program of this process, which no file has; nearest supported form: a library of it "
+        "(export_library with torch_op=) that is loaded before the model is captured",
+    )
+    return kernel
+
+
+def _check_constants(name: str, signature: Signature, values: Mapping[str, Any]) -> None:
+    """Numbers and texts of a call are those that were compiled."""
+    for argument in signature.arguments:
+        if argument.kind in (TENSOR, TENSORS):
+            count = len(values[argument.name]) if argument.kind == TENSORS else argument.count
+            if count != argument.count:
+                raise UserError(
+                    f"{name}: argument '{argument.name}' has {count} tensors but the program was compiled for {argument.count}"
+                )
+        elif values[argument.name] != argument.value:
+            raise UserError(
+                f"{name}: argument '{argument.name}' is {values[argument.name]!r} but the program was compiled for "
+                f"{argument.value!r}"
+            )

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from straightline import _compiler, own_kernels
+from straightline import _compiler, own_kernels, own_schemas
 from straightline._ffi_signature import c_string
 from straightline.errors import UnsupportedError, UserError
 from straightline.own_kernels import OwnKernel, c_kernel
+from straightline.own_schemas import Schema
 
 _TEXT = """// {op}: calls a function of TVM-FFI, emitted by straightline.
 // {source}
@@ -55,14 +56,15 @@ _LIBRARY = """  const sl_tvm::Library* known = sl_tvm::library(message);
     return 1;
   }
 """
-#: By torch's kind of type: what the C function gets, and what TVM-FFI does.
+#: By the type's name: what the C function gets, and what TVM-FFI does.
 _KINDS = {
-    "IntType": ("int64_t in_{name}", "sl_tvm::of(in_{name})"),
-    "SymIntType": ("int64_t in_{name}", "sl_tvm::of(in_{name})"),
-    "BoolType": ("int64_t in_{name}", "sl_tvm::ofBool(in_{name})"),
-    "FloatType": ("double in_{name}", "sl_tvm::of(in_{name})"),
-    "StringType": ("const char* in_{name}", "sl_tvm::of(in_{name})"),
-    "ScalarTypeType": ("sl_dtype in_{name}", "sl_tvm::of(in_{name})"),
+    "int": ("int64_t in_{name}", "sl_tvm::of(in_{name})"),
+    "SymInt": ("int64_t in_{name}", "sl_tvm::of(in_{name})"),
+    "bool": ("int64_t in_{name}", "sl_tvm::ofBool(in_{name})"),
+    "float": ("double in_{name}", "sl_tvm::of(in_{name})"),
+    "str": ("const char* in_{name}", "sl_tvm::of(in_{name})"),
+    "dtype": ("sl_dtype in_{name}", "sl_tvm::of(in_{name})"),
+    "ScalarType": ("sl_dtype in_{name}", "sl_tvm::of(in_{name})"),
 }
 #: A tensor that is absent is described too, and never read.
 _VIEW = "  const sl_tvm::View view_{name}(in_{name} ? in_{name} : &sl_tvm::nothing);\n"
@@ -128,10 +130,10 @@ class _Callee:
 def _kernel(library: Any, name: str, schema: str, fake: Callable[..., Any] | None) -> OwnKernel:
     if not isinstance(name, str) or re.fullmatch(r"[A-Za-z_]\w*", name) is None:
         raise UserError(f"the function's name is {name!r} but must be an identifier of C")
-    parsed, _ = own_kernels._parsed(schema)
-    if len(parsed.returns) > 1:
+    parsed = own_schemas.parse(schema)
+    if parsed.results > 1:
         raise UnsupportedError(
-            f"{parsed.name} has {len(parsed.returns)} results, which TVM-FFI gives as an array; nearest supported form: "
+            f"{parsed.name} has {parsed.results} results, which TVM-FFI gives as an array; nearest supported form: "
             "destinations, Tensor(a!) out"
         )
     _check_types(parsed)
@@ -144,21 +146,19 @@ def _kernel(library: Any, name: str, schema: str, fake: Callable[..., Any] | Non
     return kernel
 
 
-def _check_types(parsed: Any) -> None:
-    for argument in parsed.arguments:
-        kind = argument.real_type
-        inner = kind.getElementType() if kind.kind() == "OptionalType" else kind
-        if inner.kind() != "TensorType" and kind.kind() not in _KINDS:
+def _check_types(parsed: Schema) -> None:
+    for parameter in parsed.parameters:
+        if parameter.is_list:
             raise UnsupportedError(
-                f"{parsed.name} has the argument '{argument.name}' of type {kind}, which no function of TVM-FFI is given here; "
-                "supported are Tensor, Tensor(a!), Tensor?, int, float, bool, str and dtype"
+                f"{parsed.name} has the argument '{parameter.name}' of type {parameter.base}[], which no function of TVM-FFI "
+                "is given here; supported are Tensor, Tensor(a!), Tensor?, int, float, bool, str and dtype"
             )
 
 
-def _text(parsed: Any, name: str, callee: _Callee) -> str:
+def _text(parsed: Schema, name: str, callee: _Callee) -> str:
     parameters, views, values, objects = [], "", [], []
-    for argument in parsed.arguments:
-        declared, value = _KINDS.get(argument.real_type.kind(), ("const sl_kernel_tensor* in_{name}", ""))
+    for argument in parsed.parameters:
+        declared, value = _KINDS.get(argument.base, ("const sl_kernel_tensor* in_{name}", ""))
         parameters.append(declared.format(name=argument.name))
         if value:
             values.append(value.format(name=argument.name))
@@ -173,7 +173,7 @@ def _text(parsed: Any, name: str, callee: _Callee) -> str:
     if objects:
         views = _LIBRARY + views + f"  sl_tvm::Object* const objects[] = {{{', '.join(objects)}}};\n"
         end = f"return sl_tvm::giveBack(objects, {len(objects)}, status, message);"
-    result = ["const sl_kernel_tensor* result"] if parsed.returns else []
+    result = ["const sl_kernel_tensor* result"] if parsed.results else []
     return _TEXT.format(
         op=parsed.name,
         source=callee.source,

@@ -271,7 +271,7 @@ def test_several_threads(register: Callable[..., Any]) -> None:
             sl.UserError,
             "libkernels.so has no symbol __tvm_ffi_absent",
         ),
-        ("scale", "tvm_test::scale(Tensor[] x) -> Tensor", sl.UnsupportedError, "'x' of type List"),
+        ("scale", "tvm_test::scale(Tensor[] x) -> Tensor", sl.UnsupportedError, r"'x' of type Tensor\[\]"),
         ("scale", "tvm_test::scale(Tensor x) -> (Tensor, Tensor)", sl.UnsupportedError, "2 results"),
         ("scale", "tvm_test::scale(Tensor x) -> int", sl.UnsupportedError, "tensors"),
         ("scale", "tvm_test::scale(Tensor x", sl.UserError, "cannot be read"),

@@ -14,6 +14,7 @@ from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.jax import values as v
 from straightline.capture.jax.elementwise import direction_of
 from straightline.capture.jax.importer import CONVERTERS, Importer, Op, converter
+from straightline.capture.jax.own import call_target
 from straightline.capture.jax.reduction import dynamic_window
 from straightline.capture.jax.values import Known, Value
 
@@ -271,10 +272,7 @@ def _custom_call(ctx: Importer, op: Op) -> list[Value]:
         )
     if target.startswith("mhlo.") or target.startswith("chlo."):
         return _of_dialect(ctx, op, target)
-    raise Reject(
-        f"a call of '{target}', a function of JAX or of jax.ffi.register_ffi_target that works on XLA's buffers",
-        "ops of StableHLO",
-    )
+    return call_target(ctx, op, target)
 
 
 def _of_dialect(ctx: Importer, op: Op, target: str) -> list[Value]:

@@ -20,6 +20,16 @@ def imported_torch() -> ModuleType | None:
     return module if getattr(getattr(module, "Tensor", None), "__module__", None) == "torch" else None
 
 
+def installed_torch() -> ModuleType | None:
+    """PyTorch, imported where it is installed; None where it is not, or where another module stands in its place."""
+    if "torch" not in sys.modules:
+        try:
+            import torch  # noqa: F401
+        except ModuleNotFoundError:
+            return None
+    return imported_torch()
+
+
 def imported_paddle() -> ModuleType | None:
     """Paddle, where it is imported."""
     module = sys.modules.get("paddle")

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from straightline import _call
+from straightline import _call, _frameworks, own_schemas
 from straightline.errors import UnsupportedError, UserError
+from straightline.own_schemas import Parameter
 
 #: What a function takes at most (runtime/abi/own_calls.h).
 _MAX_INTEGERS, _MAX_NUMBERS = 32, 8
@@ -38,20 +39,11 @@ _lock = threading.RLock()
 
 
 @dataclass(frozen=True)
-class _Parameter:
-    """One argument of the schema."""
-
-    name: str
-    #: "tensor", "integer", "number", "text" or "dtype".
-    kind: str
-    is_list: bool
-    is_optional: bool
-    is_updated: bool
-
-
-@dataclass(frozen=True)
 class OwnKernel:
-    """A C function that is an op: `torch.ops.mylib.scale` in eager, a direct call in compiled programs."""
+    """A C function that is an op: `torch.ops.mylib.scale` in eager, a direct call in compiled programs.
+
+    Programs of JAX call it by `jax.ffi.ffi_call("mylib::scale", ..)`, programs of Paddle as the custom op of its name.
+    """
 
     #: "mylib::scale".
     name: str
@@ -68,7 +60,7 @@ class OwnKernel:
     stream: bool
     effectful: bool
     workspace: int | Callable[..., int]
-    parameters: tuple[_Parameter, ...] = field(repr=False)
+    parameters: tuple[Parameter, ...] = field(repr=False)
     results: int
     #: CUDA C++ text that has the function, and its grid: (blocks, threads), or a function of the arguments. "": it is C.
     source: str = field(default="", repr=False)
@@ -84,9 +76,19 @@ class OwnKernel:
 
     @property
     def op(self) -> Any:
-        """Torch's op."""
-        import torch
+        """Torch's op.
 
+        Raises:
+            UserError: PyTorch is not there; the kernel is for programs of JAX and Paddle then.
+        """
+        torch = _frameworks.installed_torch()
+        if torch is None:
+            raise UserError(
+                f"{self.name} is called by itself as an op of torch, which is not there: call it in a program, by "
+                f"jax.ffi.ffi_call({self.name!r}, ..) or as a custom op of Paddle"
+            )
+        if not self._made:
+            raise UserError(f"{self.name} was registered before torch was there: register it after `import torch`")
         namespace, _, name = self.name.partition("::")
         return getattr(getattr(torch.ops, namespace), name)
 
@@ -288,7 +290,7 @@ def registered(
 ) -> OwnKernel:
     """`c_kernel` with what else `made` takes."""
     with _lock:
-        _check_free(_parsed(schema)[0].name)
+        _check_free(own_schemas.parse(schema, bool(facts.get("effectful"))).name)
         kernel = made(library, name, schema, **facts)
         _register(kernel, fake)
         _registered[kernel.name] = kernel
@@ -316,13 +318,11 @@ def made(
     path = os.path.realpath(os.fspath(library))
     if not isinstance(name, str) or not _NAME.match(name):
         raise UserError(f"name is {name!r}, expected that of a C function")
-    parsed, text = _parsed(schema)
-    parameters = tuple(_parameter(argument, parsed.name) for argument in parsed.arguments)
-    results = _results(parsed, effectful)
+    parsed = own_schemas.parse(schema, effectful)
     symbol = opened(path, name, needs)
     kernel = OwnKernel(
-        parsed.name, name, path, _digests[path], symbol, text, bool(status), bool(stream), bool(effectful), workspace, parameters,
-        results, device=device, outside=outside, check=check,
+        parsed.name, name, path, _digests[path], symbol, parsed.text, bool(status), bool(stream), bool(effectful), workspace,
+        parsed.parameters, parsed.results, device=device, outside=outside, check=check,
     )  # fmt: skip
     _check_signature(kernel)
     if not callable(workspace):
@@ -403,11 +403,9 @@ def cuda_kernel(
         raise UserError(f"name is {name!r}, expected that of a kernel")
     if not re.search(rf"\b{name}\s*\(", text) or "__global__" not in text:
         raise UserError(f"the source has no __global__ function {name}")
-    parsed, written = _parsed(schema)
-    parameters = tuple(_parameter(argument, parsed.name) for argument in parsed.arguments)
+    parsed = own_schemas.parse(schema, effectful)
     _check_shared(text, shared)
-    results = _results(parsed, effectful)
-    if not any(parameter.kind == "tensor" for parameter in parameters):
+    if not any(parameter.kind == "tensor" for parameter in parsed.parameters):
         raise UnsupportedError(
             f"{parsed.name} has no tensor argument, which says the device; nearest supported form: Tensor"
         )
@@ -416,7 +414,8 @@ def cuda_kernel(
     with _lock:
         _check_free(parsed.name)
         kernel = OwnKernel(
-            parsed.name, name, "", "", name, written, False, True, bool(effectful), workspace, parameters, results, text, grid,
+            parsed.name, name, "", "", name, parsed.text, False, True, bool(effectful), workspace, parsed.parameters,
+            parsed.results, text, grid,
             shared=shared,
         )  # fmt: skip
         for option in (workspace, shared):
@@ -477,78 +476,7 @@ def _is_count(value: Any, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
 
 
-# Schemas and signatures -----------------------------------------------------------------------------------------------
-
-
-def _parsed(schema: str) -> tuple[Any, str]:
-    """Torch's schema and the text that it was made from."""
-    import torch
-
-    if not isinstance(schema, str):
-        raise UserError(f'schema is {schema!r}, expected a text such as "mylib::scale(Tensor x, float a) -> Tensor"')
-    text = re.sub(r"\bdtype(\??\s+\w)", r"ScalarType\1", schema.strip())
-    try:
-        parsed = torch._C.parse_schema(text)
-    except RuntimeError as error:
-        raise UserError(f"schema {schema!r} cannot be read: {str(error).strip().splitlines()[0]}") from error
-    if "::" not in parsed.name or parsed.overload_name:
-        raise UserError(
-            f"schema {schema!r} names {parsed.name!r}, expected a namespace and a name, mylib::{name_of(parsed)}"
-        )
-    return parsed, text
-
-
-def name_of(parsed: Any) -> str:
-    """The op's name without its namespace."""
-    return parsed.name.rpartition("::")[2]
-
-
-#: By torch's kind of type.
-_KINDS = {
-    "TensorType": "tensor", "IntType": "integer", "SymIntType": "integer", "BoolType": "integer", "FloatType": "number",
-    "StringType": "text", "ScalarTypeType": "dtype",
-}  # fmt: skip
-
-
-def _parameter(argument: Any, op: str) -> _Parameter:
-    kind, is_list, is_optional = argument.real_type, False, False
-    if kind.kind() == "OptionalType":
-        kind, is_optional = kind.getElementType(), True
-    if kind.kind() == "ListType":
-        kind, is_list = kind.getElementType(), True
-    if is_list and kind.kind() == "OptionalType":
-        kind, is_optional = kind.getElementType(), True
-    known = _KINDS.get(kind.kind())
-    written = argument.alias_info is not None and argument.alias_info.is_write
-    if known is None or (is_list and known in ("text", "dtype")) or (is_optional and known != "tensor"):
-        raise UnsupportedError(
-            f"{op} has the argument '{argument.name}' of type {argument.real_type}, which a C function is not given; supported "
-            "are Tensor, Tensor?, Tensor[], Tensor(a!), Tensor(a!)[], int, float, bool, str, dtype, int[] and float[]"
-        )
-    if argument.alias_info is not None and not written:
-        raise UnsupportedError(
-            f"{op} has the argument '{argument.name}' with an alias that it does not update; nearest supported form: Tensor "
-            f"{argument.name}, or Tensor(a!) {argument.name}"
-        )
-    return _Parameter(argument.name, known, is_list, is_optional, written)
-
-
-def _results(parsed: Any, effectful: bool) -> int:
-    for result in parsed.returns:
-        if result.type.kind() != "TensorType":
-            raise UnsupportedError(
-                f"{parsed.name} gives {result.type}; nearest supported form: tensors, -> (Tensor, Tensor)"
-            )
-        if result.alias_info is not None:
-            raise UnsupportedError(
-                f"{parsed.name} gives an argument that it updates; nearest supported form: -> (), the argument is its new value"
-            )
-    updates = any(a.alias_info is not None and a.alias_info.is_write for a in parsed.arguments)
-    if not parsed.returns and not updates:
-        raise UserError(
-            f"{parsed.name} gives nothing and updates nothing: declare a result, or an argument as Tensor(a!)"
-        )
-    return len(parsed.returns)
+# Signatures -----------------------------------------------------------------------------------------------------------
 
 
 def _signature(kernel: OwnKernel) -> tuple[str, list[tuple[str, str]]]:
@@ -612,8 +540,6 @@ def _type_of(declaration: str) -> str:
 
 
 def _check_free(name: str) -> None:
-    import torch
-
     if name in _registered:
         known = _registered[name]
         where = known.library or "a source"
@@ -621,7 +547,8 @@ def _check_free(name: str) -> None:
             f"{name} is registered already, as {known.function} of {where}: give it another name, or unregister() that one"
         )
     namespace, _, base = name.partition("::")
-    if hasattr(getattr(torch.ops, namespace), base):
+    torch = _frameworks.installed_torch()
+    if torch is not None and hasattr(getattr(torch.ops, namespace), base):
         raise UserError(f"torch has an op {name} already: give it another name")
 
 
@@ -733,7 +660,7 @@ def _eager(kernel: OwnKernel, fake: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _add(call: _Call, parameter: _Parameter, value: Any, dense: Callable[[Any, bool], Any]) -> None:
+def _add(call: _Call, parameter: Parameter, value: Any, dense: Callable[[Any, bool], Any]) -> None:
     """Appends what the function is given for one argument."""
     items = list(value) if parameter.is_list else [value]
     if parameter.kind == "tensor":
@@ -845,8 +772,10 @@ def _words(given: Any) -> str:
 
 
 def _register(kernel: OwnKernel, fake: Callable[..., Any] | None) -> None:
-    import torch
-
+    """Makes the op of torch, where torch is installed; programs of other frameworks need none."""
+    torch = _frameworks.installed_torch()
+    if torch is None:
+        return
     namespace, _, name = kernel.name.partition("::")
     shapes = _checked_fake(kernel, fake)
     library = torch.library.Library(namespace, "FRAGMENT")  # noqa: TOR901  (kept with the kernel)

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from straightline import _compiler, own_kernels
+from straightline import _compiler, own_kernels, own_schemas
 from straightline._ffi_signature import c_string
 from straightline.errors import UnsupportedError, UserError
 from straightline.own_kernels import OwnKernel
+from straightline.own_schemas import Schema
 
 _TEXT = """// {op}: calls a function of TVM-FFI, emitted by straightline.
 // {source}
@@ -64,20 +65,22 @@ _LIBRARY = """  const sl_tvm::Library* known = sl_tvm::library(message);
     return 1;
   }
 """
-#: By torch's kind of type: what the C function gets, and what TVM-FFI does.
+#: By the type's name: what the C function gets, and what TVM-FFI does.
 _KINDS = {
-    "IntType": ("int64_t in_{name}", "sl_tvm::of(in_{name})"),
-    "SymIntType": ("int64_t in_{name}", "sl_tvm::of(in_{name})"),
-    "BoolType": ("int64_t in_{name}", "sl_tvm::ofBool(in_{name})"),
-    "FloatType": ("double in_{name}", "sl_tvm::of(in_{name})"),
-    "StringType": ("const char* in_{name}", "sl_tvm::of(in_{name})"),
-    "ScalarTypeType": ("sl_dtype in_{name}", "sl_tvm::of(in_{name})"),
+    "int": ("int64_t in_{name}", "sl_tvm::of(in_{name})"),
+    "SymInt": ("int64_t in_{name}", "sl_tvm::of(in_{name})"),
+    "bool": ("int64_t in_{name}", "sl_tvm::ofBool(in_{name})"),
+    "float": ("double in_{name}", "sl_tvm::of(in_{name})"),
+    "str": ("const char* in_{name}", "sl_tvm::of(in_{name})"),
+    "dtype": ("sl_dtype in_{name}", "sl_tvm::of(in_{name})"),
+    "ScalarType": ("sl_dtype in_{name}", "sl_tvm::of(in_{name})"),
 }
-#: By the kind of a list's elements: what the C function gets beside their count.
+#: By the type of a list's elements: what the C function gets beside their count.
 _LISTS = {
-    "TensorType": "const sl_kernel_tensor* in_{name}, int64_t in_{name}_count",
-    "IntType": "const int64_t* in_{name}, int64_t in_{name}_count",
-    "FloatType": "const double* in_{name}, int64_t in_{name}_count",
+    "Tensor": "const sl_kernel_tensor* in_{name}, int64_t in_{name}_count",
+    "int": "const int64_t* in_{name}, int64_t in_{name}_count",
+    "SymInt": "const int64_t* in_{name}, int64_t in_{name}_count",
+    "float": "const double* in_{name}, int64_t in_{name}_count",
 }
 #: A tensor that is absent is described too, and never read.
 _VIEW = "  const sl_tvm::View view_{name}(site, in_{name} ? in_{name} : &sl_tvm::nothing);\n"
@@ -187,7 +190,7 @@ class _Callee:
 def _kernel(library: Any, name: str, schema: str, wanted: _Wanted) -> OwnKernel:
     if not isinstance(name, str) or re.fullmatch(r"[A-Za-z_]\w*", name) is None:
         raise UserError(f"the function's name is {name!r} but must be an identifier of C")
-    parsed, _ = own_kernels._parsed(schema)
+    parsed = own_schemas.parse(schema)
     _check_types(parsed)
     _check_plans(parsed, wanted.plans)
     callee = _callee(library, name)
@@ -216,37 +219,34 @@ def _kernel(library: Any, name: str, schema: str, wanted: _Wanted) -> OwnKernel:
     return kernel
 
 
-def _check_types(parsed: Any) -> None:
-    for argument in parsed.arguments:
-        kind = argument.real_type
-        inner = kind.getElementType() if kind.kind() == "OptionalType" else kind
-        isList = kind.kind() == "ListType" and kind.getElementType().kind() in (*_LISTS, "SymIntType")
-        if inner.kind() != "TensorType" and kind.kind() not in _KINDS and not isList:
+def _check_types(parsed: Schema) -> None:
+    for parameter in parsed.parameters:
+        fits = parameter.base in _LISTS if parameter.is_list else parameter.kind == "tensor" or parameter.base in _KINDS
+        if not fits or (parameter.is_list and parameter.is_optional):
+            shown = parameter.base + ("?" if parameter.is_optional else "") + ("[]" if parameter.is_list else "")
             raise UnsupportedError(
-                f"{parsed.name} has the argument '{argument.name}' of type {kind}, which no function of TVM-FFI is given; "
+                f"{parsed.name} has the argument '{parameter.name}' of type {shown}, which no function of TVM-FFI is given; "
                 "supported are Tensor, Tensor(a!), Tensor?, Tensor[], Tensor(a!)[], int, float, bool, str, dtype, int[], float[]"
             )
 
 
-def _check_plans(parsed: Any, names: Sequence[str] | None) -> None:
+def _check_plans(parsed: Schema, names: Sequence[str] | None) -> None:
     """What a planning function reads on the host are tensors of its schema that it does not update."""
-    arguments = {argument.name: argument for argument in parsed.arguments}
+    parameters = {parameter.name: parameter for parameter in parsed.parameters}
     for name in names or ():
-        argument = arguments.get(name)
-        kind = argument.real_type if argument is not None else None
-        inner = kind.getElementType() if kind is not None and kind.kind() == "OptionalType" else kind
-        if inner is None or inner.kind() != "TensorType":
+        parameter = parameters.get(name)
+        if parameter is None or parameter.kind != "tensor" or parameter.is_list:
             raise UserError(f"plans has {name!r}, which is no tensor among the arguments of {parsed.name}")
-        if argument.alias_info is not None:
+        if parameter.is_updated:
             raise UserError(
                 f"plans has {name!r}, which {parsed.name} updates, and which would be a copy on the host: leave it on the device"
             )
 
 
-def _workspace(parsed: Any, wanted: _Wanted) -> int | Callable[..., int]:
+def _workspace(parsed: Schema, wanted: _Wanted) -> int | Callable[..., int]:
     """What the environment's allocator gives in a call on a device: also the results, before they are copied."""
     given, fake = wanted.workspace, wanted.fake
-    if not wanted.isOnDevice or not parsed.returns:
+    if not wanted.isOnDevice or not parsed.results:
         return given
 
     def bytes_of(*args: Any) -> int:
@@ -255,7 +255,7 @@ def _workspace(parsed: Any, wanted: _Wanted) -> int | Callable[..., int]:
         own = given(*args) if callable(given) else given
         if fake is None:
             first = next((each for each in args if isinstance(each, torch.Tensor)), None)
-            made = [first] * len(parsed.returns) if first is not None else []
+            made = [first] * parsed.results if first is not None else []
         else:
             shaped = fake(*args)
             made = list(shaped) if isinstance(shaped, (list, tuple)) else [shaped]
@@ -264,21 +264,19 @@ def _workspace(parsed: Any, wanted: _Wanted) -> int | Callable[..., int]:
     return bytes_of
 
 
-def _text(parsed: Any, name: str, callee: _Callee, wanted: _Wanted, *, hasWorkspace: bool) -> str:
+def _text(parsed: Schema, name: str, callee: _Callee, wanted: _Wanted, *, hasWorkspace: bool) -> str:
     parameters, views, values = [], "", []
     objects: list[str] = []
     lists: list[str] = []
-    for argument in parsed.arguments:
-        kind = argument.real_type.kind()
-        if kind == "ListType":
-            element = argument.real_type.getElementType().kind().replace("SymInt", "Int")
-            site = "site, " if element == "TensorType" else ""
-            parameters.append(_LISTS[element].format(name=argument.name))
+    for argument in parsed.parameters:
+        if argument.is_list:
+            site = "site, " if argument.kind == "tensor" else ""
+            parameters.append(_LISTS[argument.base].format(name=argument.name))
             views += _LIST.format(name=argument.name, site=site)
             values.append(f"list_{argument.name}.any()")
             lists.append(f"&list_{argument.name}")
             continue
-        declared, value = _KINDS.get(kind, ("const sl_kernel_tensor* in_{name}", ""))
+        declared, value = _KINDS.get(argument.base, ("const sl_kernel_tensor* in_{name}", ""))
         parameters.append(declared.format(name=argument.name))
         if value:
             values.append(value.format(name=argument.name))
@@ -296,7 +294,7 @@ def _text(parsed: Any, name: str, callee: _Callee, wanted: _Wanted, *, hasWorksp
             end = f"sl_tvm::giveBack({kind.lower()}s, {len(names)}, {end}, message)"
     if objects or lists:
         views = _LIBRARY + views
-    results = [f"result_{i}" for i in range(len(parsed.returns))]
+    results = [f"result_{i}" for i in range(parsed.results)]
     if results:
         views += f"  const sl_kernel_tensor* const results[] = {{{', '.join(results)}}};\n"
     parameters += [f"const sl_kernel_tensor* {result}" for result in results]

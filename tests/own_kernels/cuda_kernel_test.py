@@ -138,7 +138,7 @@ def test_on_the_host_it_is_refused(scale: Any) -> None:
 @pytest.mark.parametrize(
     ("source", "schema", "grid", "error", "said"),
     [
-        (cuda_kernels.SCALE, "scale(Tensor x, str[] s) -> Tensor", (1, 1), sl.UnsupportedError, "the argument 's' of type List"),
+        (cuda_kernels.SCALE, "scale(Tensor x, str[] s) -> Tensor", (1, 1), sl.UnsupportedError, "the argument 's' of type str"),
         (cuda_kernels.SCALE, "scale(float a) -> Tensor", (1, 1), sl.UnsupportedError, "no tensor argument"),
         (cuda_kernels.SCALE, "scale(Tensor x) -> Tensor", (1, 2048), sl.UserError, r"grid of own_cuda::scale is \(1, 2048\)"),
         (cuda_kernels.SCALE, "scale(Tensor x) -> Tensor", (0, 32), sl.UserError, r"grid of own_cuda::scale is \(0, 32\)"),

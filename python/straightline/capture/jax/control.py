@@ -15,6 +15,7 @@ from straightline.capture.jax import linalg
 from straightline.capture.jax import values as v
 from straightline.capture.jax.elementwise import direction_of
 from straightline.capture.jax.importer import CONVERTERS, Importer, Op, converter
+from straightline.capture.jax.own import call_target
 from straightline.capture.jax.reduction import dynamic_window
 from straightline.capture.jax.values import Known, Value
 
@@ -274,10 +275,7 @@ def _custom_call(ctx: Importer, op: Op) -> list[Value]:
         return _of_dialect(ctx, op, target)
     if target in linalg.CALLS:
         return linalg.CALLS[target](ctx, op)
-    raise Reject(
-        f"a call of '{target}', a function of JAX or of jax.ffi.register_ffi_target that works on XLA's buffers",
-        "ops of StableHLO",
-    )
+    return call_target(ctx, op, target)
 
 
 def _of_dialect(ctx: Importer, op: Op, target: str) -> list[Value]:

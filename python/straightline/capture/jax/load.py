@@ -205,7 +205,11 @@ def _of_function(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], pla
     if any(_is_symbolic(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))):
         from jax import export
 
-        exported = _said(lambda: export.export(model, platforms=[platform])(*args, **kwargs), name)
+        called = _targets(_said(lambda: model.trace(*args, **kwargs), name).jaxpr.jaxpr)
+        checks = [export.DisabledSafetyCheck.custom_call(target) for target in sorted(called)]
+        exported = _said(
+            lambda: export.export(model, platforms=[platform], disabled_checks=checks)(*args, **kwargs), name
+        )
         return _of_exported(exported, platform)
     traced = _said(lambda: model.trace(*args, **kwargs), name)
     lowered = _said(lambda: traced.lower(lowering_platforms=(platform,)), name)
@@ -239,6 +243,30 @@ def _said(make: Any, name: str) -> Any:
     except (TypeError, ValueError, jax.errors.JAXTypeError, jax.errors.JAXIndexError, NotImplementedError) as error:
         first = (str(error).strip().splitlines() or [""])[0]
         raise UserError(f"JAX does not trace '{name}' with these arguments: {type(error).__name__}: {first}") from error
+
+
+def _targets(jaxpr: Any) -> set[str]:
+    """What a function calls by jax.ffi, also within loops and branches: JAX exports such calls only where it is told to."""
+    found: set[str] = set()
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "ffi_call":
+            found.add(str(equation.params["target_name"]))
+        for inner in _inner(list(equation.params.values())):
+            found |= _targets(inner)
+    return found
+
+
+def _inner(params: list[Any]) -> list[Any]:
+    """The jaxprs among parameters of a primitive."""
+    found = []
+    for value in params:
+        if isinstance(value, (tuple, list)):
+            found += _inner(list(value))
+        elif hasattr(value, "eqns"):
+            found.append(value)
+        elif hasattr(getattr(value, "jaxpr", None), "eqns"):
+            found.append(value.jaxpr)
+    return found
 
 
 def _static_of(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[Any, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from straightline.capture.builder import DTYPES, Builder, Dim, Result, TensorType
 from straightline.capture.extents import DEFAULT_MAX, Extent
 from straightline.capture.graph_builder import MAX_RANK, Reject, Tensor
-from straightline.capture.paddle import pir
+from straightline.capture.paddle import own, pir
 from straightline.capture.paddle.importer import EFFECTS, Importer, Refusal, written_operand
 from straightline.errors import UnsupportedError, UserError
 
@@ -126,13 +126,19 @@ def _needed(program: pir.Program) -> tuple[list[pir.Op], list[int]]:
     live = set(fetches)
     ops = []
     for op in reversed(program.block.ops):
-        acts = op.short in EFFECTS or op.name == "builtin.set_parameter" or any(i.short in EFFECTS for i in _inner(op))
+        acts = op.name == "builtin.set_parameter" or any(map(_acts, (op, *_inner(op))))
         if acts or written_operand(op) is not None or any(result in live for result in op.results):
             ops.append(op)
             live.update(op.operands)
             for inner in _inner(op):
                 live.update(inner.operands)
     return ops[::-1], list(fetches)
+
+
+def _acts(op: pir.Op) -> bool:
+    """Whether an op does more than give results."""
+    kernel = own.kernel_of(op)
+    return op.short in EFFECTS or (kernel is not None and kernel.effectful)
 
 
 def _inner(op: pir.Op) -> list[pir.Op]:

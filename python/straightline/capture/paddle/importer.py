@@ -14,7 +14,7 @@ import numpy as np
 from straightline.capture.builder import Dense, Dim, Location, TensorType
 from straightline.capture.extents import Extent, bounds
 from straightline.capture.graph_builder import FLOATS, GraphBuilder, Number, Reject, Tensor, wrap
-from straightline.capture.paddle import pir
+from straightline.capture.paddle import own, pir
 from straightline.capture.paddle import values as v
 from straightline.capture.paddle.values import Known, Value
 from straightline.errors import InternalError, UserError
@@ -66,6 +66,8 @@ def fold(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def written_operand(op: pir.Op) -> int | None:
     """The place of the operand that an op overwrites; None where it overwrites nothing."""
+    if op.name.startswith(own.OF_CPP):
+        return own.written_place(op)
     if not op.name.endswith("_") or op.name in _NO_WRITES:
         return None
     place = 1 if op.short == "assign_out_" else 0
@@ -179,6 +181,8 @@ class Importer(GraphBuilder):
         self._bind(node, results)
 
     def _results(self, node: Node) -> list[Any]:
+        if node.op.name.startswith((own.OF_CPP, own.OF_PYTHON)):
+            return own.call_custom(self, node)
         name = SAME.get(node.op.short, node.op.short)
         if (folded := self._folded(name, node)) is not None:
             return folded

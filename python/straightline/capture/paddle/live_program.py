@@ -48,9 +48,9 @@ class LiveReader:
         return read
 
     def _op(self, op: Any) -> pir.Op:
-        attributes = op.attrs()
-        results = list(op.results())
         name = op.name()
+        attributes = _attributes(op, name)
+        results = list(op.results())
         file, line = self._place(attributes.get("op_callstack"))
         return pir.Op(
             name,
@@ -106,6 +106,14 @@ def _type(value: Any) -> pir.AnyType:
 
 def _dense(type: Any) -> pir.Type:
     return pir.Type(dtype_name(type.dtype), tuple(type.shape))
+
+
+def _attributes(op: Any, name: str) -> Mapping[str, Any]:
+    """An op's attributes; none of an op of Python, whose functions Paddle does not show."""
+    if name.startswith("py_op."):
+        return {}
+    found: Mapping[str, Any] = op.attrs()
+    return found
 
 
 def _attribute(value: Any) -> Any:

@@ -16,7 +16,8 @@ DTYPES = {
     "int64": "i64", "uint8": "ui8", "uint16": "ui16", "uint32": "ui32", "uint64": "ui64", "bool": "i1",
     "float8_e4m3fn": "f8E4M3FN", "float8_e5m2": "f8E5M2",
 }  # fmt: skip
-_NAMES = {ir: name for name, ir in DTYPES.items()}
+#: Paddle's names by those of the IR.
+NAMES = {ir: name for name, ir in DTYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Type:
 
     def __str__(self) -> str:
         return (
-            f"{_NAMES.get(self.dtype, self.dtype)}[{', '.join('?' if size < 0 else str(size) for size in self.shape)}]"
+            f"{NAMES.get(self.dtype, self.dtype)}[{', '.join('?' if size < 0 else str(size) for size in self.shape)}]"
         )
 
 

@@ -1,104 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that a user's own C function computes (`sl.c_kernel`): one `op.own_kernel`, a direct call of the function.
-
-`dialect/own_argument.h` says how arguments are written, `docs/design/own_kernels.md` what becomes of them.
-"""
+"""Calls of users' own kernels (`sl.c_kernel`) in torch's graphs; `capture/own_calls.py` writes them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from straightline import own_kernels
-from straightline.capture.builder import Attr, Dims, Extent, TensorType
-from straightline.capture.extents import product_of
+from straightline.capture.builder import TensorType
 from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.own_calls import element_of, emit_call, refuse_named
 from straightline.capture.torch.importer import Complex, Importer, torch_dtype
-from straightline.errors import UserError
 from straightline.own_kernels import OwnKernel
-
-
-@dataclass
-class _Encoder:
-    """The arguments of one call: collects its tensors and named extents."""
-
-    kernel: OwnKernel
-    #: Number of the result that is the new value, by argument ("x", or "x.3" of a list).
-    updated: dict[str, int]
-    #: Of the first result of the schema.
-    first: int
-    inputs: list[Tensor] = field(default_factory=list)
-    sizes: list[Extent] = field(default_factory=list)
-
-    def arguments(self, values: dict[str, Any], fresh: int) -> list[str]:
-        """A text for each argument of the C function that is one of the schema or a result."""
-        texts = []
-        for parameter in self.kernel.parameters:
-            value = values[parameter.name]
-            if parameter.kind == "tensor":
-                texts.append(self._tensors(parameter.name, value, parameter.is_list))
-            else:
-                texts.append(self._constant(parameter, value))
-        return [*texts, *(f"@{self.first + i}" for i in range(fresh))]
-
-    def _tensors(self, name: str, value: Any, is_list: bool) -> str:
-        if not is_list:
-            return self._tensor(name, value)
-        items = [self._tensor(f"{name}.{i}", item) for i, item in enumerate(value)]
-        if "none" in items:
-            raise Reject(f"'{name}' has an absent tensor in a list", "Tensor?")
-        return f"[{', '.join(items)}]"
-
-    def _tensor(self, name: str, value: Any) -> str:
-        if value is None:
-            return "none"
-        if isinstance(value, Complex):
-            raise Reject(f"'{name}' has complex numbers", "two real tensors")
-        if not isinstance(value, Tensor):
-            raise Reject(f"'{name}' is {value!r}, not a tensor")
-        if name in self.updated:
-            return f"@{self.updated[name]}"
-        for number, known in enumerate(self.inputs):
-            if known is value:
-                return f"%{number}"
-        self.inputs.append(value)
-        return f"%{len(self.inputs) - 1}"
-
-    def _constant(self, parameter: Any, value: Any) -> str:
-        if parameter.kind == "text":
-            return f"s:{value}"
-        if parameter.kind == "dtype":
-            code, bits = own_kernels.dtype_of(value)
-            return f"d:{code}:{bits}"
-        if isinstance(value, Extent):
-            self.sizes.append(value)
-            return f"${len(self.sizes) - 1}"
-        head, item = ("i:", self._integer) if parameter.kind == "integer" else ("f:", self._number)
-        if not parameter.is_list:
-            return head + item(parameter.name, value)
-        if any(isinstance(one, Extent) for one in value):
-            raise Reject(
-                f"'{parameter.name}' has a named size in a list",
-                f"SymInt, an argument for each size of '{parameter.name}'",
-            )
-        return f"{head}[{', '.join(item(parameter.name, one) for one in value)}]"
-
-    def _integer(self, name: str, value: Any) -> str:
-        if not isinstance(value, int):  # a bool is one
-            raise Reject(f"'{name}' is {value!r}, not an integer")
-        if not -(2**63) <= value < 2**63:
-            raise UserError(f"'{name}' of {self.kernel.name} is {value}, which does not fit an int64_t")
-        return str(int(value))
-
-    def _number(self, name: str, value: Any) -> str:
-        if not isinstance(value, (int, float)):
-            raise Reject(f"'{name}' is {value!r}, not a number")
-        number = float(value)
-        return "nan" if math.isnan(number) else repr(number)
 
 
 def call_own(
@@ -137,74 +51,34 @@ def call_own(
         raise Reject("a result that is no tensor of real numbers", "two real tensors")
     # An `empty` that it fills is no old value but one more result, behind those of the schema.
     filled = [name for name in updated if id(element_of(values, name)) in ctx.undefined]
-    renewed = [name for name in updated if name not in filled]
-    order = {name: number for number, name in enumerate(renewed)}
-    order |= {name: len(renewed) + len(fakes) + number for number, name in enumerate(filled)}
-    encoder = _Encoder(kernel, order, len(renewed))
-    arguments = encoder.arguments(values, len(fakes))
-    ctx.data_sizes.refuse_unbounded(encoder.sizes)
-    changed = [element_of(values, name) for name in renewed]
-    types = [value.type for value in changed] + [ctx.parts_type(fake) for fake in fakes]
-    types += [element_of(values, name).type for name in filled]
-    attributes: dict[str, Attr] = {
-        "name": kernel.name,
-        "symbol": kernel.symbol,
-        "arguments": arguments,
-        "updates": len(changed),
-        "workspace": kernel.workspace_bytes(_like(values)) if kernel.workspace else 0,
-        "traits": kernel.traits,
-        "effectful": effectful or kernel.effectful,
-    }
-    if kernel.source:
-        blocks, threads = kernel.grid_of(_like(values, named=True))
-        if isinstance(blocks, Extent):
-            ctx.data_sizes.refuse_unbounded([blocks])
-            encoder.sizes.append(blocks)
-        attributes["blocks"] = f"${len(encoder.sizes) - 1}" if isinstance(blocks, Extent) else f"i:{blocks}"
-        attributes |= {"source": kernel.text(_like(values, named=True)), "threads": threads}
-    if encoder.sizes:
-        attributes["sizes"] = Dims(tuple(encoder.sizes))
-    made = ctx.emit("own_kernel", [*encoder.inputs, *changed], types, attributes)
-    return made[len(changed) : len(changed) + len(fakes)], [made[order[name]] for name in updated]
+    for name, value in values.items():
+        if any(isinstance(x, Complex) for x in (value if isinstance(value, (list, tuple)) else [value])):
+            raise Reject(f"'{name}' has complex numbers", "two real tensors")
+    return emit_call(
+        ctx,
+        kernel,
+        values,
+        [ctx.parts_type(fake) for fake in fakes],
+        updated,
+        effectful,
+        filled=filled,
+        dtype=torch_dtype,
+        workspace=lambda given: kernel.workspace_bytes(_like(given)),
+        check_sizes=ctx.data_sizes.refuse_unbounded,
+    )
 
 
 def _absent(values: dict[str, Any]) -> set[str]:
     return {name for name, value in values.items() if value is None or value == []}
 
 
-def element_of(values: dict[str, Any], name: str) -> Tensor:
-    """What is updated: the argument "x", or element 3 of a list, "x.3"."""
-    argument, _, place = name.partition(".")
-    value: Tensor = values[argument][int(place)] if place else values[argument]
-    return value
-
-
-@dataclass(frozen=True)
-class Sized:
-    """A tensor of named sizes, as `grid` sees it: sizes are ints or expressions over names."""
-
-    shape: tuple[Any, ...]
-    dtype: torch.dtype
-
-    def numel(self) -> Any:
-        """How many elements it has."""
-        return product_of(self.shape)
-
-    def dim(self) -> int:
-        """How many dims it has."""
-        return len(self.shape)
-
-
-def _like(values: dict[str, Any], named: bool = False) -> dict[str, Any]:
-    """The arguments with tensors that have no memory, for `workspace` and `grid`."""
+def _like(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with tensors that have no memory, for `workspace`."""
+    refuse_named(values)
 
     def like(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return [like(item) for item in value]
-        if named and isinstance(value, Tensor):
-            return Sized(tuple(value.extents), torch_dtype(value.dtype))
-        if not named and (isinstance(value, Extent) or (isinstance(value, Tensor) and not value.type.is_static)):
-            raise Reject("its workspace is a function of arguments with a named size", "workspace=, a number of bytes")
         if isinstance(value, Tensor):
             return torch.empty(_shape(value.type), dtype=torch_dtype(value.dtype), device="meta")
         return value
@@ -214,3 +88,6 @@ def _like(values: dict[str, Any], named: bool = False) -> dict[str, Any]:
 
 def _shape(type: TensorType) -> tuple[int, ...]:
     return tuple(int(str(extent)) for extent in type.extents)
+
+
+__all__ = ["call_own", "element_of"]

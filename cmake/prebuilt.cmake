@@ -16,6 +16,7 @@ include(${PROJECT_SOURCE_DIR}/python/bindings.cmake)
 if(NOT TARGET straightline_bindings)
   message(FATAL_ERROR "${Python3_EXECUTABLE} has no pybind11: tools/setup/wheel.sh installs it")
 endif()
+include(${PROJECT_SOURCE_DIR}/python/torch_device.cmake)
 install(TARGETS straightline_bindings LIBRARY DESTINATION straightline COMPONENT python)
 install(
   CODE "execute_process(

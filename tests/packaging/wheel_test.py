@@ -14,6 +14,10 @@ from typing import Any
 
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/plugins"))
+
+from builds import example  # noqa: E402
+
 THIS = sysconfig.get_python_version()
 
 RESNET = """
@@ -137,6 +141,7 @@ def test_what_the_wheel_holds(wheels: Any) -> None:
     libraries = {Path(name).name for name in names if name.endswith(".so")}
     assert {"_call.abi3.so", "libstraightline_compiler.so", "libstraightline_runtime.so"} <= libraries
     assert sum(name.startswith("_compiler.cpython-") for name in libraries) == 1
+    assert {f"straightline/torch_device/_straightline_torch_device.{suffix}" for suffix in ("so", "json")} <= names
     assert not any("dnnl" in name or "test_device" in name for name in names)
     # Sources of our own stay at home, but for what is compiled where it runs: the benchmark's loops, and torch's device.
     compiled_there = ("straightline/bench/native/", "straightline/torch_device/native/")
@@ -178,6 +183,30 @@ def test_a_cuda_device_in_a_clean_environment(wheels: Any, command: Callable[...
     assert "`pip install nvidia-cuda-nvrtc` brings it (for a driver of CUDA 12 nvidia-cuda-nvrtc-cu12)" in refused, (
         refused
     )
+
+
+def test_torch_device_without_a_compiler(wheels: Any, command: Callable[..., str], tmp_path: Path) -> None:
+    """The wheel has the C++ part of torch's device for this torch: the import builds nothing."""
+    python = _beside_torch(wheels, command, tmp_path)
+    library = example("device", tmp_path)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "STRAIGHTLINE"))}
+    alone = "import sys, torch; print([name for name in sys.modules if name.startswith('straightline')])"
+    assert command(python, "-c", alone, cwd=tmp_path, env=clean).strip() == "['straightline_torch_autoload']"
+    clean |= {"STRAIGHTLINE_BACKEND_PATH": str(library), "STRAIGHTLINE_CACHE_DIR": str(tmp_path / "cache")}
+    device = (
+        "import torch, straightline.torch_device as d\nprint(torch.ones(3, device='sl').cpu().tolist(), d.__file__)"
+    )
+    said = command(python, "-c", device, cwd=tmp_path, env={**clean, "CXX": "no-such-compiler"}).strip()
+    assert said.startswith(f"[1.0, 1.0, 1.0] {tmp_path}"), said
+    refused = subprocess.run(
+        [python, "-c", device],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**clean, "CXX": "no-such-compiler", "STRAIGHTLINE_DEVICE_PREBUILT": "0"},
+    )
+    assert refused.returncode == 1 and "CXX is 'no-such-compiler', which is no program" in refused.stderr
 
 
 def _capture(folder: Path) -> None:

@@ -62,6 +62,16 @@ def test_torch_alone_where_the_variable_names_the_plugin(library: Path) -> None:
     assert done.stdout.strip() == "privateuseone"
 
 
+def test_torch_alone_imports_one_small_module(library: Path) -> None:
+    """The entry point is called at each `import torch`; without the variable it brings nothing of the package."""
+    text = "import sys, torch; print(sorted(name for name in sys.modules if name.startswith('straightline')))"
+    for more in ({}, {"STRAIGHTLINE_DEVICE": ""}):
+        done = _python(library, text, **more)
+        assert done.stdout.strip() == "['straightline_torch_autoload']", done.stderr
+    done = _python(library, text, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert done.stdout.strip() == "[]", done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "more", "words"),
     [
@@ -82,8 +92,13 @@ def test_torch_alone_where_the_variable_names_the_plugin(library: Path) -> None:
         ),
         (
             "import straightline.torch_device",
-            {"CXX": "no-such-compiler"},
+            {"STRAIGHTLINE_DEVICE_PREBUILT": "0", "CXX": "no-such-compiler"},
             "CXX is 'no-such-compiler', which is no program",
+        ),
+        (
+            "import straightline.torch_device",
+            {"STRAIGHTLINE_DEVICE_PREBUILT": "no"},
+            "STRAIGHTLINE_DEVICE_PREBUILT is 'no' but must be 0 (build torch's device here) or 1",
         ),
         (
             "import straightline.torch_device",
@@ -99,9 +114,36 @@ def test_what_cannot_be_registered(library: Path, text: str, more: dict[str, str
 
 
 def test_without_a_compiler_words_say_what_to_install(library: Path, tmp_path: Path) -> None:
-    done = _python(library, "import straightline.torch_device", PATH=str(tmp_path), CXX="")
+    done = _python(
+        library, "import straightline.torch_device", PATH=str(tmp_path), CXX="", STRAIGHTLINE_DEVICE_PREBUILT="0"
+    )
     assert done.returncode == 1
     assert "install g++ (Debian: apt-get install g++), or name one in CXX" in done.stderr
+
+
+def test_a_binary_for_another_torch_is_not_taken(library: Path, tmp_path: Path) -> None:
+    """Each thing that a binary goes by: where one differs, the device is built here, for which there is no compiler."""
+    text = f"""
+import json, pathlib, sys
+import torch
+from straightline import cache
+import importlib.util
+folder = pathlib.Path(importlib.util.find_spec("straightline").submodule_search_locations[0]) / "torch_device"
+found = json.loads((folder / "_straightline_torch_device.json").read_text())
+spec = importlib.util.spec_from_file_location("_prebuilt", folder / "_prebuilt.py")
+known = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(known)
+abi = pathlib.Path({str(ROOT / "runtime/abi")!r})
+same = known.description(pathlib.Path(torch.__file__).parent, abi)
+assert same == found, (same, found)
+other = pathlib.Path({str(tmp_path)!r})
+(other / "version.py").write_text("__version__ = '2.99.0+cpu'\\ngit_version = 'abc'\\n")
+(other / "new.h").write_text("")
+unlike = known.description(other, other)
+print({{name for name in same if same[name] != unlike[name]}} == {{"torch", "torch_commit", "abi"}}, unlike["torch"])
+"""
+    done = _python(library, text)
+    assert done.stdout.strip() == "True 2.99.0", done.stderr
 
 
 def test_the_host_runs_ops_where_a_rule_says_so(library: Path) -> None:

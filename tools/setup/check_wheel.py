@@ -26,7 +26,11 @@ SYSTEM = {
     "ld-linux-x86-64.so.2",
 }
 #: Of the extra `onednn`: the backend that wants them stays out when they are missing.
-EXTRA = {"libstraightline_backend_onednn.so": {"libdnnl.so.3", "libgomp.so.1"}}
+#: Torch's device is loaded by a process that has torch.
+EXTRA = {
+    "libstraightline_backend_onednn.so": {"libdnnl.so.3", "libgomp.so.1"},
+    "_straightline_torch_device.so": {"libtorch_python.so", "libtorch_cpu.so", "libc10.so"},
+}
 #: Of GCC 11, which comes with the glibc that is the floor.
 NEWEST_OF_GCC = {"GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (11, 0)}
 VERSION = re.compile(r"\b(GLIBC|GLIBCXX|CXXABI|GCC)_([0-9.]+)\b")

@@ -50,8 +50,14 @@ fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 tag=cp${version/./}-cp${version/./}-manylinux_${glibc_floor/./_}_x86_64
+# Torch's device is built for the torch of the interpreter, or of the tree's tests: its headers are the same for every Python.
+find_torch='import importlib.util as u; s = u.find_spec("torch"); print(s.submodule_search_locations[0] if s else "")'
+torch=$("$python" -c "$find_torch")
+[[ -n $torch || ! -x .venv/bin/python ]] || torch=$(.venv/bin/python -c "$find_torch")
+[[ -n $torch ]] || echo "note: no torch here: the wheel has torch's device as sources alone" >&2
 "$environment/bin/python" -m pip wheel . --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index \
-  --wheel-dir "$scratch" -C "cmake.define.SL_PREBUILT=$PWD/build/$preset" -C "wheel.tags=$tag" </dev/null
+  --wheel-dir "$scratch" -C "cmake.define.SL_PREBUILT=$PWD/build/$preset" \
+  -C "cmake.define.SL_TORCH=$torch" -C "wheel.tags=$tag" </dev/null
 python3 tools/setup/check_wheel.py --glibc "$glibc_floor" --megabytes 60 "$scratch"/straightline-*.whl
 mkdir -p "$folder"
 mv "$scratch"/straightline-*.whl "$folder"

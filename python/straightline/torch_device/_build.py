@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C++ part of torch's device: built once for each version of torch, kept in the cache's folder.
+"""The C++ part of torch's device: the package's own binary where it is for this torch, else one that is built here and kept.
 
-It goes by torch's C++ API, which changes from one minor version to the next, so no binary of it can be shipped for all.
+It goes by torch's C++ API, which changes from one minor version to the next, so no binary of it can be shipped for all. One built here
+is in the cache's folder, once for each version of torch.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import functools
 import hashlib
 import importlib.machinery
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -26,11 +28,15 @@ import straightline
 from straightline import _call
 from straightline.cache import cache_info
 from straightline.errors import UserError
+from straightline.torch_device import _prebuilt
 
-_NAME = "_straightline_torch_device"
-_SOURCES = Path(__file__).parent / "native"
+_NAME = _prebuilt.NAME
+_SOURCES = _prebuilt.SOURCES
 _LIMIT_S = 1800
-_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-w", "-fvisibility=hidden")
+#: As in python/torch_device.cmake. Torch's headers name single ops, which saves a third of the time.
+_FLAGS = ("-std=c++20", "-fPIC", "-w", "-fvisibility=hidden", "-DAT_PER_OPERATOR_HEADERS")
+#: Units that only register.
+_LESS_OPTIMISED = ("autocast", "module")
 
 
 def headers() -> Path:
@@ -73,7 +79,16 @@ def _key(cxx: str) -> str:
     import torch
 
     version = subprocess.run([cxx, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()[:1]
-    parts = [torch.__version__, torch.__file__, sys.implementation.cache_tag, _call.__file__, cxx, *version, *_FLAGS]
+    parts = [
+        torch.__version__,
+        torch.__file__,
+        sys.implementation.cache_tag,
+        _call.__file__,
+        cxx,
+        *version,
+        *_FLAGS,
+        *_LESS_OPTIMISED,
+    ]
     parts += [path.read_text() for path in sorted(_SOURCES.iterdir()) if path.suffix in (".h", ".cpp")]
     parts += [path.read_text() for path in sorted((headers() / "abi").glob("*.h"))]
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:24]
@@ -88,17 +103,42 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def load() -> Any:
-    """The extension module, built if this version of torch has none yet.
+    """The extension module: the package's own, else one that is built if this version of torch has none yet.
 
     Raises:
         UserError: There is no compiler, or it fails.
     """
+    own = prebuilt()
+    return _loaded(own if own is not None else _kept())
+
+
+def prebuilt() -> Path | None:
+    """The package's own binary, if it is for this torch, Python and these sources; STRAIGHTLINE_DEVICE_PREBUILT=0: none is."""
+    import torch
+
+    wanted = os.environ.get("STRAIGHTLINE_DEVICE_PREBUILT", "1")
+    if wanted not in ("0", "1"):
+        raise UserError(f"STRAIGHTLINE_DEVICE_PREBUILT is {wanted!r} but must be 0 (build torch's device here) or 1")
+    library = Path(__file__).parent / f"{_NAME}.so"
+    about = library.with_suffix(".json")
+    if wanted == "0" or not (library.exists() and about.exists() and torch._C._GLIBCXX_USE_CXX11_ABI):
+        return None
+    here = _prebuilt.description(Path(torch.__file__).parent, headers() / "abi")
+    return library if json.loads(about.read_text()) == here else None
+
+
+def _kept() -> Path:
+    """The binary in the cache's folder, which is built if there is none."""
     cxx = compiler()
     library = folder() / f"{_NAME}-{_key(cxx)}.so"
     if not library.exists():
         with _locked(folder() / "build.lock"):
             if not library.exists():
                 _build(cxx, library)
+    return library
+
+
+def _loaded(library: Path) -> Any:
     loader = importlib.machinery.ExtensionFileLoader(_NAME, str(library))
     spec = importlib.util.spec_from_file_location(_NAME, library, loader=loader)
     assert spec is not None
@@ -128,7 +168,8 @@ def _build(cxx: str, library: Path) -> None:
         objects, running = [], []
         for source in sorted(_SOURCES.glob("*.cpp")):
             objects.append(Path(temporary) / f"{source.stem}.o")
-            command = [cxx, *flags, "-c", str(source), "-o", str(objects[-1])]
+            level = "-O1" if source.stem in _LESS_OPTIMISED else "-O2"
+            command = [cxx, level, *flags, "-c", str(source), "-o", str(objects[-1])]
             running.append((source, subprocess.Popen(command, stderr=subprocess.PIPE, text=True)))
         try:
             for source, process in running:

@@ -199,3 +199,23 @@ def test_pinned_memory_and_copies_that_do_not_wait(device: str) -> None:
         assert back.is_pinned()
         torch.sl.synchronize()
     assert torch.equal(back, x)
+
+
+def test_views_in_place(device: str) -> None:
+    seed = torch.seed()
+    print("seed", seed)
+    x = torch.randn(2, 1, 3)
+    y = x.to(device)
+    for step in (
+        lambda one: one.squeeze_(1),
+        lambda one: one.t_(),
+        lambda one: one.unsqueeze_(0),
+        lambda one: one.transpose_(0, 1),
+        lambda one: one.as_strided_((2, 2), (1, 2), 1),
+    ):
+        assert step(y) is y
+        step(x)
+        assert (y.shape, y.stride(), y.storage_offset()) == (x.shape, x.stride(), x.storage_offset())
+        assert torch.equal(y.cpu(), x)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        y.as_strided_((9,), (1,), 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plug-in's device as torch's PrivateUse1. Built once for each minor version of torch
-// (straightline/torch_device/_build.py) from the files of this folder; all of what torch's C++ API
-// is needed for is here. Any thread.
+// The plug-in's device as torch's PrivateUse1. Built for one version of torch, by the package's
+// build (python/torch_device.cmake) or where it is imported (straightline/torch_device/_build.py);
+// all of what torch's C++ API is needed for is in this folder. Any thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>

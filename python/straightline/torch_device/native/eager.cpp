@@ -6,11 +6,11 @@
 // in a table, and runs it. Only a call that the table does not have goes to Python.
 #include "eager.h"
 
-#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
 #include <c10/util/SmallVector.h>
-#include <torch/csrc/jit/python/pybind_utils.h>
+#include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
 
 #include <array>
@@ -24,6 +24,12 @@
 
 #include "straightline/abi/dlpack.h"
 #include "tensors.h"
+
+namespace torch::jit {
+// Of torch/csrc/jit/python/pybind_utils.h, whose other contents take longer to compile than this
+// whole file.
+pybind11::object toPyObject(c10::IValue value);
+}  // namespace torch::jit
 
 namespace sl_torch {
 namespace {

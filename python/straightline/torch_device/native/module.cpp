@@ -1,43 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module that Python loads, and what autocast does with ops on the device.
-#include <ATen/autocast_mode.h>
+// The module that Python loads.
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/Stream.h>
 #include <torch/csrc/utils/pybind.h>
-#include <torch/library.h>
 
 #include "eager.h"
 #include "straightline/abi/device_names.h"
 #include "tensors.h"
-
-namespace sl_torch {
-namespace {
-
-// Names that torch's lists of ops go by.
-using at::IntArrayRef;
-using at::Scalar;
-using at::ScalarType;
-using at::Tensor;
-
-#define SL_LOWER(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
-#define SL_WIDER(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
-#define SL_SET_TYPE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32_set_opt_dtype)
-#define SL_PROMOTE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
-#define SL_WITH_TYPE(...) KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE(__VA_ARGS__)
-
-TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
-
-TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
-  AT_FORALL_LOWER_PRECISION_FP(SL_LOWER)
-  AT_FORALL_FP32(SL_WIDER)
-  AT_FORALL_FP32_SET_OPT_DTYPE(SL_SET_TYPE)
-  AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(SL_WITH_TYPE)
-  AT_FORALL_PROMOTE(SL_PROMOTE)
-}
-
-}  // namespace
-}  // namespace sl_torch
 
 PYBIND11_MODULE(_straightline_torch_device, m) {
   using namespace sl_torch;

@@ -292,6 +292,11 @@ at::Tensor asStrided(const at::Tensor& self, at::IntArrayRef sizes, at::IntArray
                      std::optional<int64_t> offset) {
   return at::native::as_strided_tensorimpl(self, sizes, strides, offset);
 }
+const at::Tensor& setStrides(const at::Tensor& self, at::IntArrayRef sizes, at::IntArrayRef strides,
+                             std::optional<int64_t> offset) {
+  at::native::setStrided(self, sizes, strides, offset.value_or(self.storage_offset()));
+  return self;
+}
 at::Tensor view(const at::Tensor& self, at::IntArrayRef sizes) {
   return at::native::view(self, sizes);
 }
@@ -758,6 +763,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", emptyMemoryFormat);
   m.impl("empty_strided", emptyStridedOp);
   m.impl("as_strided", asStrided);
+  m.impl("as_strided_", setStrides);
   m.impl("view", view);
   m.impl("_reshape_alias", reshapeAlias);
   m.impl("unfold", unfold);

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `import torch` calls (an entry point of the group `torch.backends`)."""
+"""What `import torch` calls (an entry point of the group `torch.backends`).
+
+It stands beside the package, so that a process that imports torch and not straightline does not get it.
+"""
 
 from __future__ import annotations
 

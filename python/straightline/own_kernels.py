@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 import os
 import re
@@ -14,6 +15,7 @@ from typing import Any
 
 from straightline import _call
 from straightline.errors import UnsupportedError, UserError
+from straightline.own_images import Maker, cubin_kernel, read_cubin
 
 #: What a function takes at most (runtime/abi/own_calls.h).
 _MAX_INTEGERS, _MAX_NUMBERS = 32, 8
@@ -64,6 +66,8 @@ class OwnKernel:
     #: CUDA C++ text that has the function, and its grid: (blocks, threads), or a function of the arguments. "": it is C.
     source: str = field(default="", repr=False)
     grid: Any = field(default=None, repr=False)
+    #: Gives the machine code and the launch of each call, by its arguments, results and the target. None: there is none.
+    machine: Maker | None = field(default=None, repr=False)
     _made: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -248,7 +252,7 @@ def c_kernel(
 
 
 def cuda_kernel(
-    source: str | os.PathLike[str],
+    source: str | bytes | os.PathLike[str],
     name: str,
     schema: str,
     *,
@@ -264,8 +268,11 @@ def cuda_kernel(
     use blockIdx, shared memory of fixed size and device functions of its text. It is compiled by NVRTC for each program's
     device, which need not be there, with the constants of the call.
 
+    A cubin is taken as it is: its parameters are those above, in that order, where an int may have 1, 2, 4 or 8 bytes and a
+    float 4 or 8. A size that only a call knows needs 8. Its architecture must be one that the program's target runs.
+
     Args:
-        source: CUDA C++ text, or the path of a .cu file.
+        source: CUDA C++ text, the path of a .cu file, or a cubin: its bytes, or the path of a .cubin file.
         name: The `__global__` function.
         schema: The op, as for `c_kernel`, without lists, str and dtype.
         grid: (blocks, threads of a block), or a function of the op's arguments that gives them; blocks may be an expression over
@@ -277,13 +284,15 @@ def cuda_kernel(
         The kernel; `torch.ops.mylib.scale` is its op, on tensors of a CUDA device.
 
     Raises:
-        UserError: Something does not fit. What NVRTC says of the text is raised when a program is compiled.
-        UnsupportedError: The schema has a type that a kernel is not given, or the source is a cubin.
+        UserError: Something does not fit. What NVRTC says of the text, and another architecture, are raised when a program is
+            compiled.
+        UnsupportedError: The schema has a type that a kernel is not given, or the source is PTX or a fatbin.
     """
-    text = _source_of(source)
     if not isinstance(name, str) or not _NAME.match(name):
         raise UserError(f"name is {name!r}, expected that of a kernel")
-    if not re.search(rf"\b{name}\s*\(", text) or "__global__" not in text:
+    cubin = read_cubin(source)
+    text = "" if cubin else _source_of(source)
+    if not cubin and (not re.search(rf"\b{name}\s*\(", text) or "__global__" not in text):
         raise UserError(f"the source has no __global__ function {name}")
     parsed, written = _parsed(schema)
     parameters = tuple(_parameter(argument, parsed.name) for argument in parsed.arguments)
@@ -305,6 +314,9 @@ def cuda_kernel(
         kernel = OwnKernel(
             parsed.name, name, "", "", name, written, False, True, bool(effectful), 0, parameters, results, text, grid
         )
+        if cubin:
+            machine = cubin_kernel(*cubin, name, parameters, results, parsed.name, kernel.grid_of)
+            kernel = dataclasses.replace(kernel, machine=machine)
         if not callable(grid):
             kernel.grid_of({})
         _register(kernel, fake)
@@ -327,11 +339,6 @@ def _source_of(source: str | os.PathLike[str]) -> str:
             data = file.read()
     except OSError as error:
         raise UserError(f"source {path}: {error.strerror}") from error
-    if data.startswith(b"\x7fELF") or path.endswith((".cubin", ".fatbin", ".ptx")):
-        raise UnsupportedError(
-            f"{path} is machine code or PTX, whose constants and order of arguments are its own; nearest supported form: the "
-            ".cu file that it was made from"
-        )
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -643,23 +650,24 @@ def _tensors(values: Any) -> Iterator[Any]:
                 yield item
 
 
+def alone(kernel: OwnKernel, constants: Mapping[str, Any]) -> Any:
+    """A module that is this op alone, of all arguments but the constants, by name."""
+    import torch
+
+    class Alone(torch.nn.Module):
+        def forward(self, *tensors: Any) -> Any:
+            given = iter(tensors)
+            values = {p.name: constants[p.name] if p.name in constants else next(given) for p in kernel.parameters}
+            return kernel.op(**values)
+
+    return Alone()
+
+
 def _on_device(kernel: OwnKernel) -> Callable[..., Any]:
     """The implementation of a CUDA kernel: a program that is this op alone, compiled for the sizes that come."""
     import torch
 
     import straightline
-
-    class Alone(torch.nn.Module):
-        def __init__(self, constants: Mapping[str, Any]) -> None:
-            super().__init__()
-            self._constants = constants
-
-        def forward(self, *tensors: Any) -> Any:
-            given = iter(tensors)
-            values = {
-                p.name: self._constants[p.name] if p.name in self._constants else next(given) for p in kernel.parameters
-            }
-            return kernel.op(**values)
 
     programs: dict[Any, Any] = {}
 
@@ -669,7 +677,7 @@ def _on_device(kernel: OwnKernel) -> Callable[..., Any]:
         constants = {name: value for name, value in values.items() if not isinstance(value, torch.Tensor)}
         key = (tuple(constants.items()), tuple((t.dtype, t.shape, t.stride(), t.device) for t in tensors))
         if key not in programs:
-            programs[key] = straightline.compile(Alone(constants), tuple(tensors))
+            programs[key] = straightline.compile(alone(kernel, constants), tuple(tensors))
         return programs[key](*tensors)
 
     return run
@@ -712,11 +720,11 @@ def _register(kernel: OwnKernel, fake: Callable[..., Any] | None) -> None:
     library = torch.library.Library(namespace, "FRAGMENT")  # noqa: TOR901  (kept with the kernel)
     library.define(kernel.schema.partition("::")[2], tags=(torch.Tag.pt2_compliant_tag,))
     keys = ["CPU", *(["CUDA"] if kernel.stream else [])]
-    if kernel.source:
+    if kernel.source or kernel.machine:
         keys = ["CUDA"]
     elif not any(parameter.kind == "tensor" for parameter in kernel.parameters):
         keys = ["CompositeExplicitAutograd"]
-    run = _on_device(kernel) if kernel.source else _eager(kernel, shapes)
+    run = _on_device(kernel) if kernel.source or kernel.machine else _eager(kernel, shapes)
     for key in keys:
         library.impl(name, run, key)
     torch.library.register_fake(kernel.name, shapes, lib=library)

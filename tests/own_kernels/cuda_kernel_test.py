@@ -151,12 +151,6 @@ def test_what_is_refused(source: str, schema: str, grid: Any, error: type[Except
         sl.cuda_kernel(source, "scale", f"own_cuda::{schema}", grid=grid)
 
 
-def test_machine_code_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "k.cubin").write_bytes(b"\x7fELF....")
-    with pytest.raises(sl.UnsupportedError, match="is machine code or PTX"):
-        sl.cuda_kernel(tmp_path / "k.cubin", "scale", "own_cuda::scale(Tensor x) -> Tensor", grid=(1, 1))
-
-
 def test_a_grid_that_gives_something_else(scale: Any) -> None:
     scale.unregister()
     kernel = sl.cuda_kernel(

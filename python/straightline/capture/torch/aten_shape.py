@@ -382,21 +382,22 @@ def _constant(value: int, overloads: tuple[str, ...]) -> None:
 
 
 _constant(1, ("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default"))
-# The contents of an `empty` are undefined, and zero is as good as any.
-_constant(
-    0,
-    (
-        "aten.zeros.default",
-        "aten.zeros_like.default",
-        "aten.new_zeros.default",
-        "aten.empty.memory_format",
-        "aten.empty_like.default",
-        "aten.new_empty.default",
-        "aten.empty_permuted.default",
-        "aten.empty_strided.default",
-        "aten.new_empty_strided.default",
-    ),
+_constant(0, ("aten.zeros.default", "aten.zeros_like.default", "aten.new_zeros.default"))
+
+
+@converter(
+    "aten.empty.memory_format",
+    "aten.empty_like.default",
+    "aten.new_empty.default",
+    "aten.empty_permuted.default",
+    "aten.empty_strided.default",
+    "aten.new_empty_strided.default",
 )
+def _empty(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    """The contents are undefined, and zero is as good as any; an op that overwrites them is not given any."""
+    made = ctx.operand(0, ctx.result_type(node))
+    ctx.undefined.append(made)
+    return made
 
 
 @converter("aten.scalar_tensor.default")

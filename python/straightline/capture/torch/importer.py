@@ -169,6 +169,8 @@ class Importer(GraphBuilder):
     kept_by_mask: dict[torch.fx.Node, str | None] = field(default_factory=dict)
     #: What is known of where the program runs.
     target: TargetFacts = field(kw_only=True)
+    #: Tensors whose contents are undefined (`empty`).
+    undefined: list[Tensor] = field(default_factory=list, kw_only=True)
     #: The rule by which the user wants torch to do an op (by name) at a place, in words; None: no op has one.
     to_aten: FrameworkRule | None = None
     #: The node that is being converted.

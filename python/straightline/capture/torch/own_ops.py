@@ -15,10 +15,12 @@ import torch
 
 from straightline import own_kernels
 from straightline.capture.builder import Attr, Dims, Extent, TensorType
-from straightline.capture.extents import product_of
+from straightline.capture.extents import product_of, value_of
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.torch.importer import Complex, Importer, torch_dtype
+from straightline.capture.torch.own_images import image_attributes
 from straightline.errors import UserError
+from straightline.own_images import machine_of
 from straightline.own_kernels import OwnKernel
 
 
@@ -42,6 +44,10 @@ class _Encoder:
             else:
                 texts.append(self._constant(parameter, value))
         return [*texts, *(f"@{len(self.updated) + i}" for i in range(fresh))]
+
+    def tensor(self, name: str, value: Any) -> str:
+        """The text of one tensor, or of an absent one."""
+        return self._tensor(name, value)
 
     def _tensors(self, name: str, value: Any, is_list: bool) -> str:
         if not is_list:
@@ -131,19 +137,32 @@ def call_own(
         raise Reject(f"it updates its argument '{min(missing)}' in place, which the export has left so")
     if any(not isinstance(fake, torch.Tensor) or fake.is_complex() for fake in (*fakes, *bases)):
         raise Reject("a result that is no tensor of real numbers", "two real tensors")
-    encoder = _Encoder(kernel, {name: number for number, name in enumerate(updated)})
-    arguments = encoder.arguments(values, len(fakes))
+    # What has no contents yet is no operand that is updated, but a result.
+    changed = [name for name in updated if not _is_undefined(ctx, element_of(values, name))]
+    filled = [name for name in updated if name not in changed]
+    encoder = _Encoder(kernel, {name: number for number, name in enumerate((*changed, *filled))})
+    launch: dict[str, Attr] = {}
+    if kernel.machine is not None:
+        arch = machine_of(ctx.target.target, kernel.name)
+        launch = image_attributes(
+            kernel.machine(_sized(ctx, values), [_result(ctx, fake) for fake in fakes], arch),
+            encoder,
+            values,
+            len(updated),
+        )
+    arguments = launch.get("arguments") or encoder.arguments(values, len(fakes))
     ctx.data_sizes.refuse_unbounded(encoder.sizes)
-    changed = [element_of(values, name) for name in updated]
-    types = [value.type for value in changed] + [ctx.parts_type(fake) for fake in fakes]
+    operands = [element_of(values, name) for name in changed]
+    types = [element_of(values, name).type for name in (*changed, *filled)] + [ctx.parts_type(fake) for fake in fakes]
     attributes: dict[str, Attr] = {
         "name": kernel.name,
         "symbol": kernel.symbol,
         "arguments": arguments,
-        "updates": len(changed),
+        "updates": len(operands),
         "workspace": kernel.workspace_bytes(_like(values)) if kernel.workspace else 0,
         "traits": kernel.traits,
         "effectful": effectful or kernel.effectful,
+        **launch,
     }
     if kernel.source:
         blocks, threads = kernel.grid_of(_like(values, named=True))
@@ -154,8 +173,63 @@ def call_own(
         attributes |= {"source": kernel.source, "threads": threads}
     if encoder.sizes:
         attributes["sizes"] = Dims(tuple(encoder.sizes))
-    made = ctx.emit("own_kernel", [*encoder.inputs, *changed], types, attributes)
-    return made[len(changed) :], made[: len(changed)]
+    made = ctx.emit("own_kernel", [*encoder.inputs, *operands], types, attributes)
+    return made[len(updated) :], [made[encoder.updated[name]] for name in updated]
+
+
+def _is_undefined(ctx: Importer, value: Tensor) -> bool:
+    return any(value is known for known in ctx.undefined)
+
+
+def _sized(ctx: Importer, values: dict[str, Any]) -> dict[str, Any]:
+    """The arguments for `OwnKernel.machine`: tensors as `Sized`, sizes that only a call knows with their bounds."""
+    examples = _examples(ctx)
+
+    def bounded(value: Any) -> Any:
+        if isinstance(value, Sized):
+            return Sized(tuple(bounded(extent) for extent in value.shape), value.dtype)
+        if not isinstance(value, Extent):
+            return value
+        known = value.symbols <= set(examples)
+        return BoundedExtent(value.text, *ctx.data_sizes.bounds(value), value_of(value, examples) if known else None)
+
+    return {name: bounded(value) for name, value in _like(values, named=True).items()}
+
+
+def _examples(ctx: Importer) -> dict[str, int]:
+    """The values of named sizes in the example, where a tensor of this call has a size that is that name."""
+    found: dict[str, int] = {}
+    tensors = [ctx.environment.get(node) for node in ctx.node.all_input_nodes] if ctx.node is not None else []
+    for node, tensor in zip(ctx.node.all_input_nodes if ctx.node is not None else (), tensors):
+        fake = node.meta.get("val")
+        if not isinstance(tensor, Tensor) or not isinstance(fake, torch.Tensor) or fake.dim() != tensor.rank:
+            continue
+        for extent, size in zip(tensor.extents, fake.shape):
+            hint = size.node.hint if isinstance(size, torch.SymInt) else size
+            if isinstance(extent, Extent) and extent.text.isidentifier() and isinstance(hint, int):
+                found[extent.text] = hint
+    return found
+
+
+def _result(ctx: Importer, fake: Any) -> Sized:
+    type = ctx.parts_type(fake)
+    return Sized(tuple(type.extents), fake.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedExtent(Extent):
+    """A size that only a call knows, with what is known of its value; as an `Extent` it is equal to the one without."""
+
+    low: int
+    high: int
+    #: Its value in the example; None: it is not known.
+    example: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Extent) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
 
 def _absent(values: dict[str, Any]) -> set[str]:

@@ -60,7 +60,7 @@ def test_a_kernel_is_a_launch_of_its_own(ops: Any) -> None:
     assert (row["op"], row["blocks"], row["block_threads"]) == ("own_triton.add", 5, 128)
     assert "Triton 3." in row["why"] and "BLOCK=1024" in row["why"]
     image = _image(fn, "scaled_add")
-    assert _cubin.architecture_of(image) == "sm_90a"
+    assert _cubin.architecture_of(image).rstrip("a") == "sm_90"
     # three addresses, n, alpha, two of scratch
     assert _cubin.parameters_of(image, "scaled_add") == (8, 8, 8, 4, 4, 8, 8)
     assert "def scaled_add(x_ptr, y_ptr, out_ptr, n, alpha, BLOCK: tl.constexpr):" in fn.code

@@ -132,15 +132,15 @@ class Call:
         compiled = compiled_for(special, self.arch, self.op)
         parameters += [Parameter("bits", 0)] * _SCRATCH_POINTERS
         self._check_parameters(compiled, signature)
-        meta = dict(self.values) | constants
-        grid = self.grid(meta, number)
-        shown = ", ".join(f"{name}={value}" for name, value in constants.items())
-        version = triton().__version__
-        facts = f"Triton {version}, {compiled.threads // 32} warps" + (f", {shown}" if shown else "")
+        grid = checked_grid(self.grid(dict(self.values) | constants, number), self.op)
+        warps = compiled.threads // 32
+        facts = [f"Triton {triton().__version__}", f"{warps} warp{'s' if warps > 1 else ''}"]
+        facts += [f"{name}={value}" for name, value in constants.items()]
+        facts += [f"grid {' x '.join(map(str, grid))}"] if grid[1:] != (1, 1) else []
         machine = _cubin.architecture_of(compiled.image)
         return MachineCode(
-            compiled.image, machine, compiled.symbol, f"{facts}\n\n{source_of(self.jit)}", tuple(parameters),
-            checked_grid(grid, self.op), compiled.threads, compiled.shared_bytes, facts, compiled.waits,
+            compiled.image, machine, compiled.symbol, f"{', '.join(facts)}\n\n{source_of(self.jit)}", tuple(parameters),
+            grid, compiled.threads, compiled.shared_bytes, ", ".join(facts), compiled.waits,
         )  # fmt: skip
 
     def _parameters(

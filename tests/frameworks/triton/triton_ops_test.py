@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import straightline as sl
 import torch
 import triton
 import triton.language as tl
+from straightline.capture.torch import triton_ops
 from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
@@ -115,6 +117,25 @@ def test_a_kernel_of_the_host_is_taken_there() -> None:
     assert torch.equal(fn(x), x + x)
     assert _ops(_compiled(somewhere, x))[0].startswith("straightline_triton.scaled_add_")
     assert torch.equal(_compiled(somewhere, x, target="cpu")(x), x + x)
+
+
+def test_other_threads_trace_as_torch_does() -> None:
+    """While one thread takes an op apart, torch's own traces have torch's higher-order op."""
+    from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mutation
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    found: list[Any] = []
+
+    def trace() -> None:
+        x = torch.ones(10)
+        graph = make_fx(lambda x: wrap_triton(kernels.increment)[(1,)](x, None, 10, BLOCK=128), tracing_mode="fake")(x)
+        found.extend(node.target for node in graph.graph.nodes if node.op == "call_function")
+
+    with triton_ops._launches_are_ops():
+        other = threading.Thread(target=trace)
+        other.start()
+        other.join()
+    assert found == [triton_kernel_wrapper_mutation]
 
 
 def test_on_the_host_it_is_refused() -> None:

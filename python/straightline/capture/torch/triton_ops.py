@@ -46,16 +46,25 @@ def _run(body: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 @contextmanager
 def _launches_are_ops() -> Iterator[None]:
-    """A block in which this process's traced launches are calls of ops; one thread at a time."""
+    """A block in which launches that this thread traces are calls of ops; one thread at a time. Others trace as ever."""
     from torch._higher_order_ops import triton_kernel_wrap
 
     hopifier = triton_kernel_wrap.tracing_triton_hopifier_singleton
+    of_torch, mine = type(hopifier).call_HOP, threading.get_ident()
+
+    def call(*given: Any) -> Any:
+        return _launch(*given) if threading.get_ident() == mine else of_torch(hopifier, *given)
+
     with _lock:
-        hopifier.call_HOP = _launch  # shadows the method
+        before = hopifier.__dict__.get("call_HOP")  # of an op in this op's body
+        hopifier.call_HOP = call  # shadows the method
         try:
             yield
         finally:
-            del hopifier.call_HOP
+            if before is None:
+                del hopifier.call_HOP
+            else:
+                hopifier.call_HOP = before
 
 
 def _launch(variable: Any, grids: list[Any], arguments: Mapping[str, Any], tx: None) -> None:

@@ -21,9 +21,8 @@ from typing import Any
 import straightline as sl
 import torch
 import triton
+import triton.language as tl
 from torch import Tensor, nn
-
-from tests.frameworks.triton import kernels
 
 _COUNT, _SIZE = 20, 16384
 _TEXT = """
@@ -38,6 +37,15 @@ __global__ void scaled_add(const float* x, const float* y, int64_t n, double alp
 """
 
 
+@triton.jit
+def scaled_add(x_ptr, y_ptr, out_ptr, n, alpha, BLOCK: tl.constexpr):  # noqa: ANN001, ANN201
+    """Writes x + alpha y."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    y = tl.load(y_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, x + alpha * y, mask=at < n)
+
+
 class _Chain(nn.Module):
     def __init__(self, step: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
@@ -50,7 +58,10 @@ class _Chain(nn.Module):
 
 
 def _register() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
-    kernels.add_op("bench_triton::add", constants={"BLOCK": 512}, num_warps=4)
+    sl.triton_kernel(
+        scaled_add, "bench_triton::add(Tensor x_ptr, Tensor y_ptr, SymInt n, float alpha) -> Tensor",
+        grid=lambda meta: (triton.cdiv(meta["n"], 512),), constants={"BLOCK": 512}, num_warps=4,
+    )  # fmt: skip
     sl.cuda_kernel(
         _TEXT, "scaled_add", "bench_triton::add_text(Tensor x, Tensor y, int n, float alpha) -> Tensor",
         grid=lambda x, y, n, alpha: ((n + 511) // 512, 128),
@@ -112,7 +123,7 @@ def main() -> None:
 
     def by_triton() -> None:
         for _ in range(_COUNT):
-            kernels.scaled_add[(triton.cdiv(_SIZE, 512),)](x, y, out, _SIZE, 0.5, BLOCK=512)
+            scaled_add[(triton.cdiv(_SIZE, 512),)](x, y, out, _SIZE, 0.5, BLOCK=512)
 
     record("triton", "", by_triton)
     for launch in ("graph", "stream"):

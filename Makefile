@@ -21,6 +21,7 @@ VENV_DOCS := $(STAMPS)/venv-docs
 VENV_TOUR := $(STAMPS)/venv-tour
 VENV_TIDY := $(STAMPS)/venv-tidy
 VENV_JAX := $(STAMPS)/venv-jax
+VENV_TRITON := $(STAMPS)/venv-triton
 VENV_PADDLE := $(STAMPS)/venv-paddle
 
 $(SYSTEM): tools/setup/apt_packages.txt tools/setup/system_packages.sh cmake/llvm_version.txt
@@ -56,6 +57,10 @@ $(VENV_JAX): requirements/jax.txt tools/setup/layered_environment.sh $(VENV_TEST
 	tools/setup/layered_environment.sh jax
 	@touch $@
 
+$(VENV_TRITON): requirements/triton.txt tools/setup/layered_environment.sh $(VENV_TEST)
+	tools/setup/layered_environment.sh triton
+	@touch $@
+
 $(VENV_PADDLE): requirements/paddle.txt tools/setup/layered_environment.sh $(VENV_TEST)
 	tools/setup/layered_environment.sh paddle
 	@touch $@
@@ -66,10 +71,13 @@ $(VENV_TIDY): requirements/tidy.txt $(VENV_TEST)
 
 # A stamp counts for nothing when what it stands for is gone.
 ifeq ($(wildcard .venv/bin/python),)
-$(shell rm -f $(VENV_BUILD) $(VENV_TEST) $(VENV_DEMO) $(VENV_BENCH) $(VENV_DOCS) $(VENV_TOUR) $(VENV_TIDY) $(VENV_JAX) $(VENV_PADDLE))
+$(shell rm -f $(VENV_BUILD) $(VENV_TEST) $(VENV_DEMO) $(VENV_BENCH) $(VENV_DOCS) $(VENV_TOUR) $(VENV_TIDY) $(VENV_JAX) $(VENV_TRITON) $(VENV_PADDLE))
 endif
 ifeq ($(wildcard .venv-jax/bin/python),)
 $(shell rm -f $(VENV_JAX))
+endif
+ifeq ($(wildcard .venv-triton/bin/python),)
+$(shell rm -f $(VENV_TRITON))
 endif
 ifeq ($(wildcard .venv-paddle/bin/python),)
 $(shell rm -f $(VENV_PADDLE))
@@ -78,7 +86,7 @@ endif
 setup: $(SYSTEM) $(VENV_TEST) $(VENV_DEMO) $(VENV_DOCS) frameworks
 
 # Environments of the other frameworks whose programs are compiled, each over .venv: tests/frameworks runs in them.
-frameworks: $(VENV_JAX) $(VENV_PADDLE)
+frameworks: $(VENV_JAX) $(VENV_PADDLE) $(VENV_TRITON)
 
 build: $(SYSTEM) $(VENV_BUILD)
 	tools/setup/build.sh $(PRESET) $(JOBS)

@@ -6,6 +6,7 @@
 #include "codegen/program_printer.h"
 #include "codegen/python_printer.h"
 #include "codegen/table_printer.h"
+#include "dialect/kernel/own.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace straightline::codegen {
@@ -121,7 +122,9 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
     if (onDevice) {
       deviceKernels += *body + "\n";
       const std::string name = func.getSymName().str();
-      if (started.contains(func)) {
+      if (kernel::isOwnImage(func)) {
+        emitted.deviceUnits.push_back({{name}, *body});
+      } else if (started.contains(func)) {
         emitted.deviceUnits.push_back({{name}, lines(own) + *body});
       } else {
         addTogether(name, lines(own) + *body, &prepared);

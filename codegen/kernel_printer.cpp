@@ -221,6 +221,9 @@ std::string kernelSignature(FuncOp func) {
 }
 
 llvm::SmallVector<std::string> kernelIncludes(FuncOp func) {
+  if (kernel::isOwnImage(func)) {
+    return {};
+  }
   if (kernel::ownSourceOf(func)) {
     return ownIncludes(func);
   }
@@ -243,6 +246,9 @@ llvm::SmallVector<std::string> kernelIncludes(FuncOp func) {
 }
 
 mlir::FailureOr<std::string> printKernel(FuncOp func) {
+  if (kernel::isOwnImage(func)) {
+    return ownImageText(func);
+  }
   const Parameters parameters = parametersOf(func);
   if (kernel::ownSourceOf(func)) {
     return ownSourceText(func) + kernelSignature(func) + " {\n" +

@@ -5,6 +5,7 @@
 #include "dialect/own_argument.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "mlir/IR/Builders.h"
 
 namespace straightline::codegen {
 
@@ -193,6 +194,75 @@ std::string ownSourceText(kernel::FuncOp func) {
 std::string ownCallText(kernel::FuncOp func, llvm::ArrayRef<std::string> pointers,
                         const Spelling& spelling) {
   return OwnCall(func, pointers, spelling).print(kernel::ownSourceOf(func));
+}
+
+std::string ownImageText(kernel::FuncOp func) {
+  constexpr size_t kColumns = 96;
+  mlir::DictionaryAttr source = kernel::ownSourceOf(func);
+  std::string text = std::string(kOwnImageMark) +
+                     source.getAs<mlir::StringAttr>("function").getValue().str() + "\n";
+  for (StringRef line : llvm::split(sourceTextOf(func).rtrim(), '\n')) {
+    text += line.empty() ? "//\n" : "// " + line.str() + "\n";
+  }
+  // No comment: those are not part of what the cache knows a unit by.
+  text += "constexpr char " + func.getSymName().str() + "_base64[]" + kOwnImageBegin;
+  for (StringRef rest = source.getAs<mlir::StringAttr>("image").getValue(); !rest.empty();
+       rest = rest.drop_front(std::min(rest.size(), kColumns))) {
+    text += "    \"" + rest.take_front(kColumns).str() + "\"\n";
+  }
+  return text + "    \"\";\n";
+}
+
+llvm::SmallVector<mlir::StringAttr> ownImageNames(kernel::FuncOp func) {
+  mlir::Builder builder(func.getContext());
+  llvm::SmallVector<mlir::StringAttr> names;
+  for (size_t i = 0; i < func.getInputs().size() + func.getOutputs().size(); ++i) {
+    names.push_back(builder.getStringAttr("%" + std::to_string(i)));
+  }
+  llvm::append_range(names, func.getScalarNames());
+  return names;
+}
+
+OwnImage ownImageOf(kernel::FuncOp func) {
+  mlir::MLIRContext* context = func.getContext();
+  mlir::DictionaryAttr source = kernel::ownSourceOf(func);
+  const llvm::SmallVector<mlir::StringAttr> names = ownImageNames(func);
+  const auto constant = [&](int64_t value) {
+    return kernel::ExtentAttr::get(context, {}, mlir::getAffineConstantExpr(value, context));
+  };
+  const auto number = [&](mlir::Attribute value) {
+    auto extent = llvm::dyn_cast<kernel::ExtentAttr>(value);
+    return extent ? extent : constant(llvm::cast<mlir::IntegerAttr>(value).getInt());
+  };
+  const auto shape = [&](StringRef key) {
+    const auto* found =
+        llvm::find_if(func.getSchedule().getShape(),
+                      [&](mlir::NamedAttribute value) { return value.getName() == key; });
+    return llvm::cast<mlir::ArrayAttr>(found->getValue());
+  };
+  OwnImage image;
+  auto alignments = source.getAs<mlir::DenseI64ArrayAttr>("alignments").asArrayRef();
+  auto texts = source.getAs<mlir::ArrayAttr>("arguments").getAsValueRange<mlir::StringAttr>();
+  for (auto [text, alignment] : llvm::zip_equal(texts, alignments)) {
+    const OwnArgument argument = *parseOwnArgument(text);
+    kernel::ExtentAttr value = constant(0);  // an absent tensor
+    if (argument.kind == OwnArgumentKind::tensors) {
+      const OwnArgument::Tensor& tensor = argument.tensors.front();
+      const auto place = static_cast<size_t>(tensor.number) +
+                         (tensor.isOutput ? func.getInputs().size() : size_t{0});
+      value =
+          kernel::ExtentAttr::get(context, {names[place]}, mlir::getAffineSymbolExpr(0, context));
+    } else if (argument.kind == OwnArgumentKind::size) {
+      value = number(shape("sizes")[static_cast<unsigned>(argument.integers.front())]);
+    } else if (argument.kind == OwnArgumentKind::integers) {
+      value = constant(argument.integers.front());
+    }
+    image.parameters.push_back({value, alignment});
+  }
+  image.blocksY = number(shape("more_blocks")[0]);
+  image.blocksZ = number(shape("more_blocks")[1]);
+  image.sharedBytes = source.getAs<mlir::IntegerAttr>("shared_bytes").getInt();
+  return image;
 }
 
 }  // namespace straightline::codegen

@@ -20,6 +20,25 @@ std::string ownSourceText(kernel::FuncOp func);
 std::string ownCallText(kernel::FuncOp func, llvm::ArrayRef<std::string> pointers,
                         const Spelling& spelling);
 
+/// Of machine code that a user gave (kernel::isOwnImage): its whole unit, in which it is a
+/// text in base64.
+std::string ownImageText(kernel::FuncOp func);
+
+/// A parameter of such a kernel: an expression over the arguments of its entry (ownImageNames).
+struct OwnParameter {
+  kernel::ExtentAttr value;
+  int64_t alignment;  ///< the value is a multiple of it
+};
+struct OwnImage {
+  llvm::SmallVector<OwnParameter> parameters;
+  kernel::ExtentAttr blocksY, blocksZ;
+  int64_t sharedBytes;
+};
+OwnImage ownImageOf(kernel::FuncOp func);
+/// What expressions of ownImageOf are over, in the order of the entry's arguments: a name for each
+/// address, "%0" and so on, then the run-time scalars.
+llvm::SmallVector<mlir::StringAttr> ownImageNames(kernel::FuncOp func);
+
 }  // namespace straightline::codegen
 
 #endif  // STRAIGHTLINE_CODEGEN_OWN_SOURCE_H

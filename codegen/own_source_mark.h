@@ -8,6 +8,11 @@ namespace straightline {
 /// compile there is the user's error.
 inline constexpr char kOwnSourceMark[] = "// The kernel of a user: ";
 
+/// Begins a unit that is machine code of a user: the name of the kernel follows, then lines for
+/// people, then a line that ends with kOwnImageBegin and lines of base64 in quotes.
+inline constexpr char kOwnImageMark[] = "// The machine code of a user: ";
+inline constexpr char kOwnImageBegin[] = " =\n";
+
 }  // namespace straightline
 
 #endif  // STRAIGHTLINE_CODEGEN_OWN_SOURCE_MARK_H

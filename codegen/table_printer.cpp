@@ -4,8 +4,10 @@
 #include "codegen/cpp_text.h"
 #include "codegen/external_calls.h"
 #include "codegen/kernel_printer.h"
+#include "codegen/own_source.h"
 #include "codegen/storage_printer.h"
 #include "dialect/kernel/computed_extents.h"
+#include "dialect/kernel/own.h"
 #include "dialect/kernel/recorded.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -189,9 +191,11 @@ class Printer {
  private:
   //===- expressions -------------------------------------------------------===//
 
-  /// Steps of an expression; `bound` gives the scalar value behind a name that is no extent.
+  /// Steps of an expression; `bound` gives the scalar value behind a name that is no extent,
+  /// `numberOf` the number of a name where it is another one than the extent's.
   std::string steps(AffineExpr expr, llvm::ArrayRef<StringAttr> names,
-                    llvm::function_ref<Value(StringAttr)> bound = nullptr) const {
+                    llvm::function_ref<Value(StringAttr)> bound = nullptr,
+                    llvm::function_ref<int(StringAttr)> numberOf = nullptr) const {
     if (auto constant = llvm::dyn_cast<mlir::AffineConstantExpr>(expr)) {
       return "{'c', " + intLiteral(constant.getValue()) + "}";
     }
@@ -200,11 +204,11 @@ class Printer {
       if (Value value = bound ? bound(name) : Value()) {
         return scalarStep(value);
       }
-      return "{'s', " + std::to_string(index_.extentNumber(name)) + "}";
+      return "{'s', " + std::to_string(numberOf ? numberOf(name) : index_.extentNumber(name)) + "}";
     }
     auto binary = llvm::cast<mlir::AffineBinaryOpExpr>(expr);
-    const std::string left = steps(binary.getLHS(), names, bound);
-    const std::string right = steps(binary.getRHS(), names, bound);
+    const std::string left = steps(binary.getLHS(), names, bound, numberOf);
+    const std::string right = steps(binary.getRHS(), names, bound, numberOf);
     switch (expr.getKind()) {
       case mlir::AffineExprKind::Add:
         return left + ", " + right + ", {'+', 0}";
@@ -350,6 +354,38 @@ class Printer {
 
   //===- entries -----------------------------------------------------------===//
 
+  /// The kernel's name in its image.
+  static std::string symbolOf(const EntryPoint& entry) {
+    return kernel::isOwnImage(entry.op) ? kernel::ownSourceOf(llvm::cast<kernel::FuncOp>(entry.op))
+                                              .getAs<StringAttr>("function")
+                                              .getValue()
+                                              .str()
+                                        : entry.name;
+  }
+
+  /// The table of machine code that a user gave; returns its address.
+  std::string printOwn(const EntryPoint& entry, kernel::FuncOp func) {
+    const OwnImage image = ownImageOf(func);
+    const llvm::SmallVector<StringAttr> names = ownImageNames(func);
+    // Arguments have the numbers that extents have elsewhere.
+    const auto over = [&](ExtentAttr value) {
+      return expr(steps(value.getExpr(), value.getNames(), nullptr, [&](StringAttr name) {
+        return static_cast<int>(llvm::find(names, name) - names.begin());
+      }));
+    };
+    llvm::SmallVector<std::string> rows;
+    for (const OwnParameter& parameter : image.parameters) {
+      rows.push_back("{" + over(parameter.value) + ", " + std::to_string(parameter.alignment) +
+                     "}");
+    }
+    table("sl_device_parameter", "parameters_" + entry.name, rows);
+    table("sl_own_code", "own_" + entry.name,
+          {"{sizeof(sl_own_code), " + (rows.empty() ? "nullptr" : "parameters_" + entry.name) +
+           ", " + std::to_string(rows.size()) + ", " + std::to_string(image.sharedBytes) + ", " +
+           over(image.blocksY) + ", " + over(image.blocksZ) + "}"});
+    return "own_" + entry.name;
+  }
+
   void printEntries() {
     llvm::SmallVector<std::string> rows;
     for (const EntryPoint& entry : index_.entries().all()) {
@@ -372,12 +408,15 @@ class Printer {
         auto kernelFunc = llvm::cast<kernel::FuncOp>(entry.op);
         const ExtentAttr blocks = kernel::blocksOf(entry.op);
         auto threads = entry.op->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr);
+        const std::string own =
+            kernel::isOwnImage(kernelFunc) ? printOwn(entry, kernelFunc) : "nullptr";
         table("sl_device_code", "code_" + entry.name,
-              {"{sizeof(sl_device_code), " + stringLiteral(entry.name) + ", &" + imageName(entry) +
-               ", " + expr(blocks.getExpr(), blocks.getNames()) + ", " +
+              {"{sizeof(sl_device_code), " + stringLiteral(symbolOf(entry)) + ", &" +
+               imageName(entry) + ", " + expr(blocks.getExpr(), blocks.getNames()) + ", " +
                std::to_string(threads.getInt()) + ", " +
                std::to_string(arguments.size() + scalars.size()) + ", " +
-               (kernel::earlyStartOf(kernelFunc) == kernel::EarlyStart::none ? "0" : "1") + "}"});
+               (kernel::earlyStartOf(kernelFunc) == kernel::EarlyStart::none ? "0" : "1") + ", " +
+               own + "}"});
       }
       std::string cost;
       llvm::raw_string_ostream(cost) << llvm::format("%.3g", entry.costUs);

@@ -2,6 +2,7 @@
 // Checks a program description once, when the program is created, so that a call needs no check of
 // it.
 #include <cstdarg>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 
@@ -225,13 +226,48 @@ class Checker {
   }
 
   bool checkCode(int32_t i, const sl_entry& entry) {
-    if (!checkSize("sl_device_code of entry", i, entry.code->size, sizeof(sl_device_code))) {
+    constexpr size_t kFirst = offsetof(sl_device_code, own);  // before it grew
+    if (entry.code->size != kFirst &&
+        !checkSize("sl_device_code of entry", i, entry.code->size, sizeof(sl_device_code))) {
       return false;
     }
     const int32_t expected = entry.argument_count + entry.scalar_count;
-    return entry.code->argument_count == expected ||
-           fail("the machine code of entry number %d takes %d arguments but its entry has %d", i,
-                entry.code->argument_count, expected);
+    if (entry.code->argument_count != expected) {
+      return fail("the machine code of entry number %d takes %d arguments but its entry has %d", i,
+                  entry.code->argument_count, expected);
+    }
+    return entry.code->size == kFirst || !entry.code->own || checkOwn(i, *entry.code);
+  }
+
+  /// Of a user's own machine code: expressions over the entry's arguments.
+  bool checkOwn(int32_t i, const sl_device_code& code) {
+    const sl_own_code& own = *code.own;
+    if (!checkSize("sl_own_code of entry", i, own.size, sizeof(sl_own_code))) {
+      return false;
+    }
+    constexpr int32_t kMost = SL_MAX_DEVICE_PARAMETERS;
+    if (own.parameter_count < 0 || own.parameter_count > kMost || code.argument_count > kMost ||
+        (own.parameter_count > 0 && !own.parameters) || own.shared_bytes < 0) {
+      return fail(
+          "the machine code of entry number %d has %d parameters and %d arguments, at most %d, and "
+          "%d bytes of shared memory",
+          i, own.parameter_count, code.argument_count, kMost, own.shared_bytes);
+    }
+    const auto check = [&](const sl_expr& value) {
+      const char* wrong = checkExpression(value, code.argument_count);
+      return !wrong || fail("the machine code of entry number %d: %s", i, wrong);
+    };
+    for (int32_t k = 0; k < own.parameter_count; ++k) {
+      const int64_t alignment = own.parameters[k].alignment;
+      if (!check(own.parameters[k].value)) {
+        return false;
+      }
+      if (alignment < 1 || (alignment & (alignment - 1)) != 0) {
+        return fail("parameter %d of the machine code of entry number %d is aligned to %lld bytes",
+                    k, i, static_cast<long long>(alignment));
+      }
+    }
+    return check(own.blocks_y) && check(own.blocks_z);
   }
 
   bool checkEntries() {

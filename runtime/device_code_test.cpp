@@ -141,7 +141,7 @@ class DeviceCode : public ::testing::Test {
 
   float x[4] = {7, 7, 7, 7};
   const sl_device_image image = {sizeof(sl_device_image), "code", 4, 0};
-  const sl_device_code code = {sizeof(sl_device_code), "twice", &image, {}, 64, 0, 0};
+  const sl_device_code code = {sizeof(sl_device_code), "twice", &image, {}, 64, 0, 0, nullptr};
   const sl_entry entry = {sizeof(sl_entry), "twice", "noting", SL_ENTRY_KERNEL, 1,    nullptr, 0,
                           nullptr,          0,       0,        nullptr,         &code};
   DescriptionBuilder builder;
@@ -260,6 +260,41 @@ TEST_F(DeviceCode, MustTakeAsManyArgumentsAsItsEntry) {
   wrong.size = 8;
   EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create(desc, nullptr, nullptr, &program, &message));
   EXPECT_NE(nullptr, std::strstr(message.text, "sl_device_code of entry number 0 has 8 bytes"));
+}
+
+TEST_F(DeviceCode, ParametersOfUsersAreCheckedAndTheDescriptionBeforeThemIsTaken) {
+  static constexpr sl_expr_step kSecond[] = {{'s', 1}}, kFour[] = {{'c', 4}};
+  sl_device_parameter parameter = {{kFour, 1}, 16};
+  sl_own_code own = {sizeof(sl_own_code), &parameter, 1, 0, {kFour, 1}, {kFour, 1}};
+  sl_device_code users = code;
+  users.own = &own;
+  const sl_entry entry = {sizeof(sl_entry), "twice", "noting", SL_ENTRY_KERNEL, 1,     nullptr, 0,
+                          nullptr,          0,       0,        nullptr,         &users};
+  sl_program_desc* desc = builder.build(runTwice);
+  desc->entries = &entry;
+  desc->entry_count = 1;
+  sl_message message;
+  const auto refusal = [&] {
+    EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create(desc, nullptr, nullptr, &program, &message));
+    return std::string(message.text).substr(std::strlen("program description 'forward': "));
+  };
+  parameter.alignment = 12;
+  EXPECT_EQ("parameter 0 of the machine code of entry number 0 is aligned to 12 bytes", refusal());
+  parameter = {{kSecond, 1}, 1};  // the entry has no arguments
+  EXPECT_EQ(0U, refusal().find("the machine code of entry number 0: ")) << message.text;
+  parameter = {{kFour, 1}, 1};
+  own.blocks_z = {kSecond, 1};
+  EXPECT_EQ(0U, refusal().find("the machine code of entry number 0: ")) << message.text;
+  own.blocks_z = {kFour, 1};
+  own.parameter_count = SL_MAX_DEVICE_PARAMETERS + 1;
+  EXPECT_EQ(
+      "the machine code of entry number 0 has 257 parameters and 0 arguments, at most 256, and 0 "
+      "bytes of shared memory",
+      refusal());
+  own.size = 8;
+  EXPECT_EQ(0U, refusal().find("sl_own_code of entry number 0 has 8 bytes")) << message.text;
+  users.size = offsetof(sl_device_code, own);  // its maker knew no such code
+  EXPECT_EQ(SL_OK, sl_program_create(desc, nullptr, nullptr, &program, &message)) << message.text;
 }
 
 TEST_F(DeviceCode, QueuesThatCannotBeAdopted) {

@@ -247,7 +247,7 @@ class Launch : public ::testing::Test {
   }
 
   const sl_device_image image = {sizeof(sl_device_image), "code", 4, 0};
-  sl_device_code code = {sizeof(sl_device_code), "one", &image, {}, 64, 0, 0};
+  sl_device_code code = {sizeof(sl_device_code), "one", &image, {}, 64, 0, 0, nullptr};
   sl_entry entry = {sizeof(sl_entry), "kernel", "launching", SL_ENTRY_KERNEL, 1,    nullptr, 0,
                     nullptr,          0,        0,           nullptr,         &code};
   DescriptionBuilder builder;

@@ -20,8 +20,36 @@ int fake_captures(void) { return captures; }
 static char image[16];  // the first bytes of the machine code that was loaded last
 const char* fake_last_image(void) { return image; }
 
+// The last kernel that was started or became a node, among those of `fake_watch` threads a block:
+// its grid, shared memory, and the first bytes of its `parameters`, 8 of each.
+enum { kWatched = 16 };
+static struct {
+  unsigned grid[3], shared_bytes;
+  unsigned long long values[kWatched];
+  unsigned count;
+} seen;
+static unsigned watched, watched_threads;
+void fake_watch(unsigned threads, unsigned parameters) {
+  memset(&seen, 0, sizeof seen);
+  watched_threads = threads, watched = parameters < kWatched ? parameters : kWatched;
+}
+const void* fake_seen(void) { return &seen; }
+static void see(unsigned gridX, unsigned gridY, unsigned gridZ, unsigned threads, unsigned shared,
+                void** arguments) {
+  if (threads != watched_threads) {
+    return;
+  }
+  seen.grid[0] = gridX, seen.grid[1] = gridY, seen.grid[2] = gridZ, seen.shared_bytes = shared;
+  for (unsigned i = 0; i < watched; ++i) {
+    memcpy(&seen.values[i], arguments[i], 8);
+  }
+  ++seen.count;
+}
+
 int cuLaunchKernel(void* kernel, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,
-                   unsigned blockY, unsigned blockZ, unsigned sharedBytes, void* stream) {
+                   unsigned blockY, unsigned blockZ, unsigned sharedBytes, void* stream,
+                   void** arguments) {
+  see(gridX, gridY, gridZ, blockX, sharedBytes, arguments);
   return last = stream, 0;
 }
 struct launch_config {
@@ -75,7 +103,24 @@ int cuStreamCreate(void** stream, unsigned flags) { return *stream = (void*)++ma
 int cuStreamGetId(void* stream, unsigned long long* id) { return *id = 7 + (size_t)stream, 0; }
 int cuEventCreate(void** event, unsigned flags) { return *event = (void*)++made, 0; }
 int cuGraphCreate(void** graph) { return *graph = (void*)++made, 0; }
-int cuGraphAddKernelNode_v2(void** node) { return *node = (void*)++made, 0; }
+struct node_parameters {  // CUDA_KERNEL_NODE_PARAMS, version 2
+  void* function;
+  unsigned grid[3], block[3], shared_bytes;
+  void** arguments;
+};
+static void see_node(const struct node_parameters* node) {
+  see(node->grid[0], node->grid[1], node->grid[2], node->block[0], node->shared_bytes,
+      node->arguments);
+}
+int cuGraphAddKernelNode_v2(void** node, void* graph, const void* from, size_t count,
+                            const struct node_parameters* parameters) {
+  see_node(parameters);
+  return *node = (void*)++made, 0;
+}
+int cuGraphExecKernelNodeSetParams_v2(void* exec, void* node,
+                                      const struct node_parameters* parameters) {
+  return see_node(parameters), 0;
+}
 int cuGraphAddMemcpyNode(void** node) { return *node = (void*)++made, 0; }
 int cuGraphAddEmptyNode(void** node) { return *node = (void*)++made, 0; }
 int cuGraphInstantiateWithFlags(void** exec) { return *exec = (void*)++made, 0; }

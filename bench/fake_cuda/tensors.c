@@ -116,6 +116,17 @@ static PyObject* place(PyObject* module, PyObject* tensor) {
   return PyLong_FromVoidPtr(((Tensor*)tensor)->tensor.data);
 }
 
+/// shift(tensor, bytes): moves the address at which it begins.
+static PyObject* shift(PyObject* module, PyObject* args) {
+  PyObject* tensor;
+  Py_ssize_t bytes;
+  if (!PyArg_ParseTuple(args, "On", &tensor, &bytes)) {
+    return NULL;
+  }
+  ((Tensor*)tensor)->tensor.data = (char*)((Tensor*)tensor)->tensor.data + bytes;
+  Py_RETURN_NONE;
+}
+
 /// stream(handle): the current one from now on.
 static PyObject* setStream(PyObject* module, PyObject* handle) {
   stream_ = PyLong_AsVoidPtr(handle);
@@ -125,11 +136,10 @@ static PyObject* setStream(PyObject* module, PyObject* handle) {
 PyMODINIT_FUNC PyInit_fake_tensors(void) {
   static PyType_Slot slots[] = {{Py_tp_dealloc, dealloc}, {0, NULL}};
   static PyType_Spec spec = {"fake_tensors.Tensor", sizeof(Tensor), 0, Py_TPFLAGS_DEFAULT, slots};
-  static PyMethodDef methods[] = {{"make", make, METH_VARARGS, ""},
-                                  {"keeps", keeps, METH_O, ""},
-                                  {"place", place, METH_O, ""},
-                                  {"stream", setStream, METH_O, ""},
-                                  {NULL, NULL, 0, NULL}};
+  static PyMethodDef methods[] = {
+      {"make", make, METH_VARARGS, ""},  {"keeps", keeps, METH_O, ""},
+      {"place", place, METH_O, ""},      {"shift", shift, METH_VARARGS, ""},
+      {"stream", setStream, METH_O, ""}, {NULL, NULL, 0, NULL}};
   static struct PyModuleDef definition = {
       PyModuleDef_HEAD_INIT, "fake_tensors", NULL, -1, methods, NULL, NULL, NULL, NULL};
   PyObject* module = PyModule_Create(&definition);

@@ -7,9 +7,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include "codegen/jit/embedded_headers.h"
 #include "codegen/own_source_mark.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Base64.h"
 
 namespace straightline::jit {
 namespace {
@@ -202,6 +205,29 @@ std::string userOf(const std::string& text) {
   return text.substr(begin, text.find('\n', begin) - begin);
 }
 
+/// The machine code that is the unit (codegen/own_source.h); nullopt: it is CUDA C++.
+std::optional<DeviceOutput> machineCodeOf(const std::string& text) {
+  const size_t begin = text.rfind(kOwnImageBegin);
+  if (text.rfind(kOwnImageMark, 0) != 0 || begin == std::string::npos) {
+    return std::nullopt;
+  }
+  std::string letters;
+  for (llvm::StringRef rest = llvm::StringRef(text).substr(begin + std::strlen(kOwnImageBegin));
+       !rest.empty();) {
+    const auto [line, following] = rest.split('\n');
+    letters += line.trim(" \";").str();
+    rest = following;
+  }
+  std::vector<char> bytes;
+  if (llvm::Error error = llvm::decodeBase64(letters, bytes)) {
+    return DeviceOutput{
+        false,
+        {},
+        {CompileError::Kind::internal, "machine code: " + llvm::toString(std::move(error))}};
+  }
+  return DeviceOutput{true, std::string(bytes.begin(), bytes.end()), {}};
+}
+
 std::unique_ptr<DeviceProgram> fail(CompileError* error, CompileError::Kind kind,
                                     std::string message) {
   *error = {kind, std::move(message)};
@@ -227,6 +253,9 @@ std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units,
   auto program = std::make_unique<DeviceProgram>();
   program->compiler = nvrtc.major * 1000 + nvrtc.minor * 10;
   const auto compile = [&](const Unit& unit) {
+    if (std::optional<DeviceOutput> given = machineCodeOf(unit.text)) {
+      return *std::move(given);
+    }
     Output output = compileUnit(nvrtc, unit, flags, isVirtual(arch));
     if (output.ok) {
       return DeviceOutput{true, std::move(output.image), {}};

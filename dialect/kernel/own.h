@@ -18,9 +18,15 @@ void setOwnArguments(DeclOp declaration, mlir::ArrayAttr arguments, llvm::String
 /// kernel.own_source, of a kernel.func: the user's CUDA C++ text that has its body, a dictionary of
 /// `source`, `function` (the kernel in that text), `arguments` (as above) and `threads`, i64, of a
 /// block; null: the family's template is its body. The schedule's shape has the number of blocks,
-/// `blocks`, and the numbers that arguments mean, `sizes`.
+/// `blocks`, and the numbers that arguments mean, `sizes`. With `image`, a cubin in base64, the
+/// kernel is `function` of that: `source` is what people read, `arguments` are its parameters in
+/// order, which begin at multiples of `alignments` bytes (array<i64>), the shape has `more_blocks`,
+/// those in y and z, `shared_bytes`, i64, is what a block gets, and with `waits` it touches memory
+/// only after it has waited for the kernel before it.
 mlir::DictionaryAttr ownSourceOf(FuncOp function);
 void setOwnSource(FuncOp function, mlir::DictionaryAttr source);
+/// Whether the kernel is machine code that a user gave.
+bool isOwnImage(mlir::Operation* function);
 
 }  // namespace straightline::kernel
 

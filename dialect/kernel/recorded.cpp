@@ -91,6 +91,10 @@ void setOwnArguments(DeclOp declaration, mlir::ArrayAttr arguments, llvm::String
 mlir::DictionaryAttr ownSourceOf(FuncOp function) {
   return function->getAttrOfType<mlir::DictionaryAttr>(kOwnSource);
 }
+bool isOwnImage(Operation* function) {
+  auto source = function->getAttrOfType<mlir::DictionaryAttr>(kOwnSource);
+  return source && source.contains("image");
+}
 void setOwnSource(FuncOp function, mlir::DictionaryAttr source) {
   function->setAttr(kOwnSource, source);
 }

@@ -5,6 +5,8 @@
 #include "dialect/op/op_verify.h"
 #include "dialect/own_argument.h"
 #include "llvm/ADT/BitVector.h"
+#include "llvm/Support/Base64.h"
+#include "llvm/Support/MathExtras.h"
 #include "mlir/IR/DialectImplementation.h"
 
 #pragma GCC diagnostic push
@@ -49,6 +51,72 @@ llvm::LogicalResult verifyArguments(OwnKernelOp kernel) {
   return success();
 }
 
+/// Whether the text is a number, or a size that there is.
+bool isBlocks(OwnKernelOp kernel, llvm::StringRef text) {
+  const std::optional<OwnArgument> blocks = parseOwnArgument(text);
+  return blocks && !blocks->isList &&
+         (blocks->kind == OwnArgumentKind::integers ||
+          (blocks->kind == OwnArgumentKind::size && kernel.getSizes() &&
+           static_cast<size_t>(blocks->integers.front()) < kernel.getSizes()->getExprs().size()));
+}
+
+/// What a parameter of machine code may be: the driver reads its bits.
+bool isParameter(llvm::StringRef text) {
+  const std::optional<OwnArgument> argument = parseOwnArgument(text);
+  return argument && !argument->isList &&
+         llvm::is_contained({OwnArgumentKind::tensors, OwnArgumentKind::absent,
+                             OwnArgumentKind::integers, OwnArgumentKind::size},
+                            argument->kind);
+}
+
+llvm::LogicalResult verifyImage(OwnKernelOp kernel) {
+  if (!kernel.getImage()) {
+    if (kernel.getAlignments() || kernel.getMoreBlocks() || kernel.getSharedBytes() != 0 ||
+        !kernel.getMachine().empty() || kernel.getWaits()) {
+      return opError(kernel)
+             << "has machine, alignments, more_blocks, shared_bytes or waits but no "
+                "image (own_kernel_c8)";
+    }
+    return success();
+  }
+  std::vector<char> bytes;
+  if (llvm::Error error = llvm::decodeBase64(*kernel.getImage(), bytes)) {
+    return opError(kernel) << "the image is no base64: " << llvm::toString(std::move(error))
+                           << " (own_kernel_c8)";
+  }
+  if (!kernel.getSource() || kernel.getMachine().empty() ||
+      static_cast<int64_t>(kernel.getSharedBytes()) < 0) {
+    return opError(kernel) << "has an image, " << (kernel.getSource() ? "a" : "no")
+                           << " source, the machine \"" << kernel.getMachine() << "\" and "
+                           << static_cast<int64_t>(kernel.getSharedBytes())
+                           << " bytes of shared memory (own_kernel_c8)";
+  }
+  const llvm::ArrayRef<int64_t> alignments =
+      kernel.getAlignments().value_or(llvm::ArrayRef<int64_t>());
+  if (alignments.size() != kernel.getArguments().size() ||
+      !llvm::all_of(alignments, [](int64_t bytes) {
+        return bytes > 0 && llvm::isPowerOf2_64(static_cast<uint64_t>(bytes));
+      })) {
+    return opError(kernel) << "has " << alignments.size() << " alignments of "
+                           << kernel.getArguments().size()
+                           << " arguments, or one that is no power of two (own_kernel_c8)";
+  }
+  for (auto text : kernel.getArguments().getAsValueRange<mlir::StringAttr>()) {
+    if (!isParameter(text)) {
+      return opError(kernel) << "the argument \"" << text
+                             << "\" is no parameter of machine code (own_kernel_c8)";
+    }
+  }
+  const mlir::ArrayAttr more = kernel.getMoreBlocksAttr();
+  if (!more || more.size() != 2 ||
+      !llvm::all_of(more.getAsValueRange<mlir::StringAttr>(),
+                    [&](llvm::StringRef text) { return isBlocks(kernel, text); })) {
+    return opError(kernel) << "has an image but no two numbers of blocks in more_blocks "
+                              "(own_kernel_c8)";
+  }
+  return success();
+}
+
 }  // namespace
 
 llvm::LogicalResult OwnKernelOp::verify() {
@@ -87,18 +155,13 @@ llvm::LogicalResult OwnKernelOp::verify() {
                           << " bytes (own_kernel_c6)";
   }
   const auto threads = static_cast<int64_t>(getThreads());
-  const std::optional<OwnArgument> blocks =
-      getSource() ? parseOwnArgument(getBlocks()) : std::optional<OwnArgument>();
   const bool isLaunch =
-      blocks && !blocks->isList && threads >= 1 && threads <= 1024 &&
-      (blocks->kind == OwnArgumentKind::integers ||
-       (blocks->kind == OwnArgumentKind::size && getSizes() &&
-        static_cast<size_t>(blocks->integers.front()) < getSizes()->getExprs().size()));
+      getSource() && isBlocks(*this, getBlocks()) && threads >= 1 && threads <= 1024;
   if (getSource() ? !isLaunch : threads != 0 || !getBlocks().empty()) {
     return opError(*this) << "has " << (getSource() ? "a source" : "no source") << ", blocks \""
                           << getBlocks() << "\" and " << threads << " threads (own_kernel_c7)";
   }
-  return verifyArguments(*this);
+  return failed(verifyImage(*this)) ? mlir::failure() : verifyArguments(*this);
 }
 
 void OwnKernelOp::getEffects(

@@ -24,6 +24,17 @@ namespace {
 /// Microseconds for each byte that is read or written, of one thread.
 constexpr double kUsPerByte = 1e-4;
 
+/// Whether devices of `target` ("sm_90") run machine code for `machine`: an equal or earlier one of
+/// the same generation; one with a suffix ("sm_90a") runs on its own devices alone.
+bool runs(llvm::StringRef machine, llvm::StringRef target) {
+  unsigned code = 0, device = 0;
+  if (!machine.consume_front("sm_") || !target.consume_front("sm_") ||
+      machine.consumeInteger(10, code) || target.consumeInteger(10, device)) {
+    return false;
+  }
+  return machine == "a" ? code == device : code / 10 == device / 10 && code <= device;
+}
+
 class OwnKernelLowering {
  public:
   OwnKernelLowering(op::OwnKernelOp own, LoweringContext& context)
@@ -36,7 +47,7 @@ class OwnKernelLowering {
     constexpr llvm::StringLiteral kWhy = "a kernel of the user's reads rows";
     const auto updates = static_cast<unsigned>(own_.getUpdates());
     for (Value operand : own_.getInputs().drop_back(updates)) {
-      inputs_.push_back(context_.contiguous(loc_, context_.bufferOf(operand), kWhy));
+      inputs_.push_back(aligned(context_.contiguous(loc_, context_.bufferOf(operand), kWhy)));
     }
     for (auto [i, result] : llvm::enumerate(own_.getResults())) {
       const bool isUpdated = i < updates;
@@ -102,6 +113,12 @@ class OwnKernelLowering {
              << context_.target().getBackend()
              << "; the nearest supported form is a function that takes the stream, stream=True";
     }
+    if (own_.getImage() && !runs(own_.getMachine(), context_.target().getCpu())) {
+      return emitUnsupported(own_) << own_.getName() << " is machine code for " << own_.getMachine()
+                                   << " but the program is for " << context_.target().getCpu()
+                                   << "; the nearest supported form is a cubin for "
+                                   << context_.target().getCpu() << ", or the kernel's source";
+    }
     return success();
   }
 
@@ -114,8 +131,41 @@ class OwnKernelLowering {
         !type.hasBorder() && llvm::all_of(llvm::seq<size_t>(0, extents.size()), [&](size_t dim) {
           return strides[dim] == dense[dim] || extents[dim] == context_.constant(1);
         });
-    return isDense ? wanted
-                   : context_.slot(context_.contiguousType(extents, type.getElementType()));
+    return isDense && isAligned(wanted)
+               ? wanted
+               : context_.slot(context_.contiguousType(extents, type.getElementType()));
+  }
+
+  /// Whether the buffer begins where machine code takes it to begin, as far as the program decides:
+  /// its own memory and what a caller gives begins at such an address, and a part of it may not.
+  bool isAligned(Value buffer) {
+    const llvm::ArrayRef<int64_t> alignments =
+        own_.getAlignments().value_or(llvm::ArrayRef<int64_t>());
+    const int64_t bytes = alignments.empty() ? 1 : *llvm::max_element(alignments);
+    for (; bytes > 1; buffer = buffer.getDefiningOp<kernel::ViewOp>().getBase()) {
+      auto view = buffer.getDefiningOp<kernel::ViewOp>();
+      if (!view) {
+        break;
+      }
+      const AffineExpr offset = view.getOffset().getExpr() * typeOf(view.getBase()).elementBytes();
+      if (!view.getIndices().empty() || !offset.isMultipleOf(bytes)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /// The buffer, or a copy of it that begins where machine code takes it to begin.
+  Value aligned(Value buffer) {
+    if (isAligned(buffer)) {
+      return buffer;
+    }
+    const kernel::BufferType type = typeOf(buffer);
+    const Value fresh =
+        context_.slot(context_.contiguousType(context_.extentsOf(type), type.getElementType()));
+    context_.copy(loc_, buffer, fresh, "copy",
+                  "the kernel's machine code takes it to begin at an aligned address");
+    return fresh;
   }
 
   /// Extents that only a call knows, operand by operand, then the sizes that arguments mean.
@@ -196,18 +246,21 @@ class OwnKernelLowering {
   void launch() {
     mlir::Builder& builder = context_.builder();
     const llvm::SmallVector<mlir::Attribute> sizes = namedSizes();
-    const OwnArgument blocks = *parseOwnArgument(own_.getBlocks());
-    const auto number = static_cast<size_t>(blocks.integers.front());
+    const auto blocksOf = [&](llvm::StringRef text) -> mlir::Attribute {
+      const OwnArgument blocks = *parseOwnArgument(text);
+      const int64_t number = blocks.integers.front();
+      return blocks.kind == OwnArgumentKind::size ? sizes[static_cast<size_t>(number)]
+                                                  : context_.number(number);
+    };
     std::string name = own_.getName().str();
     KernelSpec spec;
     spec.name = "own_" + own_.getName().split("::").second.str();
     name.replace(name.find("::"), 2, ".");
     spec.op = name;
     spec.why = "own: a kernel of the user's";
+    spec.why += own_.getNote().empty() ? "" : "; " + own_.getNote().str();
     spec.family = "own";
-    spec.shape = {context_.named("blocks", blocks.kind == OwnArgumentKind::size
-                                               ? sizes[number]
-                                               : context_.number(blocks.integers.front())),
+    spec.shape = {context_.named("blocks", blocksOf(own_.getBlocks())),
                   context_.named("sizes", builder.getArrayAttr(sizes))};
     spec.inputs = inputs_;
     spec.outputs = outputs_;
@@ -218,12 +271,26 @@ class OwnKernelLowering {
       spec.outputs.push_back(scratch);
     }
     spec.updates = own_.getUpdates() != 0;
-    spec.source = builder.getDictionaryAttr(
-        {context_.named("arguments", builder.getArrayAttr(arguments)),
-         context_.named("function", own_.getSymbolAttr()),
-         context_.named("source", own_.getSourceAttr()),
-         context_.named("threads",
-                        builder.getI64IntegerAttr(static_cast<int64_t>(own_.getThreads())))});
+    llvm::SmallVector<mlir::NamedAttribute> source = {
+        context_.named("arguments", builder.getArrayAttr(arguments)),
+        context_.named("function", own_.getSymbolAttr()),
+        context_.named("source", own_.getSourceAttr()),
+        context_.named("threads",
+                       builder.getI64IntegerAttr(static_cast<int64_t>(own_.getThreads())))};
+    if (own_.getImage()) {
+      spec.shape.push_back(context_.named(
+          "more_blocks",
+          builder.getArrayAttr(llvm::map_to_vector(
+              own_.getMoreBlocksAttr().getAsValueRange<mlir::StringAttr>(), blocksOf))));
+      source.append({context_.named("image", own_.getImageAttr()),
+                     context_.named("alignments", own_.getAlignmentsAttr()),
+                     context_.named("shared_bytes", builder.getI64IntegerAttr(static_cast<int64_t>(
+                                                        own_.getSharedBytes())))});
+      if (own_.getWaits()) {
+        source.push_back(context_.named("waits", builder.getUnitAttr()));
+      }
+    }
+    spec.source = builder.getDictionaryAttr(source);
     context_.launch(loc_, spec);
   }
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from straightline.own_kernels import OwnKernel, c_kernel, cuda_kernel
     from straightline.routing import backends, routes
     from straightline.torch_model import compile
+    from straightline.triton_kernels import triton_kernel
     from straightline.tvm_library import tvm_ffi_library
 
 #: Where each name is. No module has the name of what it gives: importing it would put the module in its place.
@@ -73,6 +74,7 @@ _PLACES = {
     "programs": "_programs",
     "routes": "routing",
     "slot": "_slots",
+    "triton_kernel": "triton_kernels",
     "tvm_ffi_library": "tvm_library",
 }
 #: Modules that users reach as attributes.
@@ -113,6 +115,7 @@ __all__ = [
     "programs",
     "routes",
     "slot",
+    "triton_kernel",
     "tvm_ffi_library",
 ]
 

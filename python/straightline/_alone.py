@@ -49,8 +49,18 @@ class Kernel:
 
     @property
     def source(self) -> str:
-        """Its emitted text: the function of that name, or for a library's kernel the text that calls it."""
+        """Its emitted text: the function of that name, or for a library's kernel the text that calls it.
+
+        Of machine code that a user gave, what it was made from where that is known (a Triton kernel's source).
+        """
         text = self._compilation.code
+        users = re.search(
+            rf"^// The machine code of a user: \w+\n((?://.*\n)*)constexpr char {re.escape(self.name)}_base64",
+            text,
+            re.MULTILINE,
+        )
+        if users:
+            return re.sub(r"^// ?", "", users[1], flags=re.MULTILINE)
         pattern = rf"^[^\n]*\b{re.escape(self.name)}\([^;]*?\{{\n.*?^\}}\n"
         found = re.search(pattern, text, re.MULTILINE | re.DOTALL) or re.search(
             rf"^static void thunk_{re.escape(self.name)}\(.*?^\}}\n", text, re.MULTILINE | re.DOTALL

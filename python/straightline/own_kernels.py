@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import functools
 import importlib
 import os
@@ -16,6 +17,7 @@ from typing import Any
 
 from straightline import _call, _frameworks, own_schemas
 from straightline.errors import UnsupportedError, UserError
+from straightline.own_images import Maker, cubin_kernel, read_cubin
 from straightline.own_schemas import Parameter
 
 #: What a function takes at most (runtime/abi/own_calls.h).
@@ -72,6 +74,8 @@ class OwnKernel:
     shared: int | Callable[..., int] = 0
     #: Refuses arguments of a call in a graph.
     check: Callable[[Mapping[str, Any]], None] | None = field(default=None, repr=False)
+    #: Gives the machine code and the launch of each call, by its arguments, results and the target. None: there is none.
+    machine: Maker | None = field(default=None, repr=False)
     _made: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -132,6 +136,19 @@ class OwnKernel:
             )
         return pair[0], pair[1]
 
+    def shared_bytes(self, values: Mapping[str, Any]) -> int:
+        """The bytes of a block's dynamic shared memory for arguments by name.
+
+        Raises:
+            UserError: `shared` gave no number of bytes from 1 on.
+        """
+        count = self.shared(*values.values()) if callable(self.shared) else self.shared
+        if count == 0 and not callable(self.shared):
+            return 0
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise UserError(f"shared of {self.name} is {count!r}, expected a number of bytes from 1 on")
+        return count
+
     def text(self, values: Mapping[str, Any]) -> str:
         """The source, in which dynamic shared memory has the size that it has for arguments by name.
 
@@ -139,11 +156,9 @@ class OwnKernel:
             UserError: `shared` gave no number of bytes from 1 on.
             UnsupportedError: They are more than a kernel declares.
         """
-        count = self.shared(*values.values()) if callable(self.shared) else self.shared
-        if count == 0 and not callable(self.shared):
+        count = self.shared_bytes(values)
+        if count == 0 or not self.source:
             return self.source
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise UserError(f"shared of {self.name} is {count!r}, expected a number of bytes from 1 on")
         if count > _MOST_SHARED:
             raise UnsupportedError(
                 f"{self.name} asks for {count} bytes of shared memory, which is more than a block declares here; the nearest "
@@ -359,7 +374,7 @@ def opened(path: str, name: str, needs: str = "") -> str:
 
 
 def cuda_kernel(
-    source: str | os.PathLike[str],
+    source: str | bytes | os.PathLike[str],
     name: str,
     schema: str,
     *,
@@ -379,8 +394,11 @@ def cuda_kernel(
     needs as arguments. It may be a template's instance, use blockIdx, shared memory and device functions of its text. It is
     compiled by NVRTC for each program's device, which need not be there, with the constants of the call.
 
+    A cubin is taken as it is: its parameters are those above, in that order, where an int may have 1, 2, 4 or 8 bytes and a
+    float 4 or 8. A size that only a call knows needs 8. Its architecture must be one that the program's target runs.
+
     Args:
-        source: CUDA C++ text, or the path of a .cu file.
+        source: CUDA C++ text, the path of a .cu file, or a cubin: its bytes, or the path of a .cubin file.
         name: The `__global__` function.
         schema: The op, as for `c_kernel`.
         grid: (blocks, threads of a block), or a function of the op's arguments that gives them; blocks may be an expression over
@@ -395,16 +413,21 @@ def cuda_kernel(
         The kernel; `torch.ops.mylib.scale` is its op, on tensors of a CUDA device.
 
     Raises:
-        UserError: Something does not fit. What NVRTC says of the text is raised when a program is compiled.
-        UnsupportedError: The schema has a type that a kernel is not given, or the source is a cubin.
+        UserError: Something does not fit. What NVRTC says of the text, and another architecture, are raised when a program is
+            compiled.
+        UnsupportedError: The schema has a type that a kernel is not given, or the source is PTX or a fatbin.
     """
-    text = _source_of(source)
     if not isinstance(name, str) or not _NAME.match(name):
         raise UserError(f"name is {name!r}, expected that of a kernel")
-    if not re.search(rf"\b{name}\s*\(", text) or "__global__" not in text:
+    cubin = read_cubin(source)
+    text = "" if cubin else _source_of(source)
+    if not cubin and (not re.search(rf"\b{name}\s*\(", text) or "__global__" not in text):
         raise UserError(f"the source has no __global__ function {name}")
     parsed = own_schemas.parse(schema, effectful)
-    _check_shared(text, shared)
+    if cubin:
+        _check_for_cubin(parsed, workspace)
+    else:
+        _check_shared(text, shared)
     if not any(parameter.kind == "tensor" for parameter in parsed.parameters):
         raise UnsupportedError(
             f"{parsed.name} has no tensor argument, which says the device; nearest supported form: Tensor"
@@ -418,9 +441,15 @@ def cuda_kernel(
             parsed.results, text, grid,
             shared=shared,
         )  # fmt: skip
-        for option in (workspace, shared):
-            if not callable(option):
-                kernel.workspace_bytes({}) if option is workspace else kernel.text({})
+        if cubin:
+            machine = cubin_kernel(
+                *cubin, name, parsed.parameters, parsed.results, parsed.name, kernel.grid_of, kernel.shared_bytes
+            )
+            kernel = dataclasses.replace(kernel, machine=machine)
+        if not callable(workspace):
+            kernel.workspace_bytes({})
+        if not callable(shared):
+            kernel.text({})
         if not callable(grid):
             kernel.grid_of({})
         _register(kernel, fake)
@@ -443,15 +472,24 @@ def _source_of(source: str | os.PathLike[str]) -> str:
             data = file.read()
     except OSError as error:
         raise UserError(f"source {path}: {error.strerror}") from error
-    if data.startswith(b"\x7fELF") or path.endswith((".cubin", ".fatbin", ".ptx")):
-        raise UnsupportedError(
-            f"{path} is machine code or PTX, whose constants and order of arguments are its own; nearest supported form: the "
-            ".cu file that it was made from"
-        )
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         raise UserError(f"source {path} is no text: {error}") from error
+
+
+def _check_for_cubin(parsed: own_schemas.Schema, workspace: int | Callable[..., int]) -> None:
+    """The parameters of machine code are addresses and numbers."""
+    for parameter in parsed.parameters:
+        if parameter.is_list or parameter.kind in ("text", "dtype"):
+            raise UnsupportedError(
+                f"{parsed.name} has the argument '{parameter.name}', a list, str or dtype, which a cubin is not given; nearest "
+                "supported form: an argument each, or the kernel's source"
+            )
+    if callable(workspace) or workspace:
+        raise UnsupportedError(
+            f"{parsed.name} has a workspace, which a cubin is not given; nearest supported form: the kernel's source"
+        )
 
 
 def _check_shared(source: str, shared: int | Callable[..., int]) -> None:
@@ -707,23 +745,30 @@ def _tensors(values: Any) -> Iterator[Any]:
                 yield item
 
 
+def alone(kernel: OwnKernel, constants: Mapping[str, Any], counts: Mapping[str, int] | None = None) -> Any:
+    """A module that is this op alone, of all arguments but the constants, by name.
+
+    `counts` says how many tensors of a call are a list's elements, by its name.
+    """
+    import torch
+
+    class Alone(torch.nn.Module):
+        def forward(self, *tensors: Any) -> Any:
+            given = iter(tensors)
+            values = dict(constants)
+            for name in (p.name for p in kernel.parameters if p.name not in constants):
+                count = (counts or {}).get(name, -1)  # -1: a tensor, no list
+                values[name] = next(given) if count < 0 else [next(given) for _ in range(count)]
+            return kernel.op(**values)
+
+    return Alone()
+
+
 def _on_device(kernel: OwnKernel) -> Callable[..., Any]:
     """The implementation of a CUDA kernel: a program that is this op alone, compiled for the sizes that come."""
     import torch
 
     import straightline
-
-    class Alone(torch.nn.Module):
-        def __init__(self, counts: Mapping[str, int], constants: Mapping[str, Any]) -> None:
-            super().__init__()
-            self._counts, self._constants = counts, constants
-
-        def forward(self, *tensors: Any) -> Any:
-            given = iter(tensors)
-            values = dict(self._constants)
-            for name, count in self._counts.items():  # -1: a tensor, no list
-                values[name] = next(given) if count < 0 else [next(given) for _ in range(count)]
-            return kernel.op(**values)
 
     programs: dict[Any, Any] = {}
 
@@ -736,7 +781,7 @@ def _on_device(kernel: OwnKernel) -> Callable[..., Any]:
         known = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in constants.items())
         key = (known, tuple(counts.items()), tuple((t.dtype, t.shape, t.stride(), t.device) for t in tensors))
         if key not in programs:
-            programs[key] = straightline.compile(Alone(counts, constants), tuple(tensors))
+            programs[key] = straightline.compile(alone(kernel, constants, counts), tuple(tensors))
         return programs[key](*tensors)
 
     return run
@@ -781,11 +826,11 @@ def _register(kernel: OwnKernel, fake: Callable[..., Any] | None) -> None:
     library = torch.library.Library(namespace, "FRAGMENT")  # noqa: TOR901  (kept with the kernel)
     library.define(kernel.schema.partition("::")[2], tags=(torch.Tag.pt2_compliant_tag,))
     keys = ["CPU", *(["CUDA"] if kernel.stream else [])]
-    if kernel.source or kernel.device:
+    if kernel.source or kernel.machine or kernel.device:
         keys = ["CUDA"]
     elif not any(parameter.kind == "tensor" for parameter in kernel.parameters):
         keys = ["CompositeExplicitAutograd"]
-    run = _on_device(kernel) if kernel.source else _eager(kernel, shapes)
+    run = _on_device(kernel) if kernel.source or kernel.machine else _eager(kernel, shapes)
     for key in keys:
         library.impl(name, run, key)
     torch.library.register_fake(kernel.name, shapes, lib=library)

@@ -27,6 +27,7 @@ from straightline import (
     _targets,
     _threads,
     backend_plugins,
+    own_images,
     routing,
 )
 from straightline._compilation import compile_module, progress_of
@@ -154,7 +155,8 @@ def compiled(
         allows_aten = options.allow is None or "aten" in options.allow
         if _devices.is_plugin(place):
             allows_aten &= routing.gives_to_host(request)  # torch's ops run there
-        captures = captures_in(Where(place, allows_aten, kept))
+        with own_images.compiling_for(own_images.Place(place, number, options.cache)):
+            captures = captures_in(Where(place, allows_aten, kept))
         check_interrupts()
         _check_distinct(captures)
         first = captures[0].captured

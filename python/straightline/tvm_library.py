@@ -165,7 +165,7 @@ def tvm_ffi_library(
 class _Wanted:
     """What was said of one function beside its schema."""
 
-    isOnDevice: bool
+    on_device: bool
     workspace: int | Callable[..., int]
     #: Tensors that it reads on the host; None: it does not plan.
     plans: Sequence[str] | None
@@ -195,7 +195,7 @@ def _kernel(library: Any, name: str, schema: str, wanted: _Wanted) -> OwnKernel:
     _check_plans(parsed, wanted.plans)
     callee = _callee(library, name)
     scratch = _workspace(parsed, wanted)
-    text = _text(parsed, name, callee, wanted, hasWorkspace=callable(scratch) or bool(scratch))
+    text = _text(parsed, name, callee, wanted, has_workspace=callable(scratch) or bool(scratch))
     exports = [f"call_{name}{end}" for end in ("", "_signature", *(("_needs", "_given") if callee.symbol else ()))]
     path = file_of(name, _compiler.link_text(name, text, exports))
     kernel = own_kernels.registered(
@@ -205,8 +205,8 @@ def _kernel(library: Any, name: str, schema: str, wanted: _Wanted) -> OwnKernel:
         fake=wanted.fake,
         workspace=scratch,
         status=True,
-        stream=wanted.isOnDevice,
-        device=wanted.isOnDevice,
+        stream=wanted.on_device,
+        device=wanted.on_device,
         outside=wanted.plans is not None,
         needs=callee.symbol,
     )
@@ -246,7 +246,7 @@ def _check_plans(parsed: Schema, names: Sequence[str] | None) -> None:
 def _workspace(parsed: Schema, wanted: _Wanted) -> int | Callable[..., int]:
     """What the environment's allocator gives in a call on a device: also the results, before they are copied."""
     given, fake = wanted.workspace, wanted.fake
-    if not wanted.isOnDevice or not parsed.results:
+    if not wanted.on_device or not parsed.results:
         return given
 
     def bytes_of(*args: Any) -> int:
@@ -264,7 +264,7 @@ def _workspace(parsed: Schema, wanted: _Wanted) -> int | Callable[..., int]:
     return bytes_of
 
 
-def _text(parsed: Schema, name: str, callee: _Callee, wanted: _Wanted, *, hasWorkspace: bool) -> str:
+def _text(parsed: Schema, name: str, callee: _Callee, wanted: _Wanted, *, has_workspace: bool) -> str:
     parameters, views, values = [], "", []
     objects: list[str] = []
     lists: list[str] = []
@@ -298,9 +298,9 @@ def _text(parsed: Schema, name: str, callee: _Callee, wanted: _Wanted, *, hasWor
     if results:
         views += f"  const sl_kernel_tensor* const results[] = {{{', '.join(results)}}};\n"
     parameters += [f"const sl_kernel_tensor* {result}" for result in results]
-    parameters += ["void* workspace", "int64_t workspace_bytes"] if hasWorkspace else []
-    parameters += ["void* stream"] if wanted.isOnDevice else []
-    site = _ON_DEVICE.format(workspace="workspace, workspace_bytes" if hasWorkspace else "nullptr, 0")
+    parameters += ["void* workspace", "int64_t workspace_bytes"] if has_workspace else []
+    parameters += ["void* stream"] if wanted.on_device else []
+    site = _ON_DEVICE.format(workspace="workspace, workspace_bytes" if has_workspace else "nullptr, 0")
     if wanted.plans is not None:
         site += _PLANS
     return _TEXT.format(
@@ -309,7 +309,7 @@ def _text(parsed: Schema, name: str, callee: _Callee, wanted: _Wanted, *, hasWor
         before=callee.before,
         name=name,
         parameters=", ".join([*parameters, "char* message"]),
-        site=site if wanted.isOnDevice else _ON_HOST,
+        site=site if wanted.on_device else _ON_HOST,
         views=views,
         values=", ".join(values) or "sl_tvm::none()",
         call=callee.find
@@ -326,13 +326,13 @@ def _callee(library: Any, name: str) -> _Callee:
         before = re.sub("NAME|SYMBOL", lambda place: places[place[0]], _GIVEN_SYMBOL)
         source = f"__tvm_ffi_{name} of {os.path.basename(path)}"
         return _Callee(source, before, _CALLEE_SYMBOL.format(name=name), takes_objects=False, symbol=symbol)
-    function, isOfModule = _function_of(library, name)
+    function, of_module = _function_of(library, name)
     _kept.append(function)
     handle = function.__chandle__()
     # TVMFFIFunctionCell stands behind the header of the object; its first member is the safe call.
     safe_call = ctypes.c_void_p.from_address(handle + 24).value
     find = _CALLEE_ADDRESS.format(safe_call=safe_call, handle=handle)
-    return _Callee("a function of this process", "", find, takes_objects=not isOfModule, symbol="")
+    return _Callee("a function of this process", "", find, takes_objects=not of_module, symbol="")
 
 
 def _check_symbol(path: str, name: str) -> None:

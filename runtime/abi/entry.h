@@ -268,6 +268,26 @@ typedef struct sl_device_image {
   int32_t compiler;
 } sl_device_image;
 
+/// How many parameters machine code of a user may have.
+#define SL_MAX_DEVICE_PARAMETERS 256
+/// What a parameter of a user's own machine code gets: 8 bytes, of which the kernel reads as many
+/// as its parameter has.
+typedef struct sl_device_parameter {
+  /// 's' is here an argument of the entry by number: an address, or a scalar behind the addresses
+  sl_expr value;
+  int64_t alignment;  ///< the value is a multiple of it; otherwise the launch is an error
+} sl_device_parameter;
+
+/// What a launch of machine code that a user gave has beside that of an emitted kernel.
+typedef struct sl_own_code {
+  uint64_t size;
+  const sl_device_parameter* parameters;  ///< in the kernel's order
+  int32_t parameter_count;
+  int32_t shared_bytes;  ///< of a block, in addition to what the kernel declares
+  /// of the grid, over the arguments as those of a parameter
+  sl_expr blocks_y, blocks_z;
+} sl_own_code;
+
 /// A kernel that runs on a device and not on the host: a grid of blocks of threads.
 typedef struct sl_device_code {
   uint64_t size;
@@ -280,6 +300,9 @@ typedef struct sl_device_code {
   /// 1: touches what a run writes only after it has waited for the kernel before it
   /// (griddepcontrol.wait)
   int32_t waits;
+  /// Of machine code that a user gave, whose parameters are not the arguments in their order. NULL:
+  /// the kernel is emitted. Version 8 grew by it: a description that ends before it has none.
+  const sl_own_code* own;
 } sl_device_code;
 
 /// What statements call, by name.

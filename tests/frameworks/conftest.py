@@ -5,4 +5,4 @@ from __future__ import annotations
 
 import importlib.util
 
-collect_ignore = [name for name in ("jax", "paddle") if importlib.util.find_spec(name) is None]
+collect_ignore = [name for name in ("jax", "paddle", "triton") if importlib.util.find_spec(name) is None]

@@ -242,12 +242,6 @@ def test_shared_memory_that_the_text_does_not_declare() -> None:
         sl.cuda_kernel(twice, "reversed", "own_cuda::reversed(Tensor x) -> Tensor", grid=(1, 32), shared=64)
 
 
-def test_machine_code_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "k.cubin").write_bytes(b"\x7fELF....")
-    with pytest.raises(sl.UnsupportedError, match="is machine code or PTX"):
-        sl.cuda_kernel(tmp_path / "k.cubin", "scale", "own_cuda::scale(Tensor x) -> Tensor", grid=(1, 1))
-
-
 def test_a_grid_that_gives_something_else(scale: Any) -> None:
     scale.unregister()
     kernel = sl.cuda_kernel(

@@ -32,7 +32,7 @@ fi
 # JOBS processes of tests, file by file: a file's programs stay warm in its process.
 step pytest env PYTHONPATH="build/$preset/python" .venv/bin/python -m pytest -n "$jobs" --dist loadfile --durations 40 || true
 # Tests of a framework's programs run in that framework's environment (make frameworks).
-for framework in jax paddle; do
+for framework in jax paddle triton; do
   step "$framework" env PYTHONPATH="build/$preset/python" ".venv-$framework/bin/python" -m pytest -n "$jobs" --dist loadfile "tests/frameworks/$framework" || true
 done
 if [[ ${#failed[@]} -gt 0 ]]; then

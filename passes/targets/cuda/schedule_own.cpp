@@ -8,6 +8,9 @@ namespace straightline::passes::cuda {
 namespace {
 
 void scheduleOwn(kernel::FuncOp function, const CudaArchitecture&) {
+  if (kernel::ownSourceOf(function).contains("waits")) {
+    kernel::setEarlyStart(function, kernel::EarlyStart::inTemplate);
+  }
   auto threads = kernel::ownSourceOf(function).getAs<mlir::IntegerAttr>("threads");
   setGrid(function, {}, shapeOf(function, "blocks"), threads.getInt());
 }

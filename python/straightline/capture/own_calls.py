@@ -21,7 +21,7 @@ from straightline.own_schemas import REQUIRED, Parameter
 
 
 @dataclass
-class _Encoder:
+class Encoder:
     """The arguments of one call: collects its tensors and named extents."""
 
     kernel: OwnKernel
@@ -45,13 +45,14 @@ class _Encoder:
 
     def _tensors(self, name: str, value: Any, is_list: bool) -> str:
         if not is_list:
-            return self._tensor(name, value)
-        items = [self._tensor(f"{name}.{i}", item) for i, item in enumerate(value)]
+            return self.tensor(name, value)
+        items = [self.tensor(f"{name}.{i}", item) for i, item in enumerate(value)]
         if "none" in items:
             raise Reject(f"'{name}' has an absent tensor in a list", "Tensor?")
         return f"[{', '.join(items)}]"
 
-    def _tensor(self, name: str, value: Any) -> str:
+    def tensor(self, name: str, value: Any) -> str:
+        """The text of one tensor, or of an absent one."""
         if value is None:
             return "none"
         if not isinstance(value, Tensor):
@@ -132,6 +133,7 @@ def emit_call(
     dtype: Callable[[str], Any],
     workspace: Callable[[Mapping[str, Any]], int] | None = None,
     check_sizes: Callable[[Sequence[Extent]], None] = lambda sizes: None,
+    launch: Callable[[Encoder], dict[str, Attr]] | None = None,
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Appends one `op.own_kernel`.
 
@@ -146,6 +148,7 @@ def emit_call(
         dtype: What `grid` and `workspace` are told of an element type of the IR.
         workspace: Bytes of scratch memory for the arguments; by default what the kernel says for tensors without memory.
         check_sizes: Refuses named sizes that a call cannot be given.
+        launch: What the op says of a launch of machine code, where the kernel is such.
 
     Returns:
         The results, and the new values of what is updated.
@@ -157,8 +160,11 @@ def emit_call(
     renewed = [name for name in updated if name not in filled]
     order = {name: number for number, name in enumerate(renewed)}
     order |= {name: len(renewed) + len(types) + number for number, name in enumerate(filled)}
-    encoder = _Encoder(kernel, order, len(renewed))
-    arguments = encoder.arguments(values, len(types))
+    encoder = Encoder(kernel, order, len(renewed))
+    if kernel.machine and launch is None:
+        raise Reject(f"{kernel.name} is machine code, which only programs of torch call", "its CUDA C++ text")
+    code = launch(encoder) if launch else {}
+    arguments = code.get("arguments") or encoder.arguments(values, len(types))
     check_sizes(encoder.sizes)
     changed = [element_of(values, name) for name in renewed]
     attributes: dict[str, Attr] = {
@@ -169,6 +175,7 @@ def emit_call(
         "workspace": (workspace or _workspace(kernel, dtype))(values) if kernel.workspace else 0,
         "traits": kernel.traits,
         "effectful": effectful or kernel.effectful,
+        **code,
     }
     if kernel.source:
         blocks, threads = kernel.grid_of(sized(values, dtype))

@@ -64,6 +64,9 @@ struct Loaded {
   const OpenDevice& device;
   std::shared_ptr<LoadedImage> image;
   KernelFacts facts;
+  const char* symbol = nullptr;
+  const sl_own_code* own = nullptr;  ///< not null: a user's machine code
+  int32_t arguments = 0;             ///< of its entry
 };
 
 int32_t failed(sl_ctx* ctx, const OpenDevice& device, Result result) {
@@ -158,11 +161,74 @@ Result startOnStream(void* queue, sl_ctx* ctx, const KernelFacts& facts, LaunchC
     config.attributeCount = 1;
     result = driver().launchWith(&config, facts.kernel, arguments, nullptr);
   } else {
-    result = driver().launch(facts.kernel, config.gridX, 1, 1, config.blockX, 1, 1,
-                             config.sharedBytes, config.stream, arguments, nullptr);
+    result = driver().launch(facts.kernel, config.gridX, config.gridY, config.gridZ, config.blockX,
+                             1, 1, config.sharedBytes, config.stream, arguments, nullptr);
   }
   ctx->behind = facts.waits && ctx->overlap && canOverlap() ? queue : nullptr;
   return result;
+}
+
+int32_t startBlocks(void* queue, sl_ctx* ctx, const KernelFacts& facts, Blocks blocks,
+                    unsigned threads, unsigned sharedBytes, void* const* arguments) {
+  if (gathers(queue)) {
+    return failed(ctx, deviceOf(queue),
+                  asQueue(queue)->graph->kernel(facts, blocks, threads, sharedBytes, arguments));
+  }
+  if (blocks.x == 0) {
+    return SL_OK;
+  }
+  const Entered entered(deviceOf(queue));
+  if (!entered) {
+    return failed(ctx, deviceOf(queue), entered.result);
+  }
+  const LaunchConfig config{blocks.x, blocks.y,    blocks.z,        threads, 1,
+                            1,        sharedBytes, streamOf(queue), nullptr, 0};
+  const Result result = startOnStream(queue, ctx, facts, config, const_cast<void**>(arguments));
+  const bool waits = result == kSuccess && driver().waits && !queueCaptured(queue);
+  return failed(ctx, deviceOf(queue), waits ? driver().streamSynchronize(streamOf(queue)) : result);
+}
+
+/// A user's machine code: makes its parameters, which have an order and constants of their own, of
+/// the entry's arguments.
+int32_t startOwn(void* queue, sl_ctx* ctx, const Loaded& loaded, const sl_grid* grid,
+                 void* const* arguments) {
+  constexpr int64_t kMostInYAndZ = 0xffff;
+  const sl_own_code& code = *loaded.own;
+  int64_t given[SL_MAX_DEVICE_PARAMETERS];
+  for (int32_t i = 0; i < loaded.arguments; ++i) {
+    given[i] = *static_cast<const int64_t*>(arguments[i]);
+  }
+  int64_t values[SL_MAX_DEVICE_PARAMETERS];
+  void* places[SL_MAX_DEVICE_PARAMETERS];
+  for (int32_t i = 0; i < code.parameter_count; ++i) {
+    const sl_device_parameter& parameter = code.parameters[i];
+    values[i] = sl_expr_value(&parameter.value, given);
+    places[i] = &values[i];
+    if ((values[i] & (parameter.alignment - 1)) != 0) {
+      const std::string words = "parameter " + std::to_string(i) + " of " + loaded.symbol +
+                                " begins at an address that is no multiple of " +
+                                std::to_string(parameter.alignment) +
+                                ", for which the kernel was compiled; give a tensor that begins at "
+                                "one, or compile the kernel with aligned=False";
+      sl_fail_text(ctx, SL_INVALID_ARGUMENT, words.c_str());
+      return SL_INVALID_ARGUMENT;
+    }
+  }
+  const int64_t y = sl_expr_value(&code.blocks_y, given);
+  const int64_t z = sl_expr_value(&code.blocks_z, given);
+  if (y > kMostInYAndZ || z > kMostInYAndZ) {
+    const std::string words = std::string("the grid of ") + loaded.symbol + " has " +
+                              std::to_string(y) + " blocks in y and " + std::to_string(z) +
+                              " in z, a device takes 65535";
+    sl_fail_text(ctx, SL_INVALID_ARGUMENT, words.c_str());
+    return SL_INVALID_ARGUMENT;
+  }
+  const bool isEmpty = y <= 0 || z <= 0;
+  const Blocks blocks{isEmpty ? 0 : static_cast<unsigned>(grid->blocks),
+                      isEmpty ? 1 : static_cast<unsigned>(y),
+                      isEmpty ? 1 : static_cast<unsigned>(z)};
+  return startBlocks(queue, ctx, loaded.facts, blocks, static_cast<unsigned>(grid->threads),
+                     static_cast<unsigned>(grid->shared_bytes + code.shared_bytes), places);
 }
 
 int32_t start(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid, void* const* arguments) {
@@ -171,25 +237,13 @@ int32_t start(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid, void*
     sl_fail(ctx, SL_INTERNAL, grid->blocks, kMostBlocks, 0);
     return SL_INTERNAL;
   }
-  const KernelFacts& facts = static_cast<Loaded*>(kernel)->facts;
-  const auto blocks = static_cast<unsigned>(grid->blocks);
-  const auto threads = static_cast<unsigned>(grid->threads);
-  const auto sharedBytes = static_cast<unsigned>(grid->shared_bytes);
-  if (gathers(queue)) {
-    return failed(ctx, deviceOf(queue),
-                  asQueue(queue)->graph->kernel(facts, blocks, threads, sharedBytes, arguments));
+  const auto& loaded = *static_cast<Loaded*>(kernel);
+  if (loaded.own) {
+    return startOwn(queue, ctx, loaded, grid, arguments);
   }
-  if (blocks == 0) {
-    return SL_OK;
-  }
-  const Entered entered(deviceOf(queue));
-  if (!entered) {
-    return failed(ctx, deviceOf(queue), entered.result);
-  }
-  const LaunchConfig config{blocks, 1, 1, threads, 1, 1, sharedBytes, streamOf(queue), nullptr, 0};
-  const Result result = startOnStream(queue, ctx, facts, config, const_cast<void**>(arguments));
-  const bool waits = result == kSuccess && driver().waits && !queueCaptured(queue);
-  return failed(ctx, deviceOf(queue), waits ? driver().streamSynchronize(streamOf(queue)) : result);
+  return startBlocks(queue, ctx, loaded.facts, {static_cast<unsigned>(grid->blocks)},
+                     static_cast<unsigned>(grid->threads),
+                     static_cast<unsigned>(grid->shared_bytes), arguments);
 }
 
 /// Calls a library's entry at once, on the calling thread; the entry enqueues its own work on the
@@ -447,6 +501,26 @@ int32_t load(int32_t number, const sl_device_code* code, void** kernel, char* re
   }
   if (result == kSuccess) {
     result = driver().libraryKernel(&loaded.facts.kernel, loaded.image->library, code->symbol);
+  }
+  if (code->size > offsetof(sl_device_code, own) && code->own) {
+    loaded.symbol = code->symbol;
+    loaded.own = code->own;
+    loaded.arguments = code->argument_count;
+    loaded.facts.arguments = code->own->parameter_count;
+  }
+  constexpr int32_t kWithoutAsking = 48 * 1024;
+  if (result == kSuccess && loaded.own && loaded.own->shared_bytes > kWithoutAsking) {
+    Device handle = 0;
+    result = driver().deviceGet(&handle, number);
+    result = result != kSuccess
+                 ? result
+                 : driver().kernelAttribute(kDynamicSharedBytes, loaded.own->shared_bytes,
+                                            loaded.facts.kernel, handle);
+    if (result == kInvalidValue) {
+      return refuse("the device does not have the " + std::to_string(loaded.own->shared_bytes) +
+                        " bytes of shared memory that a block of it takes",
+                    SL_DEVICE_ERROR, reason, bytes);
+    }
   }
   if (result != kSuccess) {
     return refuse(loadFailure(device, result, *code->image),

@@ -16,6 +16,7 @@ namespace straightline::cuda {
 
 using Result = int;
 inline constexpr Result kSuccess = 0;
+inline constexpr Result kInvalidValue = 1;
 inline constexpr Result kOutOfMemory = 2;
 inline constexpr Result kNotInitialized = 3;
 inline constexpr Result kInvalidDevice = 101;
@@ -100,6 +101,8 @@ struct EdgeData {
 
 inline constexpr int kComputeMajor = 75;  ///< CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 inline constexpr int kComputeMinor = 76;
+/// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+inline constexpr int kDynamicSharedBytes = 8;
 /// of CUstreamCaptureMode: other threads' captures forbid this thread nothing
 inline constexpr int kRelaxed = 2;
 inline constexpr uintptr_t kLegacyStream = 1;  ///< the default stream of a context, as 0 is
@@ -125,6 +128,8 @@ inline constexpr uintptr_t kPerThreadStream = 2;
   ENTRY(libraryUnload, cuLibraryUnload, loads, (Library library))                                  \
   ENTRY(libraryKernel, cuLibraryGetKernel, loads,                                                  \
         (Kernel * kernel, Library library, const char* name))                                      \
+  ENTRY(kernelAttribute, cuKernelSetAttribute, loads,                                              \
+        (int attribute, int value, Kernel kernel, Device device))                                  \
   ENTRY(launch, cuLaunchKernel, launches,                                                          \
         (Kernel kernel, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,           \
          unsigned blockY, unsigned blockZ, unsigned sharedBytes, Stream stream, void** arguments,  \

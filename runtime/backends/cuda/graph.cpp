@@ -63,7 +63,7 @@ void LaunchGraph::step(int32_t number, const int32_t* after, int32_t count) {
 
 void LaunchGraph::advance() { ahead_.assign(1, static_cast<uint32_t>(position_++)); }
 
-Result LaunchGraph::kernel(const KernelFacts& facts, unsigned blocks, unsigned threads,
+Result LaunchGraph::kernel(const KernelFacts& facts, Blocks blocks, unsigned threads,
                            unsigned sharedBytes, void* const* arguments) {
   const auto count = static_cast<size_t>(facts.arguments);
   if (isSame(facts, blocks, threads, sharedBytes, arguments)) {
@@ -74,10 +74,10 @@ Result LaunchGraph::kernel(const KernelFacts& facts, unsigned blocks, unsigned t
   for (size_t i = 0; i < count; ++i) {
     given_[i] = *static_cast<const uint64_t*>(arguments[i]);
   }
-  return take({facts, blocks, threads, sharedBytes, 0, count, blocks > 0}, given_.data());
+  return take({facts, blocks, threads, sharedBytes, 0, count, blocks.x > 0}, given_.data());
 }
 
-bool LaunchGraph::isSame(const KernelFacts& facts, unsigned blocks, unsigned threads,
+bool LaunchGraph::isSame(const KernelFacts& facts, Blocks blocks, unsigned threads,
                          unsigned sharedBytes, void* const* arguments) const {
   if (!exec_ || position_ >= nodes_.size()) {
     return false;
@@ -98,7 +98,7 @@ bool LaunchGraph::isSame(const KernelFacts& facts, unsigned blocks, unsigned thr
 
 Result LaunchGraph::copy(Address to, Address from, size_t bytes) {
   const uint64_t values[kCopyValues] = {to, from, bytes};
-  return take({{nullptr, 0, false}, 0, 0, 0, 0, kCopyValues, bytes > 0}, values);
+  return take({{nullptr, 0, false}, {0}, 0, 0, 0, kCopyValues, bytes > 0}, values);
 }
 
 Result LaunchGraph::library(const LibraryCall& call) {
@@ -111,7 +111,7 @@ Result LaunchGraph::library(const LibraryCall& call) {
   for (size_t i = pointers; i < count; ++i) {
     given_[i] = static_cast<uint64_t>(call.scalars[i - pointers]);
   }
-  Node like{{nullptr, 0, false}, 0, 0, 0, 0, count, true};
+  Node like{{nullptr, 0, false}, {0}, 0, 0, 0, count, true};
   like.entry = call.entry;
   const bool isKnown = exec_ && position_ < nodes_.size() && fits(nodes_[position_], like);
   if (isKnown &&
@@ -345,8 +345,9 @@ KernelNodeParameters LaunchGraph::kernelParameters(const Node& node) {
     places_[i] = &values_[node.first + i];
   }
   KernelNodeParameters parameters{};
-  parameters.gridX = std::max(node.blocks, 1u);  // one that is made while it does nothing
-  parameters.gridY = parameters.gridZ = 1;
+  parameters.gridX = std::max(node.blocks.x, 1u);  // one that is made while it does nothing
+  parameters.gridY = node.blocks.y;
+  parameters.gridZ = node.blocks.z;
   parameters.blockX = node.threads;
   parameters.blockY = parameters.blockZ = 1;
   parameters.sharedBytes = node.sharedBytes;

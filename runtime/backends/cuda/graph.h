@@ -24,6 +24,12 @@ struct KernelFacts {
   bool waits;  ///< touches memory only after it has waited for the kernel before it
 };
 
+/// A grid of blocks; x is 0 where nothing is to run.
+struct Blocks {
+  unsigned x, y = 1, z = 1;
+  bool operator==(const Blocks&) const = default;
+};
+
 /// A call of a library: its entry with the values of its arguments. The entry enqueues on the
 /// stream that it gets.
 struct LibraryCall {
@@ -58,7 +64,7 @@ class LaunchGraph {
   void step(int32_t number, const int32_t* after, int32_t count);
   /// The run's next node: a kernel launch, nothing where it has no blocks. `arguments` as those of
   /// cuLaunchKernel, read before this returns.
-  Result kernel(const KernelFacts& facts, unsigned blocks, unsigned threads, unsigned sharedBytes,
+  Result kernel(const KernelFacts& facts, Blocks blocks, unsigned threads, unsigned sharedBytes,
                 void* const* arguments);
   /// The run's next node: a copy within the device's memory, nothing where there are no bytes.
   Result copy(Address to, Address from, size_t bytes);
@@ -78,7 +84,8 @@ class LaunchGraph {
  private:
   struct Node {
     KernelFacts facts;  ///< kernel null: a copy, or a library's work
-    unsigned blocks, threads, sharedBytes;
+    Blocks blocks;
+    unsigned threads, sharedBytes;
     /// its values in values_: the arguments; of a copy destination, source and bytes
     size_t first;
     size_t count;
@@ -92,7 +99,7 @@ class LaunchGraph {
   };
 
   /// Whether the graph's next node is equal to this one, as in most launches of a run.
-  bool isSame(const KernelFacts& facts, unsigned blocks, unsigned threads, unsigned sharedBytes,
+  bool isSame(const KernelFacts& facts, Blocks blocks, unsigned threads, unsigned sharedBytes,
               void* const* arguments) const;
   Result add(const Node& like, const uint64_t* values);
   /// Updates node `position_` of the graph to this one; both are of one kind.

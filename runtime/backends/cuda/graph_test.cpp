@@ -57,7 +57,9 @@ std::string textOf(const KernelNodeParameters& parameters) {
     text +=
         (i ? ", " : "") + std::to_string(*static_cast<const uint64_t*>(parameters.arguments[i]));
   }
+  const unsigned y = parameters.gridY, z = parameters.gridZ;
   return text + ")x" + std::to_string(parameters.gridX) +
+         (y * z > 1 ? "x" + std::to_string(y) + "x" + std::to_string(z) : "") +
          (parameters.sharedBytes ? "s" + std::to_string(parameters.sharedBytes) : "");
 }
 
@@ -255,7 +257,7 @@ class LaunchGraphTest : public ::testing::Test {
              unsigned sharedBytes = 0, bool waits = false) {
     uint64_t values[] = {from, to};
     void* arguments[] = {&values[0], &values[1]};
-    const Result result = graph->kernel({kernel, 2, waits}, blocks, 64, sharedBytes, arguments);
+    const Result result = graph->kernel({kernel, 2, waits}, {blocks}, 64, sharedBytes, arguments);
     values[0] = values[1] = 99;  // they are copied
     return result;
   }
@@ -360,6 +362,23 @@ TEST_F(LaunchGraphTest, OnlyNodesThatDifferAreUpdated) {
   EXPECT_EQ("1 updates, 0 made", changes());
   EXPECT_EQ("f(3, 10)x7 copy(20, 10, 48) g(20, 4)x4", runAll(3, 4, 7, 48));
   EXPECT_EQ("2 updates, 0 made", changes());
+}
+
+TEST_F(LaunchGraphTest, BlocksInYAndZAreOfANode) {
+  const auto runOnce = [&](Blocks blocks) {
+    uint64_t values[] = {1, 2};
+    void* arguments[] = {&values[0], &values[1]};
+    graph->begin();
+    EXPECT_EQ(kSuccess, graph->kernel({&f, 2, false}, blocks, 64, 0, arguments));
+    EXPECT_EQ(kSuccess, graph->launch(nullptr));
+    return seen.launched;
+  };
+  EXPECT_EQ("f(1, 2)x4x3x2", runOnce({4, 3, 2}));
+  changes();
+  EXPECT_EQ("f(1, 2)x4x3x2", runOnce({4, 3, 2}));
+  EXPECT_EQ("0 updates, 0 made", changes());
+  EXPECT_EQ("f(1, 2)x4x5x2", runOnce({4, 5, 2}));
+  EXPECT_EQ("1 updates, 0 made", changes());
 }
 
 TEST_F(LaunchGraphTest, WhatHasNoBlocksDoesNothingUntilItHas) {

@@ -108,7 +108,7 @@ static constexpr sl_argument arguments_double_and_relu_by_256[] = {
 };
 
 static constexpr sl_device_code code_double_and_relu_by_256[] = {
-    {sizeof(sl_device_code), "double_and_relu_by_256", &double_and_relu_by_256_image, {e9, 1}, 256, 4, 1},
+    {sizeof(sl_device_code), "double_and_relu_by_256", &double_and_relu_by_256_image, {e9, 1}, 256, 4, 1, nullptr},
 };
 
 static constexpr sl_argument arguments_put[] = {
@@ -118,7 +118,7 @@ static constexpr sl_argument arguments_put[] = {
 };
 
 static constexpr sl_device_code code_put[] = {
-    {sizeof(sl_device_code), "put", &put_image, {e2, 1}, 256, 3, 1},
+    {sizeof(sl_device_code), "put", &put_image, {e2, 1}, 256, 3, 1, nullptr},
 };
 
 static constexpr sl_entry entries[] = {

@@ -113,7 +113,7 @@ static constexpr sl_argument arguments_gemv_1x300x512_bias[] = {
 };
 
 static constexpr sl_device_code code_gemv_1x300x512_bias[] = {
-    {sizeof(sl_device_code), "gemv_1x300x512_bias", &gemv_1x300x512_bias_image, {e10, 1}, 128, 4, 1},
+    {sizeof(sl_device_code), "gemv_1x300x512_bias", &gemv_1x300x512_bias_image, {e10, 1}, 128, 4, 1, nullptr},
 };
 
 static constexpr sl_argument arguments_linear_nx300x512[] = {
@@ -124,7 +124,7 @@ static constexpr sl_argument arguments_linear_nx300x512[] = {
 
 static constexpr const char* names_linear_nx300x512[] = {"b"};
 static constexpr sl_device_code code_linear_nx300x512[] = {
-    {sizeof(sl_device_code), "linear_nx300x512", &linear_nx300x512_image, {e11, 7}, 128, 4, 0},
+    {sizeof(sl_device_code), "linear_nx300x512", &linear_nx300x512_image, {e11, 7}, 128, 4, 0, nullptr},
 };
 
 static constexpr sl_entry entries[] = {

@@ -126,7 +126,7 @@ static constexpr sl_argument arguments_scale[] = {
 
 static constexpr const char* names_scale[] = {"b"};
 static constexpr sl_device_code code_scale[] = {
-    {sizeof(sl_device_code), "scale", &scale_image, {e5, 1}, 256, 5, 1},
+    {sizeof(sl_device_code), "scale", &scale_image, {e5, 1}, 256, 5, 1, nullptr},
 };
 
 static constexpr sl_argument arguments_mean[] = {
@@ -136,7 +136,7 @@ static constexpr sl_argument arguments_mean[] = {
 
 static constexpr const char* names_mean[] = {"b"};
 static constexpr sl_device_code code_mean[] = {
-    {sizeof(sl_device_code), "mean", &mean_image, {e7, 5}, 128, 3, 1},
+    {sizeof(sl_device_code), "mean", &mean_image, {e7, 5}, 128, 3, 1, nullptr},
 };
 
 static constexpr sl_entry entries[] = {

@@ -144,7 +144,7 @@ static constexpr sl_argument arguments_double_and_row_by_256_and_halves_by_256[]
 };
 
 static constexpr sl_device_code code_double_and_row_by_256_and_halves_by_256[] = {
-    {sizeof(sl_device_code), "double_and_row_by_256_and_halves_by_256", &double_and_row_by_256_and_halves_by_256_image, {e11, 1}, 256, 9, 1},
+    {sizeof(sl_device_code), "double_and_row_by_256_and_halves_by_256", &double_and_row_by_256_and_halves_by_256_image, {e11, 1}, 256, 9, 1, nullptr},
 };
 
 static constexpr sl_argument arguments_add[] = {
@@ -154,7 +154,7 @@ static constexpr sl_argument arguments_add[] = {
 };
 
 static constexpr sl_device_code code_add[] = {
-    {sizeof(sl_device_code), "add", &add_image, {e14, 1}, 256, 3, 1},
+    {sizeof(sl_device_code), "add", &add_image, {e14, 1}, 256, 3, 1, nullptr},
 };
 
 static constexpr sl_entry entries[] = {

@@ -23,3 +23,15 @@ func.func @source(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = op.own_kernel "v::scale"(%x) {symbol = "scale", arguments = ["%0", "@0"], updates = 0 : i64, source = "void scale(..) {}", blocks = "i:4", threads = 128 : i64} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// CHECK-LABEL: func.func @image
+// CHECK: alignments = array<i64: 16, 1, 16>
+// CHECK-SAME: image = "AAAA"
+// CHECK-SAME: machine = "sm_90"
+// CHECK-SAME: more_blocks = ["$0", "i:1"]
+// CHECK-SAME: note = "by hand"
+// CHECK-SAME: shared_bytes = 64 : i64
+func.func @image(%x: tensor<?xf32, #op.dims<[b]>>) -> tensor<?xf32, #op.dims<[b]>> {
+  %0 = op.own_kernel "v::scale"(%x) {symbol = "scale", arguments = ["%0", "i:5", "@0"], updates = 0 : i64, source = "a cubin", blocks = "i:4", threads = 128 : i64, image = "AAAA", machine = "sm_90", alignments = array<i64: 16, 1, 16>, more_blocks = ["$0", "i:1"], shared_bytes = 64 : i64, note = "by hand", sizes = #op.dims<[b]>} : (tensor<?xf32, #op.dims<[b]>>) -> tensor<?xf32, #op.dims<[b]>>
+  return %0 : tensor<?xf32, #op.dims<[b]>>
+}

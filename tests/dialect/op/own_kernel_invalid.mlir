@@ -93,3 +93,51 @@ func.func @own_kernel_c7(%x: tensor<4xf32>) {
   %0 = op.own_kernel "v::scale"(%x) {symbol = "sl_own_0_scale", arguments = ["%0", "@0"], updates = 0 : i64, blocks = "i:1", threads = 32 : i64} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @own_kernel_c8(%x: tensor<4xf32>) {
+  // expected-error @+1 {{own_kernel: has machine, alignments, more_blocks, shared_bytes or waits but no image (own_kernel_c8)}}
+  %0 = op.own_kernel "v::scale"(%x) {symbol = "scale", arguments = ["%0", "@0"], updates = 0 : i64, source = "", blocks = "i:1", threads = 32 : i64, machine = "sm_90"} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @own_kernel_c8(%x: tensor<4xf32>) {
+  // expected-error @+1 {{own_kernel: the image is no base64: Base64 encoded strings must be a multiple of 4 bytes in length (own_kernel_c8)}}
+  %0 = op.own_kernel "v::scale"(%x) {symbol = "scale", arguments = ["%0", "@0"], updates = 0 : i64, source = "", blocks = "i:1", threads = 32 : i64, image = "AAA", machine = "sm_90", alignments = array<i64: 1, 1>, more_blocks = ["i:1", "i:1"]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @own_kernel_c8(%x: tensor<4xf32>) {
+  // expected-error @+1 {{own_kernel: has an image, a source, the machine "" and 0 bytes of shared memory (own_kernel_c8)}}
+  %0 = op.own_kernel "v::scale"(%x) {symbol = "scale", arguments = ["%0", "@0"], updates = 0 : i64, source = "", blocks = "i:1", threads = 32 : i64, image = "AAAA", alignments = array<i64: 1, 1>, more_blocks = ["i:1", "i:1"]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @own_kernel_c8(%x: tensor<4xf32>) {
+  // expected-error @+1 {{own_kernel: has 2 alignments of 2 arguments, or one that is no power of two (own_kernel_c8)}}
+  %0 = op.own_kernel "v::scale"(%x) {symbol = "scale", arguments = ["%0", "@0"], updates = 0 : i64, source = "", blocks = "i:1", threads = 32 : i64, image = "AAAA", machine = "sm_90", alignments = array<i64: 1, 12>, more_blocks = ["i:1", "i:1"]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @own_kernel_c8(%x: tensor<4xf32>) {
+  // expected-error @+1 {{own_kernel: the argument "f:5.000000e-01" is no parameter of machine code (own_kernel_c8)}}
+  %0 = op.own_kernel "v::scale"(%x) {symbol = "scale", arguments = ["%0", "f:5.000000e-01", "@0"], updates = 0 : i64, source = "", blocks = "i:1", threads = 32 : i64, image = "AAAA", machine = "sm_90", alignments = array<i64: 1, 1, 1>, more_blocks = ["i:1", "i:1"]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @own_kernel_c8(%x: tensor<4xf32>) {
+  // expected-error @+1 {{own_kernel: has an image but no two numbers of blocks in more_blocks (own_kernel_c8)}}
+  %0 = op.own_kernel "v::scale"(%x) {symbol = "scale", arguments = ["%0", "@0"], updates = 0 : i64, source = "", blocks = "i:1", threads = 32 : i64, image = "AAAA", machine = "sm_90", alignments = array<i64: 1, 1>, more_blocks = ["i:1", "$0"]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

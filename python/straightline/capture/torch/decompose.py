@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions
+from torch._library.triton import triton_ops_to_kernels
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -59,9 +60,13 @@ def is_composite(op: Op) -> bool:
     )
 
 
-@functools.cache
 def is_whole(op: Op) -> bool:
     """Whether a call of the op is imported as it is: by its converter, or through torch where nothing takes it apart."""
+    return not is_of_triton(op) and _is_whole(op)
+
+
+@functools.cache
+def _is_whole(op: Op) -> bool:
     name = str(op)
     return name in CONVERTERS or name in _WHOLE or parts_of(op) is None
 
@@ -116,7 +121,21 @@ def parts_of(op: Op) -> Callable[..., Any] | None:
     table = _table()
     if op in table:
         return table[op]
-    return op.decompose if is_composite(op) else None
+    return op.decompose if is_composite(op) else _body_of_triton(op)
+
+
+def is_of_triton(op: Op) -> bool:
+    """Whether the op is one of `torch.library.triton_op`, which consists of launches."""
+    return _body_of_triton(op) is not None
+
+
+def _body_of_triton(op: Op) -> Callable[..., Any] | None:
+    """Of an op of `torch.library.triton_op`; nothing of Triton is imported where there is none."""
+    if not triton_ops_to_kernels or op.namespace == "aten":
+        return None
+    from straightline.capture.torch.triton_ops import body_of
+
+    return body_of(op)
 
 
 class _Recorder(TorchDispatchMode):

@@ -29,6 +29,7 @@ from straightline.capture.torch.complex_decompositions import is_of_complex
 from straightline.capture.torch.decompose import (
     Op,
     is_composite,
+    is_of_triton,
     is_whole,
     is_whole_call,
     may_hide_views,
@@ -541,7 +542,7 @@ class _Rewriter:
         if len({id(view) for view in targets.values()}) != len(targets):
             raise Reject("an update of one tensor through two arguments", "separate tensors")
         form = _without_writing(op)
-        if form is None and is_composite(op):
+        if form is None and (is_composite(op) or is_of_triton(op)):
             return self._parts(op, args, kwargs)
         shared = next((view for view in targets.values() if has_shared_elements(view.fake)), None)
         if shared is not None:

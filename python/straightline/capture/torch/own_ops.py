@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from straightline.capture.builder import TensorType
+from straightline.capture.builder import Attr, Extent, TensorType
+from straightline.capture.extents import value_of
 from straightline.capture.graph_builder import Reject, Tensor
-from straightline.capture.own_calls import element_of, emit_call, refuse_named
+from straightline.capture.own_calls import Encoder, Sized, element_of, emit_call, refuse_named, sized
 from straightline.capture.torch.importer import Complex, Importer, torch_dtype
+from straightline.capture.torch.own_images import image_attributes
+from straightline.own_images import machine_of
 from straightline.own_kernels import OwnKernel
 
 
@@ -65,7 +69,69 @@ def call_own(
         dtype=torch_dtype,
         workspace=lambda given: kernel.workspace_bytes(_like(given)),
         check_sizes=ctx.data_sizes.refuse_unbounded,
+        launch=(lambda encoder: _launch_of(ctx, kernel, values, fakes, encoder)) if kernel.machine else None,
     )
+
+
+def _launch_of(
+    ctx: Importer, kernel: OwnKernel, values: dict[str, Any], fakes: Sequence[Any], encoder: Encoder
+) -> dict[str, Attr]:
+    """What `op.own_kernel` says of a launch of machine code."""
+    assert kernel.machine is not None
+    arch = machine_of(ctx.target.target, kernel.name)
+    code = kernel.machine(_bounded(ctx, values), [_result(ctx, fake) for fake in fakes], arch)
+    return image_attributes(code, encoder, values, encoder.first)
+
+
+def _bounded(ctx: Importer, values: dict[str, Any]) -> dict[str, Any]:
+    """The arguments for `OwnKernel.machine`: tensors as `Sized`, sizes that only a call knows with their bounds."""
+    examples = _examples(ctx)
+
+    def bounded(value: Any) -> Any:
+        if isinstance(value, Sized):
+            return replace(value, shape=tuple(bounded(extent) for extent in value.shape))
+        if not isinstance(value, Extent):
+            return value
+        known = value.symbols <= set(examples)
+        return BoundedExtent(value.text, *ctx.data_sizes.bounds(value), value_of(value, examples) if known else None)
+
+    return {name: bounded(value) for name, value in sized(values, torch_dtype).items()}
+
+
+def _examples(ctx: Importer) -> dict[str, int]:
+    """The values of named sizes in the example, where a tensor of this call has a size that is that name."""
+    found: dict[str, int] = {}
+    tensors = [ctx.environment.get(node) for node in ctx.node.all_input_nodes] if ctx.node is not None else []
+    for node, tensor in zip(ctx.node.all_input_nodes if ctx.node is not None else (), tensors):
+        fake = node.meta.get("val")
+        if not isinstance(tensor, Tensor) or not isinstance(fake, torch.Tensor) or fake.dim() != tensor.rank:
+            continue
+        for extent, size in zip(tensor.extents, fake.shape):
+            hint = size.node.hint if isinstance(size, torch.SymInt) else size
+            if isinstance(extent, Extent) and extent.text.isidentifier() and isinstance(hint, int):
+                found[extent.text] = hint
+    return found
+
+
+def _result(ctx: Importer, fake: Any) -> Sized:
+    type = ctx.parts_type(fake)
+    return Sized(tuple(type.extents), fake.dtype, fake.element_size())
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedExtent(Extent):
+    """A size that only a call knows, with what is known of its value; as an `Extent` it is equal to the one without."""
+
+    low: int
+    high: int
+    #: Its value in the example; None: it is not known.
+    example: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Extent) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
 
 def _absent(values: dict[str, Any]) -> set[str]:

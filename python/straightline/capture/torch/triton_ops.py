@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops of `torch.library.triton_op`: their body is recorded, and each launch in it is a call of an op of its own.
+
+Torch keeps such an op as one node of an exported graph. Its body is Python: ops of torch, and launches by `wrap_triton`. While
+it is recorded over fake tensors, what torch would make of a launch is replaced by a call of an op that
+`triton_kernels.launch_op` registers, with the same arguments, so that views, writes and sizes are those of any other op.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from straightline import _triton, own_images, triton_kernels
+from straightline.errors import UnsupportedError
+
+_lock = threading.RLock()
+
+
+def body_of(op: torch._ops.OpOverload) -> Callable[..., Any] | None:
+    """The function that an op of `torch.library.triton_op` consists of; None: it is no such op.
+
+    One with a kernel for other devices (`register_kernel`) is such an op in programs that run launches alone.
+    """
+    from torch._library import custom_ops, triton
+
+    name = op._schema.name
+    if name not in triton.triton_ops_to_kernels or name not in custom_ops.OPDEFS:
+        return None
+    definition = custom_ops.OPDEFS[name]
+    is_kernel_elsewhere = set(definition._backend_fns) - {None} and not own_images.is_for_cuda()
+    if definition._abstract_fn is None or is_kernel_elsewhere:
+        return None
+    return functools.partial(_run, definition._abstract_fn)
+
+
+def _run(body: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    with _launches_are_ops():
+        return body(*args, **kwargs)
+
+
+@contextmanager
+def _launches_are_ops() -> Iterator[None]:
+    """A block in which launches that this thread traces are calls of ops; one thread at a time. Others trace as ever."""
+    from torch._higher_order_ops import triton_kernel_wrap
+
+    hopifier = triton_kernel_wrap.tracing_triton_hopifier_singleton
+    of_torch, mine = type(hopifier).call_HOP, threading.get_ident()
+
+    def call(*given: Any) -> Any:
+        return _launch(*given) if threading.get_ident() == mine else of_torch(hopifier, *given)
+
+    with _lock:
+        before = hopifier.__dict__.get("call_HOP")  # of an op in this op's body
+        hopifier.call_HOP = call  # shadows the method
+        try:
+            yield
+        finally:
+            if before is None:
+                del hopifier.call_HOP
+            else:
+                hopifier.call_HOP = before
+
+
+def _launch(variable: Any, grids: list[Any], arguments: Mapping[str, Any], tx: None) -> None:
+    """A launch as torch has prepared it: a grid for each configuration, arguments by name."""
+    jit, wrappers = _triton.unwrapped(variable.kernel)
+    given = {
+        p.name: arguments[p.name] if p.name in arguments else p.default for p in jit.params if _is_given(p, arguments)
+    }
+    written = written_by(variable.kernel, given)
+    launch = triton_kernels.launch_op(variable.kernel, wrappers, given, written, len(grids))
+    sizes = [size for grid in grids for size in grid]
+    launch.op(*(given[name] for name in launch.names), *sizes)
+
+
+def _is_given(parameter: Any, arguments: Mapping[str, Any]) -> bool:
+    return parameter.name in arguments or parameter.has_default
+
+
+def written_by(kernel: Any, arguments: Mapping[str, Any]) -> frozenset[str]:
+    """The tensors that a kernel writes, by torch's own analysis of its IR; where that fails, all of them.
+
+    Raises:
+        UnsupportedError: it writes none.
+    """
+    from torch._higher_order_ops import triton_kernel_wrap as wrap
+
+    tensors = {name for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+    with _triton.some_target():
+        if hasattr(wrap, "identify_accessed_tensors"):
+            writes = wrap.identify_accessed_tensors(kernel, dict(arguments), {}).read_writes.writes
+            found = {each.name for each in writes}
+        else:
+            found = set(wrap.identify_mutated_tensors(kernel, dict(arguments), {}))
+    if not found & tensors:
+        jit, _ = _triton.unwrapped(kernel)
+        raise UnsupportedError(
+            f"{_triton.place_of(jit)} writes to none of its tensors; nearest supported form: a kernel that stores a result"
+        )
+    return frozenset(found & tensors)

@@ -38,12 +38,12 @@ def is_direct(signature: Signature) -> bool:
     It also has a place for each result, and no more arguments than a C function may have.
     """
     own = signature.programs[0]
-    isWhole = sorted(signature.results) == list(range(len(own.results)))
-    hasEffect = bool(own.results) or any(argument.updated for argument in signature.arguments)
+    is_whole = sorted(signature.results) == list(range(len(own.results)))
+    has_effect = bool(own.results) or any(argument.updated for argument in signature.arguments)
     numbers = sum(argument.kind == FLOAT for argument in signature.arguments)
     addresses = sum(1 + (argument.kind == TENSORS) for argument in signature.arguments) - numbers + len(own.results) + 2
     fits = addresses <= own_kernels._MAX_INTEGERS and numbers <= own_kernels._MAX_NUMBERS
-    return isWhole and hasEffect and fits and all(_is_row_major(program) for program in signature.programs)
+    return is_whole and has_effect and fits and all(_is_row_major(program) for program in signature.programs)
 
 
 def _is_row_major(program: Program) -> bool:
@@ -88,9 +88,9 @@ def kernel_of(name: str, schema: str, signature: Signature, place: int, call: in
             kind = "const char*" if argument.kind == TEXT else "int64_t" if argument.kind in (INT, BOOL) else "double"
             parameters.append(f"{kind} in_{argument.name}")
     results = [f"result_{i}" for i in range(len(signature.results))]
-    isOnDevice = signature.key != "CPU"
+    on_device = signature.key != "CPU"
     parameters += [f"const sl_kernel_tensor* {result}" for result in results]
-    parameters += ["void* stream"] if isOnDevice else []
+    parameters += ["void* stream"] if on_device else []
     base = name.rpartition("::")[2]
     text = _TEXT.format(
         name=name,
@@ -100,7 +100,7 @@ def kernel_of(name: str, schema: str, signature: Signature, place: int, call: in
         results=", ".join(results) or "nullptr",
         place=place,
         call=call,
-        stream="stream" if isOnDevice else "nullptr",
+        stream="stream" if on_device else "nullptr",
     )
     compiler = of_the_compiler("_compiler")
     path = tvm_library.file_of(base, compiler.link_text(base, text, [f"call_{base}", f"call_{base}_signature"]))
@@ -109,9 +109,9 @@ def kernel_of(name: str, schema: str, signature: Signature, place: int, call: in
         f"call_{base}",
         schema,
         status=True,
-        stream=isOnDevice,
-        device=isOnDevice,
-        outside=isOnDevice,
+        stream=on_device,
+        device=on_device,
+        outside=on_device,
         check=functools.partial(_check_constants, name, signature),
     )
     own_kernels.not_saved(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What autocast does with ops on the device: torch's own lists and wrappers. A unit by itself, since
-// it is 250 instances of torch's templates and nothing else.
+// What autocast does with ops on the device: torch's own lists and wrappers. A unit by itself,
+// since it is 250 instances of torch's templates and nothing else.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 

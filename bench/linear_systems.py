@@ -4,7 +4,8 @@
     python -m bench.linear_systems --rounds 15
 
 One thread. In each round eager and ours take the same calls in turn; a row has the least of all rounds, and the median of the
-rounds' ratios. Answers are compared with float64 first. Above the size of `capture/linalg.py` torch's functions are called.
+rounds' ratios. Answers are compared with float64 first. Above
+`most_matrix_rows` of the target (docs/design/targets.md) torch's functions are called.
 """
 
 from __future__ import annotations

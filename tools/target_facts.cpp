@@ -35,6 +35,7 @@ Failure targetFacts(const std::string& target, std::string* json) {
                            {"rolls_by_rows", own.rollsByRows},
                            {"convolves_few_channels", own.convolvesFewChannels},
                            {"most_compared_pairs", own.mostComparedPairs},
+                           {"most_matrix_rows", own.mostMatrixRows},
                            {"computes_halves_wide", own.computesHalvesWide},
                            {"interpolates_by_scale", own.interpolatesByScale},
                            {"resamples_bytes_as_integers", own.resamplesBytesAsIntegers},

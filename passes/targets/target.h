@@ -57,6 +57,8 @@ struct FrontEndFacts {
   bool rollsByRows = false;
   /// Convolutions over three dims of few channels with large kernels.
   bool convolvesFewChannels = false;
+  /// Factors and systems of matrices with more rows take less time in a framework's library.
+  int64_t mostMatrixRows = 128;
   /// The largest number of pairs of an element and a bin that a histogram (histc) compares.
   int64_t mostComparedPairs = int64_t{1} << 17;
   /// The framework's own kernels there compute sums and differences of 16-bit floats in float32,

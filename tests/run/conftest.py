@@ -39,6 +39,7 @@ _OF_THE_CPU = {
     "aten_test.py::test_threads": "",
     "aten_test.py::test_three_ways": "",
     "aten_test.py::test_what_becomes_of_it": "",
+    "band_pools_test.py": "",
     "calls_test.py::test_a_constant_of_the_host_is_each_calls_own": "",  # takes a tensor of the host for one that is elsewhere
     "compile_mlir_test.py": "",  # its programs are compiled for the CPU
     "contract_test.py::test_lstm_is_a_loop": "",  # one kernel there

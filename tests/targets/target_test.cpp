@@ -192,7 +192,7 @@ TEST_F(TargetTest, FrontEndsAskForFacts) {
   EXPECT_FALSE(targetFacts("simulated:v3", &facts).failed());
   EXPECT_EQ(facts, R"({"computes_halves_wide":false,"convolves_few_channels":false,)"
                    R"("copies_elements":false,"interpolates_by_scale":false,)"
-                   R"("most_compared_pairs":99,)"
+                   R"("most_compared_pairs":99,"most_matrix_rows":128,)"
                    R"("multiplies_bytes":true,"resamples_bytes_as_integers":true,)"
                    R"("rolls_by_rows":false,"runs_framework_ops":true,"sums_named_extents":true})");
   facts.clear();

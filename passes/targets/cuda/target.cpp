@@ -81,6 +81,7 @@ class CudaTarget final : public Target {
                       .copiesElements = true,
                       .rollsByRows = true,
                       .convolvesFewChannels = true,
+                      .mostMatrixRows = 24,
                       .mostComparedPairs = std::numeric_limits<int64_t>::max(),
                       .computesHalvesWide = true,
                       .interpolatesByScale = true,

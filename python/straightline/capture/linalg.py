@@ -11,10 +11,6 @@ import numpy as np
 from straightline.capture.builder import Dense, Dim, TensorType
 from straightline.capture.graph_builder import GraphBuilder, Tensor, known
 
-#: Up to this many rows the ops take less time than a library's functions, which divide matrices into blocks: measured on
-#: two cores against MKL (`docs/performance/cpu.md`).
-MOST_ROWS = 128
-
 
 def cholesky(ctx: GraphBuilder, x: Tensor, upper: bool = False) -> tuple[Tensor, Tensor]:
     """The factor, whose other triangle is 0, and info (i32): 0, or the first row (from 1) that is not positive definite."""

@@ -17,7 +17,7 @@ def _matrices(ctx: Importer, op: str, x: Tensor) -> Tensor:
         raise Reject(f"{op} of {x.dtype}", "float32 or float64")
     if x.rank < 2 or x.extents[-1] != x.extents[-2] or not isinstance(x.extents[-1], int):
         raise Reject(f"{op} of matrices [{', '.join(map(str, x.extents[-2:]))}]", "square ones of a static size")
-    if x.extents[-1] > linalg.MOST_ROWS and ctx.allows_aten:
+    if x.extents[-1] > ctx.target.limit("most_matrix_rows") and ctx.allows_aten:
         raise Reject(f"{op} of {x.extents[-1]} rows, which torch's function takes less time for")
     return x
 
@@ -71,7 +71,7 @@ def _any_matrices(ctx: Importer, op: str, x: Tensor) -> Tensor:
     sizes = x.extents[-2:]
     if len(sizes) < 2 or not all(isinstance(size, int) for size in sizes):
         raise Reject(f"{op} of matrices [{', '.join(map(str, sizes))}]", "static sizes")
-    if max(map(known, sizes)) > linalg.MOST_ROWS and ctx.allows_aten:
+    if max(map(known, sizes)) > ctx.target.limit("most_matrix_rows") and ctx.allows_aten:
         raise Reject(f"{op} of matrices [{', '.join(map(str, sizes))}], which torch's function takes less time for")
     return x
 

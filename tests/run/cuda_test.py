@@ -448,8 +448,8 @@ def test_a_layer_at_one_token_is_six_kernels() -> None:
     families = ["gemv_group", "row_reduction", "attention", "gemv_group", "gemv_group", "gemv_group"]
     assert [row["family"] for row in launches_of(compiled)] == families
     assert len(re.findall(r"SL_RESIDENT_KERNEL\(256, 2\)", compiled.code)) == 4
-    rows = re.findall(r"\{sizeof\(sl_device_code\), .*, (\d+), (\d+)\},", compiled.code)
-    assert all(waits == "1" for _, waits in rows), "each may come while the one ahead runs"
+    rows = re.findall(r"\{sizeof\(sl_device_code\), .*, (\d+), (\d+), nullptr\},", compiled.code)
+    assert rows and all(waits == "1" for _, waits in rows), "each may come while the one ahead runs"
 
 
 def test_live_parameters_need_no_copy() -> None:
@@ -693,7 +693,7 @@ def test_kernels_that_may_start_early_wait_first() -> None:
     code = sl.compile(_three_kernels, (torch.randn(30, 40),), target=_TARGET).code
     kernels = re.findall(r"^SL_KERNEL\(\d+\) \w+\([^{]*\{\n(.*)\n", code, re.M)
     assert len(kernels) >= 2 and set(kernels) == {"  sl::awaitPrevious();"}
-    rows = re.findall(r"\{sizeof\(sl_device_code\), .*, (\d+), (\d+)\},", code)
+    rows = re.findall(r"\{sizeof\(sl_device_code\), .*, (\d+), (\d+), nullptr\},", code)
     assert len(rows) == len(kernels) and all(waits == "1" for _, waits in rows)
 
 

@@ -129,8 +129,8 @@ def compiled_module(
         table: Its parameters.
         given: An array for each of them.
         chosen: The options, checked.
-        structures: What a call returns, as a tuple where there are several: numbers of results, lists of such, None, text (`Labels`). By default
-            every result.
+        structures: What a call returns, as a tuple where there are several: numbers of results, lists of such, None, text
+            (`Labels`). By default every result.
         arguments: What a call gives, by name: the number of an argument of the function, a list of such, None. By default every
             argument.
         place: "cpu", or a CUDA device's architecture ("cuda:sm_90"): then calls take and give tensors of torch there. Or a

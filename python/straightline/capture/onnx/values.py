@@ -119,8 +119,8 @@ class Optional:
 class Text:
     """Strings, which programs do not have: numbers (a tensor, or an array that is known) of strings in a table.
 
-    They exist while importing alone, between a classifier with labels of text and what makes numbers of these. As a result of the model
-    they are numbers of the program and a table of what calls from Python return.
+    They exist while importing alone, between a classifier with labels of text and what makes numbers of these. As a result of the
+    model they are numbers of the program and a table of what calls from Python return.
     """
 
     table: tuple[str, ...]

@@ -17,7 +17,8 @@ int fake_early(void) { return early; }
 static int captures;  // of a library's work for a graph
 int fake_captures(void) { return captures; }
 
-static char image[16];  // the first bytes of the machine code that was loaded last
+// Of what was loaded last: the header of machine code, or the beginning of a text.
+static char image[4096];
 const char* fake_last_image(void) { return image; }
 
 // The last kernel that was started or became a node, among those of `fake_watch` threads a block:
@@ -89,7 +90,11 @@ int cuGraphAddChildGraphNode(void** node) { return *node = (void*)++made, 0; }
 int cuGetErrorName(int error, const char** name) { return *name = "CUDA_ERROR_OTHER", 0; }
 int cuGetErrorString(int error, const char** text) { return *text = "as it is", 0; }
 int cuLibraryLoadData(void** library, const void* code) {
-  memcpy(image, code, sizeof image);
+  if (memcmp(code, "\177ELF", 4) == 0) {
+    memcpy(image, code, 64);
+  } else {
+    strncpy(image, code, sizeof image - 1);
+  }
   return *library = (void*)++made, 0;
 }
 int cuLibraryGetKernel(void** kernel) { return *kernel = (void*)++made, 0; }

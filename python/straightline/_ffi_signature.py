@@ -263,8 +263,8 @@ def _results(node: Sequence[Any]) -> tuple[int, ...]:
         return ()
     if kind == "custom" and (labels := _labels.labels_of(rest[1])):
         raise UnsupportedError(
-            f"{place} is text ({_labels.shown(labels)}), which a call from Python alone makes of numbers; "
-            "nearest supported form: the model without this result (its scores have a column for each of these, in this order)"
+            f"{place} is text ({_labels.shown(labels)}), which a call from Python alone makes of numbers; nearest supported "
+            "form: the model without this result (its scores have a column for each of these, in this order)"
         )
     raise UnsupportedError(
         f"{place} is a {kind}, not a tensor, which has no place in a schema; nearest supported form: tensors alone"

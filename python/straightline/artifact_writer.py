@@ -155,17 +155,28 @@ def _targets_of(function: Any, devices: Sequence[str], prepared: bool) -> list[s
             f"devices is {tuple(devices)!r} but the program is for the cpu: compile it for inputs on a device, or with "
             f"target='cuda:{devices[0].removeprefix('cuda:')}'"
         )
-    if prepared:
-        raise UnsupportedError(
-            "prepared=True with devices=: the weights of a device are prepared there; nearest supported form: prepared=False"
-        )
     targets = []
     for device in devices:
         try:
             targets.append(_targets.chosen(f"cuda:{device.removeprefix('cuda:')}", (), 0))
         except UserError as error:
             raise UserError(f"devices has {device!r}: {error}") from error
-    return list(dict.fromkeys(targets))
+    targets = list(dict.fromkeys(targets))
+    if prepared:
+        _check_prepared_here(function, targets)
+    return targets
+
+
+def _check_prepared_here(function: Any, targets: Sequence[str]) -> None:
+    """Weights are prepared by the code itself, so a device that runs it is needed for each architecture."""
+    for target in targets:
+        why = function._why if not function._callable else ""
+        why = why or _targets.why_no_device(target, function._binding.request.get("device", 0))
+        if why:
+            raise UnsupportedError(
+                f"prepared=True with devices=: the weights for {target} are prepared on a device that runs its code, and here "
+                f"none does ({why}); nearest supported form: prepared=False, or devices= of the device that is here"
+            )
 
 
 def _check_libraries(function: Any, libraries: Sequence[str]) -> None:
@@ -303,6 +314,7 @@ def _for_later_devices(result: _Program, variants: Sequence[dict[str, Any]]) -> 
     lowest = min(plain)
     variant, compilation = variants[plain[lowest]], result.compilations[plain[lowest]]
     texts, compiler = compilation.device_text()
+    result.compilations.append(compilation)
     files = {name: f"{file.removesuffix('.cubin')}.ptx" for name, file in variant["images"].items()}
     result.files.update({file: texts[name] for name, file in files.items()})
     return {**variant, "target": f"cuda:compute_{lowest}", "images": files, "image_compiler": compiler}

@@ -242,7 +242,8 @@ class FunctionMethods:
                 need not be here, and as PTX of the lowest for later ones. A device takes the nearest that it runs. By default
                 there is machine code for the architecture that the program was compiled for, alone.
             prepared: The prepared weights are written too, beside the parameters: loading then prepares nothing, and
-                processes share their memory. Needs that this machine can run code for each of `cpus`.
+                processes share their memory. Needs that this machine can run code for each of `cpus`, and that its device
+                runs code for each of `devices`.
             libraries: Back-ends that the program calls and that the file cannot hold ("aten": PyTorch's ops): they must be
                 where it is loaded.
             own_libraries: The libraries of own kernels (`c_kernel`): "embed", the file holds them, or "name", it has their paths

@@ -82,6 +82,7 @@ def write(
     cpus: Sequence[str] = ("x86-64-v3", "x86-64-v4"),
     prepared: bool = False,
     libraries: Sequence[str] = (),
+    devices: Sequence[str] = (),
 ) -> None:
     """Writes a library, and its header beside it.
 
@@ -93,6 +94,7 @@ def write(
         cpus: As in `save`.
         prepared: As in `save`.
         libraries: As in `save`.
+        devices: As in `save`.
 
     Raises:
         UserError: The name is no identifier, or something cannot be written.
@@ -102,7 +104,7 @@ def write(
     name = name or target.stem.removeprefix("lib")
     if re.fullmatch(r"[A-Za-z_]\w*", name) is None:
         raise UserError(f"the name {name!r} is no identifier of C: give --name")
-    programs = programs_of(function, cpus, prepared, libraries, linked=True)
+    programs = programs_of(function, cpus, prepared, libraries, devices, linked=True)
     compilations = [compilation for program in programs for compilation in program.compilations]
     with tempfile.TemporaryFile() as file:
         write_archive(file, function, programs)

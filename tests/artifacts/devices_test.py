@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import straightline as sl
 import torch
+from straightline import library_writer
 from straightline.__main__ import main
 from torch import nn
 
@@ -158,7 +159,11 @@ def test_bad_arguments(tmp_path: Path) -> None:
         ({"devices": ("compute_80",)}, sl.UserError, "devices has 'compute_80'"),
         ({"devices": ("sm_80", "sm_70")}, sl.UnsupportedError, "sm_70 is too old"),
         ({"devices": ("sm_80", "sm_999")}, sl.UnsupportedError, "unknown to NVRTC"),
-        ({"devices": ("sm_80",), "prepared": True}, sl.UnsupportedError, "prepared=False"),
+        (
+            {"devices": ("sm_80",), "prepared": True},
+            sl.UnsupportedError,
+            "the weights for cuda:sm_80 are prepared on a device that runs",
+        ),
     ):
         with pytest.raises(kind, match=re.escape(words)):
             function.save(tmp_path / "m.sl", **given)
@@ -186,8 +191,11 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     targets = [variant["target"] for variant in _manifest(tmp_path / "m.sl")["programs"][0]["variants"]]
     assert targets == ["cuda:sm_80", "cuda:sm_90", "cuda:compute_80"]
     capsys.readouterr()
-    assert main([*common, str(tmp_path / "libm.so"), "--emit", "shared-lib", "--devices", "sm_80"]) == 1
-    assert "--devices is about a file" in capsys.readouterr().err
+    assert main([*common, str(tmp_path / "libm.so"), "--emit", "shared-lib", "--devices", "sm_80", "sm_90"]) == 0
+    assert (tmp_path / "libm.so").stat().st_size > (tmp_path / "m.sl").stat().st_size / 2
+    capsys.readouterr()
+    assert main([*common, str(tmp_path / "src"), "--emit", "c-source", "--devices", "sm_80"]) == 3
+    assert "c-source is for the cpu" in capsys.readouterr().err
 
 
 #: What a device of a compute capability takes of _DEVICES; None: nothing.
@@ -211,6 +219,32 @@ def test_a_device_takes_the_nearest_that_it_runs(saved: Path, tmp_path: Path) ->
             assert answer["model_image"].startswith(
                 "7f454c46" if "sm_" in target else "2f2f"
             )  # ELF, or a comment of PTX
+
+
+def test_a_library_for_several_devices(tmp_path: Path) -> None:
+    """One with code for each, its PTX too, chosen when the model is loaded; the static one has the same parts."""
+    cuda_call_path.build(tmp_path)
+    function = _compiled()
+    for name, kind in (("libm.so", "shared-lib"), ("libm.a", "static-lib")):
+        library_writer.write(function, tmp_path / name, kind, "m", ("x86-64-v3",), devices=_DEVICES)
+    program = '#include "m.h"\nint main(void) { return (int)sl_model_m.code_count; }\n'
+    (tmp_path / "main.c").write_text(program)
+    package = Path(sl.__file__).parent
+    subprocess.run(
+        ["gcc", tmp_path / "main.c", f"-I{package.parents[1]}/include", f"-I{package}/include", "-o", tmp_path / "main",
+         tmp_path / "libm.a"], check=True,
+    )  # fmt: skip
+    assert subprocess.run([tmp_path / "main"], check=False).returncode == len(_DEVICES) + 1
+    for capability, target in _TAKEN.items():
+        answer = _there(tmp_path, capability, "linked", tmp_path / "libm.so")
+        if target is None:
+            assert "does not run on device 0, which is sm_75" in answer["model_error"]
+            continue
+        image = bytes.fromhex(answer["model_image"])
+        if "compute" in target:
+            assert re.search(rb"^\.target sm_80\b", image, re.MULTILINE)
+        else:
+            assert _architecture(image) == int(target.removeprefix("cuda:sm_"))
 
 
 def test_what_older_devices_text_does_not_wait_for(tmp_path: Path) -> None:

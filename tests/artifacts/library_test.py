@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,30 @@ def test_one_executable_without_shared_libraries_of_ours(models: list[tuple[Any,
     assert needed <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}
     _command("strip", program)
     assert program.stat().st_size <= 1.5 * 2**20
+
+
+def _refusal(library: Path, name: str) -> str:
+    """What a process says that loads sl_model_NAME; empty where it loads."""
+    script = f"""
+import ctypes, sys
+runtime, library = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
+linked, model, message = ctypes.c_char.in_dll(library, "sl_model_{name}"), ctypes.c_void_p(), ctypes.create_string_buffer(1024)
+status = runtime.sl_model_load_linked(ctypes.byref(linked), None, ctypes.byref(model), message)
+print(message.value.decode() if status else "")
+"""
+    return _command(sys.executable, "-c", script, PACKAGE / "libstraightline_runtime.so", library).strip()
+
+
+def test_code_for_several_cpus_is_chosen_when_it_is_loaded(models: list[tuple[Any, str]], tmp_path: Path) -> None:
+    """What the machine lacks is passed over; where it lacks all, that is said."""
+    if " avx512_fp16" in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this machine has all that the names here need")
+    library_writer.write(models[0][0], tmp_path / "liba.so", "shared-lib", "a", ("sapphirerapids", "x86-64-v3"))
+    assert _refusal(tmp_path / "liba.so", "a") == ""
+    library_writer.write(models[0][0], tmp_path / "libb.so", "shared-lib", "b", ("sapphirerapids", "graniterapids"))
+    said = _refusal(tmp_path / "libb.so", "b")
+    assert said.startswith("b has no code for this machine: cpu sapphirerapids needs ") and "avx512fp16" in said
+    assert "; cpu graniterapids needs " in said
 
 
 def test_source(models: list[tuple[Any, str]], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 """A saved model on a CUDA device that is not there (bench/fake_cuda), as a process of its own: prints what was taken as JSON.
 
 on_fake_device.py choose FILE: the variant that is chosen, and the machine code that sl_model_load hands to the driver.
+on_fake_device.py linked LIBRARY: of a library with sl_model_m, the machine code that is handed to the driver, whole.
 on_fake_device.py run FILE: also a run, kernel by kernel, and how many of its kernels may start early.
 """
 
@@ -42,6 +43,20 @@ def _by_c(path: str) -> dict[str, Any]:
     return {"model_image": bytes(driver.fake_last_image()[:4]).hex()}
 
 
+def _linked(path: str) -> dict[str, Any]:
+    """What is loaded of a library: the cubin's header, or the text."""
+    runtime = ctypes.CDLL(str(Path(straightline.__file__).parent / "libstraightline_runtime.so"))
+    driver, library = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(path)
+    driver.fake_last_image.restype = ctypes.c_void_p
+    linked = ctypes.byref(ctypes.c_char.in_dll(library, "sl_model_m"))
+    model, message = ctypes.c_void_p(), _Message()
+    if runtime.sl_model_load_linked(linked, None, ctypes.byref(model), ctypes.byref(message)) != 0:
+        return {"model_error": message.text.decode()}
+    image = driver.fake_last_image()
+    isText = ctypes.string_at(image, 4) != b"\x7fELF"
+    return {"model_image": (ctypes.string_at(image) if isText else ctypes.string_at(image, 64)).hex()}
+
+
 def _run(artifact: Any, manifest: dict[str, Any], number: int) -> dict[str, Any]:
     import torch
 
@@ -67,6 +82,9 @@ def _run(artifact: Any, manifest: dict[str, Any], number: int) -> dict[str, Any]
 def main() -> None:
     """Runs the command."""
     what, path = sys.argv[1:]
+    if what == "linked":
+        print(json.dumps(_linked(path)))
+        return
     artifact = _call.artifact_open(path, False)
     address, count = _call.artifact_entry(artifact, "manifest.json")
     manifest = json.loads(ctypes.string_at(address, count))

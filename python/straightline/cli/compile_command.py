@@ -99,13 +99,15 @@ def run(parsed: argparse.Namespace) -> int:
     written = None
     if parsed.output is not None:
         written = str(parsed.output)
-        more: dict[str, Any] = {"prepared": parsed.prepared, "libraries": parsed.libraries}
+        more: dict[str, Any] = {
+            "prepared": parsed.prepared,
+            "libraries": parsed.libraries,
+            "devices": tuple(parsed.devices),
+        }
         if parsed.cpus:
             more["cpus"] = tuple(parsed.cpus)
         if emit == "sl":
-            function.save(parsed.output, devices=tuple(parsed.devices), **more)
-        elif parsed.devices:
-            raise UserError(f"--devices is about a file for several devices (--emit sl) but --emit is {emit}")
+            function.save(parsed.output, **more)
         else:
             from straightline import library_writer
 

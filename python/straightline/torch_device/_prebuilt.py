@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which torch, Python and sources a binary of torch's device is for.
 
-The build runs this file as a script and keeps the answer beside the binary; `_build.load` takes the binary where its own answer is the
+The build runs this file as a script and keeps the answer beside the binary; `_build.load` takes the binary where its own is the
 same. Imports nothing of the package, and not torch.
 """
 

@@ -158,6 +158,36 @@ std::string scalarLiteral(mlir::TypedAttr value) {
   return intLiteral(integer.getValue(), integer.getType());
 }
 
+namespace {
+
+/// Sizes are not negative, so only what has a negative number in it may be.
+bool mayBeNegative(mlir::AffineExpr expr) {
+  if (auto constant = llvm::dyn_cast<mlir::AffineConstantExpr>(expr)) {
+    return constant.getValue() < 0;
+  }
+  auto binary = llvm::dyn_cast<mlir::AffineBinaryOpExpr>(expr);
+  return binary && expr.getKind() != mlir::AffineExprKind::Mod &&
+         (mayBeNegative(binary.getLHS()) || mayBeNegative(binary.getRHS()));
+}
+
+/// A division or a remainder that rounds down (CeilDiv: up), where C++ rounds towards zero; by a
+/// size that is 0 it gives 0, as in runtime/expression.cpp. The divisor is not negative.
+std::string flooredDivision(mlir::AffineExprKind kind, std::string left, const std::string& right,
+                            bool mayBeNegative, bool byConstant) {
+  if (kind == mlir::AffineExprKind::CeilDiv) {
+    left = "(" + left + " + " + right + " - 1)";
+  }
+  const bool divides = kind != mlir::AffineExprKind::Mod;
+  std::string text = left + (divides ? " / " : " % ") + right;
+  if (mayBeNegative) {
+    const std::string rest = "(" + left + " % " + right + " + " + right + ") % " + right;
+    text = divides ? "((" + left + " - " + rest + ") / " + right + ")" : "(" + rest + ")";
+  }
+  return byConstant ? text : "(" + right + " == 0 ? 0 : " + text + ")";
+}
+
+}  // namespace
+
 std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names,
                        const Spelling& identifier, llvm::StringRef divide) {
   if (auto constant = llvm::dyn_cast<mlir::AffineConstantExpr>(expr)) {
@@ -175,6 +205,13 @@ std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> n
   };
   const std::string left = operand(binary.getLHS(), precedence(binary.getLHS()) < own);
   const std::string right = operand(binary.getRHS(), !sum && precedence(binary.getRHS()) < 2);
+  const bool floors = divide == "//";  // Python's own division and remainder do
+  if (!floors && (expr.getKind() == mlir::AffineExprKind::FloorDiv ||
+                  expr.getKind() == mlir::AffineExprKind::CeilDiv ||
+                  expr.getKind() == mlir::AffineExprKind::Mod)) {
+    return flooredDivision(expr.getKind(), left, right, mayBeNegative(binary.getLHS()),
+                           llvm::isa<mlir::AffineConstantExpr>(binary.getRHS()));
+  }
   switch (expr.getKind()) {
     case mlir::AffineExprKind::Add:
       return left + " + " + right;

@@ -36,8 +36,9 @@ std::string stringLiteral(llvm::StringRef value);
 /// A typed scalar attribute.
 std::string scalarLiteral(mlir::TypedAttr value);
 
-/// Text of an expression; `identifier` says how a name is spelled. Operands are not negative, so
-/// C++ divides by `/`; Python's operator is `//`.
+/// Text of an expression; `identifier` says how a name is spelled. Division and remainder round
+/// down: Python's `//` and `%` do, in C++ ("/") it is written out where what is divided may be
+/// negative. Divisors are sizes; by 0 the C++ gives 0, as runtime/expression.cpp.
 using Spelling = std::function<std::string(mlir::StringAttr)>;
 std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names,
                        const Spelling& identifier, llvm::StringRef divide = "/");

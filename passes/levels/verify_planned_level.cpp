@@ -88,6 +88,11 @@ Integer valueAt(AffineExpr expr, llvm::ArrayRef<StringAttr> names, const Point& 
   const auto binary = llvm::cast<mlir::AffineBinaryOpExpr>(expr);
   const Integer left = valueAt(binary.getLHS(), names, point);
   const Integer right = valueAt(binary.getRHS(), names, point);
+  const bool divides =
+      expr.getKind() != mlir::AffineExprKind::Add && expr.getKind() != mlir::AffineExprKind::Mul;
+  if (divides && right == Integer(0)) {
+    return Integer(0);  // as the runtime computes it (runtime/expression.cpp)
+  }
   switch (expr.getKind()) {
     case mlir::AffineExprKind::Add:
       return left + right;

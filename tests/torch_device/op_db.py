@@ -2,9 +2,11 @@
 """Eager ops of torch's op_db on the device "sl" against the CPU: all samples of 152 ops, float32 and int64.
 
     STRAIGHTLINE_BACKEND_PATH=libstraightline_backend_device.so python tests/torch_device/op_db.py [--ops abs,add] [--seconds 600]
+        [--page docs/coverage/torch_device.md]
 
 A row for each op and type: samples passed, failed (another answer than the CPU's, or another error than a refusal) and refused, with
-the first reason. The exit status is 1 if one failed. What time did not allow is said as "not run".
+the first reason. The exit status is 1 if one failed. What time did not allow is said as "not run". Of equal elements `topk` may name
+any: its indices are compared by what they point to.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import straightline.torch_device  # noqa: F401
@@ -64,6 +67,17 @@ def _compared(got: Any, expected: Any) -> None:
         torch.testing.assert_close(x.cpu(), y, rtol=1e-4 if y.is_floating_point() else 0, atol=1e-5, equal_nan=True)
 
 
+def _pointed_to(name: str, sample: Any, result: Any) -> Any:
+    """The result, with the elements that indices point to in place of them where equal elements may have either."""
+    if name != "topk":
+        return result
+    values, indices = result
+    dim = sample.kwargs.get("dim", sample.args[1] if len(sample.args) > 1 else -1)
+    source = sample.input.detach().to(indices.device)
+    found = source.gather(dim, indices) if source.dim() else source.expand_as(indices)
+    return values, found, (indices.sort(dim).values.diff(dim=dim) != 0 if source.dim() else indices)
+
+
 def outcomes(info: Any, dtype: torch.dtype) -> Iterator[tuple[str, str]]:
     """Of each sample: "passed", "failed" or "refused", and why."""
     for sample in info.sample_inputs("cpu", dtype):
@@ -73,13 +87,37 @@ def outcomes(info: Any, dtype: torch.dtype) -> Iterator[tuple[str, str]]:
         except Exception:  # the CPU refuses it, too
             continue
         try:
-            _compared(info(inputs[0], *inputs[1], **inputs[2]), expected)
+            got = info(inputs[0], *inputs[1], **inputs[2])
+            _compared(_pointed_to(info.name, sample, got), _pointed_to(info.name, sample, expected))
             torch.sl.synchronize()
             yield "passed", ""
         except NotImplementedError as error:
-            yield "refused", str(error).splitlines()[0]
+            yield "refused", str(error)
         except Exception as error:
             yield "failed", f"{type(error).__name__}: {error} of {sample}"[:600]
+
+
+def _page(rows: list[tuple[str, str, Counter[str], str]], total: Counter[str], seconds: float) -> str:
+    """docs/coverage/torch_device.md."""
+    ops = {name for name, _, _, _ in rows}
+    lines = [
+        "# Eager ops on PyTorch's device",
+        "",
+        f'All samples that torch\'s `op_db` has of {len(ops)} ops, in float32 and int64, by eager ops on "sl" over the simulated accelerator of',
+        "`examples/backend_device`, against the CPU. *Refused*: `NotImplementedError` with a reason. Written by",
+        "",
+        "    python tests/torch_device/op_db.py --page docs/coverage/torch_device.md",
+        "",
+        f"Torch {torch.__version__}: {total['passed']} samples passed, {total['failed']} failed, {total['refused']} refused, {total['not run']} rows",
+        f"not run; {straightline.torch_device.programs_built()} programs, {seconds / 60:.0f} minutes.",
+        "",
+        "| op | type | passed | failed | refused | first reason |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, dtype, counts, why in rows:
+        reason = " ".join(why.split())[:160].replace("|", "\\|")
+        lines.append(f"| {name} | {dtype} | {counts['passed']} | {counts['failed']} | {counts['refused']} | {reason} |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:
@@ -87,10 +125,13 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--ops", default=",".join(OPS))
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--page", type=Path, help="where the table is written")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     known = {_named(info): info for info in op_db}
-    end = time.monotonic() + arguments.seconds
+    began = time.monotonic()
+    end = began + arguments.seconds
+    rows = []
     total: Counter[str] = Counter()
     for name in arguments.ops.split(","):
         for dtype in (torch.float32, torch.int64):
@@ -105,8 +146,11 @@ def main() -> int:
             why = next(
                 (text for kind, text in found if kind == "failed"), next((text for _, text in found if text), "")
             )
-            print(f"{name} {str(dtype).removeprefix('torch.')}: {dict(counts)} {why}", flush=True)  # noqa: T201
+            rows.append((name, str(dtype).removeprefix("torch."), counts, why))
+            print(f"{name} {str(dtype).removeprefix('torch.')}: {dict(counts)} {' '.join(why.split())}", flush=True)  # noqa: T201
     print(f"samples: {dict(total)}")  # noqa: T201
+    if arguments.page:
+        arguments.page.write_text(_page(rows, total, time.monotonic() - began))
     return int(total["failed"] > 0)
 
 

@@ -25,6 +25,7 @@ from straightline.capture.builder import (
     TensorType,
     Value,
 )
+from straightline.capture.extents import evaluated
 
 FLOATS = ("f32", "f64", "f16", "bf16")
 
@@ -260,12 +261,28 @@ class GraphBuilder:
 
     def scalar(self, value: Number | Extent, dtype: str) -> Tensor:
         """A 0-d tensor of a number, or of a named extent."""
+        if isinstance(value, Extent) and self.may_be_negative(value):
+            return self.cast(self._computed(value), dtype)
         if isinstance(value, Extent):
             # The last of 0, 1, .., value.
             count = TensorType("i64", (value + 1,))
             numbers = self.emit_one("iota", [], count, {"start": 0, "step": 1})
             return self.cast(self.select(numbers, 0, -1), dtype)
         return self.full(value, dtype)
+
+    def may_be_negative(self, value: Extent) -> bool:
+        """Whether a number computed from sizes may be below 0, which no size is."""
+        return "-" in value.text
+
+    def _computed(self, value: Extent) -> Tensor:
+        """A number of sizes by ops of 64-bit integers, from the sizes themselves."""
+        names = {"+": "add", "*": "mul", "floordiv": "floor_divide", "mod": "remainder"}
+        type = TensorType("i64", ())
+        return evaluated(
+            value,
+            lambda leaf: self.scalar(Extent(leaf) if isinstance(leaf, str) else leaf, "i64"),
+            lambda operator, x, y: self.emit_one(names[operator], [x, y], type),
+        )
 
     def operand(self, x: Any, type: TensorType) -> Tensor:
         """A tensor or number, cast and broadcast to a type."""

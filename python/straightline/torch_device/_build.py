@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C++ part of torch's device: the package's own binary where it is for this torch, else one that is built here and kept.
 
-It goes by torch's C++ API, which changes from one minor version to the next, so no binary of it can be shipped for all. One
-built here is in the cache's folder, once for each version of torch.
+It goes by the C++ API of torch, which changes from version to version, so no binary of it can be shipped for all. One built here
+is in the cache's folder, once for each version of torch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which torch, Python and sources a binary of torch's device is for.
 
-The build runs this file as a script and keeps the answer beside the binary; `_build.load` takes the binary where its own answer
-is the same. Imports nothing of the package, and not torch.
+The build runs this file as a script and keeps the answer beside the binary; `_build.load` takes the binary where its own is the
+same. Imports nothing of the package, and not torch.
 """
 
 from __future__ import annotations

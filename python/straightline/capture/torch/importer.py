@@ -199,6 +199,13 @@ class Importer(GraphBuilder):
             raise Reject(f"route {rule}")
         return super().emit(name, operands, types, attributes, regions)
 
+    def may_be_negative(self, value: Extent) -> bool:
+        """As `GraphBuilder.may_be_negative`, by the bounds of this graph's sizes."""
+        try:
+            return super().may_be_negative(value) and self.data_sizes.bounds(value)[0] < 0
+        except (KeyError, ValueError):  # a size of a call, or a quotient by one that may be 0
+            return True
+
     def scalar(self, value: Any, dtype: str) -> Tensor:
         """As `GraphBuilder.scalar`; a number that depends on data is the tensor that has it."""
         if isinstance(value, Extent) and value.symbols & set(self.data_sizes.numbers):

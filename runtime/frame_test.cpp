@@ -86,10 +86,15 @@ TEST_F(FrameTest, MoreThanThePoolHoldsStillWork) {
   }
 }
 
-TEST_F(FrameTest, LargeArenasAreRoundedToHugePages) {
-  sl_frame* frame = lease((3 << 20) / 64);
-  EXPECT_EQ(size_t{4} << 20, sl_frame_bytes(frame));
-  sl_frame_return(frame);
+TEST_F(FrameTest, LargeArenasAreRoundedToHugePagesThatTheyFill) {
+  const auto bytesOf = [](size_t bytes) {
+    sl_frame* frame = lease(static_cast<int64_t>(bytes / 64));
+    const size_t found = sl_frame_bytes(frame);
+    sl_frame_return(frame);
+    return found;
+  };
+  EXPECT_EQ(size_t{8} << 20, bytesOf((size_t{8} << 20) - (size_t{512} << 10)));
+  EXPECT_EQ(size_t{3} << 20, bytesOf(size_t{3} << 20)) << "a third of it would lie idle";
 }
 
 TEST_F(FrameTest, AnEmptyArenaIsFine) {

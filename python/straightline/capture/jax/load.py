@@ -60,7 +60,8 @@ class LoadedProgram:
 def load(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], platform: str) -> LoadedProgram:
     """A jitted function with example arguments, an `Exported`, its bytes, or the path of a file that has such.
 
-    `platform`: JAX's name of where the program will run.
+    `platform`: JAX's name of where the program will run, "cpu" or "cuda". An export that is for the cpu and not for cuda is
+    taken for both: what it computes is the same.
 
     Raises:
         UserError: It is none of these, arguments are missing, or JAX does not trace it.
@@ -158,9 +159,13 @@ def _of_module(data: bytes, name: str) -> LoadedProgram:
 def _of_exported(exported: Any, platform: str) -> LoadedProgram:
     name = exported.fun_name
     if platform not in exported.platforms:
-        raise UnsupportedError(
-            f"'{name}' was exported for {', '.join(exported.platforms)}; nearest supported form: platforms=[{platform!r}]"
-        )
+        if "cpu" not in exported.platforms:
+            other = ", or target='cuda'" if "cuda" in exported.platforms else ""
+            raise UnsupportedError(
+                f"'{name}' was exported for {', '.join(exported.platforms)}; nearest supported form: platforms=[{platform!r}]"
+                + other
+            )
+        platform = "cpu"
     if exported.nr_devices != 1:
         raise UnsupportedError(
             f"'{name}' was exported for {exported.nr_devices} devices; nearest supported form: a program of one device"
@@ -201,7 +206,7 @@ def _of_function(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], pla
     if not hasattr(jax, "export"):
         raise UserError(f"jax {jax.__version__} has no jax.export: pip install 'jax>=0.4.30'")
     name = getattr(model, "__name__", "the function")
-    _check_placed((args, kwargs), name, platform)
+    _check_placed((args, kwargs), name)
     if any(_is_symbolic(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))):
         from jax import export
 
@@ -284,8 +289,8 @@ def _is_symbolic(leaf: Any) -> bool:
     return any(type(n).__name__ == "_DimExpr" for n in getattr(leaf, "shape", ()))
 
 
-def _check_placed(tree: Any, name: str, platform: str) -> None:
-    """Refuses arrays that lie on several devices, or on another platform."""
+def _check_placed(tree: Any, name: str) -> None:
+    """Refuses arrays that lie on several devices, or on a platform that no target is."""
     import jax
 
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
@@ -300,9 +305,9 @@ def _check_placed(tree: Any, name: str, platform: str) -> None:
                 "nearest supported form: an array on one device"
             )
         (device,) = devices
-        if device.platform != platform:
+        if device.platform not in ("cpu", "gpu"):
             raise UnsupportedError(
-                f"'{name}': the argument {where} is on {device.platform}; nearest supported form: an array of {platform}"
+                f"'{name}': the argument {where} is on {device.platform}; nearest supported form: an array of cpu or cuda"
             )
 
 

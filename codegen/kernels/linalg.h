@@ -280,7 +280,8 @@ SL_INLINE void reflect(E* a, int64_t width, int64_t at, int64_t rows, int64_t fi
   constexpr int kColumns = 64;
 #endif
   for (int64_t j = first + thisThread() * kColumns; j < last; j += kThreads * kColumns) {
-    const int64_t count = minOf(int64_t(kColumns), last - j);
+    // one where a lane takes one: the sums are in registers then
+    const int64_t count = kColumns == 1 ? 1 : minOf(int64_t(kColumns), last - j);
     E sums[kColumns];
     for (int64_t c = 0; c < count; ++c) {
       sums[c] = a[at * width + j + c];

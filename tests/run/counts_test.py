@@ -56,7 +56,7 @@ COUNTS = {
     "decoder_layer": Counts(launches=12, arena=91776, moves=0, borders=0, arena_of_two=158976),
     "dlrm": Counts(16, 3524, moves=1, arena_of_two=5572),
     "audio_10ms": Counts(29, 54272, moves=2, borders=6),
-    "resnet18_b1": Counts(40, 4072448, moves=1, borders=16),
+    "resnet18_b1": Counts(49, 3416320, moves=1, borders=16, arena_of_two=3941632),
     "resnet18_b10": Counts(40, 40724480, moves=1, borders=16),
 }
 
@@ -109,7 +109,8 @@ def test_resnet_reorders_its_picture_and_nothing_else(name: str) -> None:
     moves = [i for i, row in enumerate(rows) if row["kernel"].startswith(("copy", "transpose"))]
     first = next(i for i, row in enumerate(rows) if row["op"].startswith("convolution"))
     assert len(moves) == 1 and moves[0] < first
-    assert sum(row["op"].startswith("convolution") for row in rows) == 20
+    bands = sum(row["op"] == "rows of the band before" for row in rows)  # the first layer's, of one image
+    assert sum(row["op"].startswith("convolution") for row in rows) == 20 + bands
 
 
 # --- allocations: a function that writes into `out` makes none

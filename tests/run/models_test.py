@@ -30,18 +30,22 @@ def test_default_threads() -> None:
 
 
 def test_resnet_has_nothing_between_its_layers() -> None:
-    """20 convolutions, pool, mean and linear, the input's reorder, and zeros around what convolutions read; no more."""
+    """20 convolutions, pool, mean and linear, the input's reorder, and zeros around what convolutions read; no more.
+
+    On a CPU the first convolution and the pool come band by band of rows.
+    """
     compiled = check(settled(ResNet18()), (torch.randn(1, 3, 224, 224),), threads=1)
     rows = launches(compiled)
     ops = Counter(row["op"].split(", ")[0] for row in rows)
     reorders = [row for row in rows if row["op"] in ("copy", "reorder") or row["kernel"].startswith("copy")]
-    assert ops.pop("convolution") == 20
+    more = ops.pop("rows of the band before", 0)
+    assert ops.pop("convolution") == 20 + more
     ops.pop("zero border", None)
     assert len(reorders) <= 1, [row["why"] for row in reorders]
     assert ops.pop("reorder", 0) == len(reorders)
-    assert ops == {"max_pool2d": 1, "sum": 1, "linear": 1} or ops == {"max_pool2d": 1, "mean": 1, "linear": 1}, ops
+    assert ops in ({"max_pool2d": 1 + more, mean: 1, "linear": 1} for mean in ("sum", "mean")), ops
     # Each addition and each relu stands in a convolution's epilogue.
-    assert sum("relu" in row["op"] for row in rows if row["op"].startswith("convolution")) == 17
+    assert sum("relu" in row["op"] for row in rows if row["op"].startswith("convolution")) == 17 + more
     assert sum("add" in row["op"] for row in rows if row["op"].startswith("convolution")) >= 8
     text = compiled.ir("kernel")
     assert "kernel.copy" not in text and "batch_norm" not in text

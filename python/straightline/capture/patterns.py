@@ -115,11 +115,22 @@ class Recognizer(GraphBuilder):
         if found is None:
             return None
         dims: list[int] = list(found.attributes["dims"])  # type: ignore[arg-type]
-        kept = tuple(1 if d in dims else e for d, e in enumerate(like.extents))
         source = found.operands[0]
-        if row.extents != kept or source is None or source.extents != like.extents:
+        if source is not None and self.same_rows(source, like) and dims == [source.rank - 1]:
+            dims = [like.rank - 1]  # rows with dims of size 1 among those before them, or without
+        elif source is None or source.extents != like.extents:
+            return None
+        kept = tuple(1 if d in dims else e for d, e in enumerate(like.extents))
+        if row.extents != kept:
             return None
         return found, dims
+
+    def same_rows(self, x: Tensor, y: Tensor) -> bool:
+        """Whether two tensors are one, or reshapes of one that differ in dims of size 1 before the last one."""
+        if x is y or not x.rank or not y.rank:
+            return x is y
+        same = x.extents[-1] == y.extents[-1] and self.before_ones(x) == self.before_ones(y)
+        return same and _before_reshapes(self, x) is _before_reshapes(self, y)
 
     def row_of(self, x: Tensor | None, like: Tensor) -> Tensor | None:
         """The row with a number for each row of `like` (1 where dims are reduced) that x repeats."""
@@ -198,7 +209,8 @@ def _without_maximum(g: Recognizer, shifted: Tensor, dims: list[int]) -> Tensor 
     x, maximum = difference.operands
     assert x is not None
     largest = g.reduced(maximum, "amax", x)
-    if largest is None or largest[0].operands[0] is not x or largest[1] != dims:
+    source = largest[0].operands[0] if largest is not None else None
+    if largest is None or source is None or not g.same_rows(source, x) or largest[1] != dims:
         return None
     return x
 

@@ -402,6 +402,19 @@ class Importer(Recognizer):
         typed = float(value) if x.dtype in FLOATS else int(value)
         return self.emit_one("constant_pad_nd", [x], TensorType(x.dtype, extents), {"pad": flat, "value": typed})
 
+    def moved(self, x: Tensor, order: Sequence[int]) -> Tensor:
+        """Permuted dims: of what `x` was permuted from, and a reshape where dims of size 1 alone change their places."""
+        order = list(order)
+        while (view := self.made(x, "permute")) is not None and view.operands[0] is not None:
+            before: Any = view.attributes["dims"]
+            x, order = view.operands[0], [before[d] for d in order]
+        if order == list(range(x.rank)):
+            return x
+        wide = [d for d in order if x.extents[d] != 1]
+        if wide == sorted(wide):
+            return self.reshape(x, [x.extents[d] for d in order])
+        return self.permute(x, order)
+
     def literal(self, array: Any, dtype: str) -> Tensor:
         """A constant tensor."""
         return self.tensor(Known(np.asarray(array).astype(v.numpy_dtype(dtype)), dtype))

@@ -47,6 +47,34 @@ def _product(ctx: Importer, x: Tensor, y: Tensor, batch: tuple[list[int], list[i
         own = _arranged(ctx, x, rows + sums[0], (*high, terms))
         found = ctx.emit_one("linear", [own, weight], TensorType(x.dtype, (*high, weight.extents[0])))
         return ctx.reshape(found, extents)
+    if _lies_in_rows(ctx, y, sums[1]) and not _lies_in_rows(
+        ctx, x, sums[0]
+    ):  # the factors change places, not their elements
+        turned = _product_as_given(ctx, y, x, (batch[1], batch[0]), (sums[1], sums[0]))
+        count, high_count = len(lead), len(high)
+        order = [*range(count), *range(turned.rank - high_count, turned.rank), *range(count, turned.rank - high_count)]
+        return ctx.moved(turned, order)
+    return _product_as_given(ctx, x, y, batch, sums)
+
+
+def _lies_in_rows(ctx: Importer, x: Tensor, sums: list[int]) -> bool:
+    """Whether the terms of products are the last dim of what x was permuted from."""
+    view = ctx.made(x, "permute")
+    if view is None or view.operands[0] is None:
+        return bool(sums) and sums[-1] == x.rank - 1
+    before: Any = view.attributes["dims"]
+    return bool(sums) and before[sums[-1]] == x.rank - 1
+
+
+def _product_as_given(ctx: Importer, x: Tensor, y: Tensor, batch: tuple[list[int], list[int]],
+                      sums: tuple[list[int], list[int]]) -> Tensor:  # fmt: skip
+    """The same, the first factor's dims first."""
+    rows = [d for d in range(x.rank) if d not in batch[0] + sums[0]]
+    columns = [d for d in range(y.rank) if d not in batch[1] + sums[1]]
+    lead = tuple(x.extents[d] for d in batch[0])
+    high, wide = tuple(x.extents[d] for d in rows), tuple(y.extents[d] for d in columns)
+    extents = (*lead, *high, *wide)
+    terms = product_of([x.extents[d] for d in sums[0]])
     left = _arranged(ctx, x, batch[0] + rows + sums[0], (*lead, product_of(high), terms))
     right = _arranged(ctx, y, batch[1] + sums[1] + columns, (*lead, terms, product_of(wide)))
     type = TensorType(x.dtype, (*lead, left.extents[-2], right.extents[-1]))
@@ -61,8 +89,7 @@ def _is_constant(ctx: Importer, x: Tensor) -> bool:
 
 
 def _arranged(ctx: Importer, x: Tensor, order: list[int], extents: Sequence[Dim]) -> Tensor:
-    moved = x if order == list(range(x.rank)) else ctx.permute(x, order)
-    return ctx.reshape(moved, extents)
+    return ctx.reshape(ctx.moved(x, order), extents)
 
 
 @converter("convolution")
@@ -72,9 +99,8 @@ def _convolution(ctx: Importer, op: Op) -> Tensor:
         raise Reject(f"a convolution of {op.number('batch_group_count')} groups of images", "batch_group_count 1")
     space = list(n.input_spatial_dimensions)
     rank = len(space)
-    x = _moved(ctx, ctx.tensor(op.inputs[0]), [n.input_batch_dimension, n.input_feature_dimension, *space])
-    weight = _moved(
-        ctx,
+    x = ctx.moved(ctx.tensor(op.inputs[0]), [n.input_batch_dimension, n.input_feature_dimension, *space])
+    weight = ctx.moved(
         ctx.tensor(op.inputs[1]),
         [n.kernel_output_feature_dimension, n.kernel_input_feature_dimension, *n.kernel_spatial_dimensions],
     )
@@ -90,7 +116,7 @@ def _convolution(ctx: Importer, op: Op) -> Tensor:
             x = _spread(ctx, x, number(0, dtype), dim + 2, spread - 1)
     found = _convolved(ctx, op, x, weight, rank)
     back = [n.output_batch_dimension, n.output_feature_dimension, *n.output_spatial_dimensions]
-    return _moved(ctx, found, [back.index(d) for d in range(rank + 2)])
+    return ctx.moved(found, [back.index(d) for d in range(rank + 2)])
 
 
 def _convolved(ctx: Importer, op: Op, x: Tensor, weight: Tensor, rank: int) -> Tensor:
@@ -115,11 +141,6 @@ def _convolved(ctx: Importer, op: Op, x: Tensor, weight: Tensor, rank: int) -> T
     if rank == 3:
         return convolution3d(ctx, x, weight, None, how, type)
     return ctx.emit_one("convolution", [x, weight, None], type, how)
-
-
-def _moved(ctx: Importer, x: Tensor, order: Sequence[int]) -> Tensor:
-    order = [int(d) for d in order]
-    return x if order == list(range(x.rank)) else ctx.permute(x, order)
 
 
 @converter("cholesky", "triangular_solve", "fft")

@@ -87,7 +87,7 @@ def _dynamic_reshape(ctx: Importer, op: Op) -> Tensor:
 def _transpose(ctx: Importer, op: Op) -> Tensor:
     dims = op.numbers("permutation")
     x = ctx.tensor(op.inputs[0])
-    return x if dims == list(range(x.rank)) else ctx.permute(x, dims)
+    return ctx.moved(x, dims)
 
 
 @converter("reverse")

@@ -14,9 +14,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _signature
+from straightline import _places, _signature
 from straightline.compiled_function import CompiledFunction
-from straightline.errors import GuardError, UnsupportedError, UserError
+from straightline.errors import GuardError, UserError
 from straightline.mlir_model import DTYPES, Calls, compiled_module
 from straightline.module_builder import ModuleBuilder
 from straightline.options import CompileOptions, takes_options
@@ -73,10 +73,9 @@ def compile_jax(
     except ImportError as error:
         raise UserError(f"programs of JAX need jaxlib ({error}): pip install 'straightline[jax]'") from error
     chosen = CompileOptions.of(options, changes, compile_jax)
-    if chosen.target not in (None, "cpu"):
-        raise UnsupportedError(f"programs of JAX for target {chosen.target!r}; nearest supported form: target='cpu'")
-    chosen.check("cpu")
-    program = front_end.load(model, tuple(args), dict(kwargs or {}), "cpu")
+    place, number = _places.of_arrays(chosen, _leaves((tuple(args), dict(kwargs or {}))))
+    platforms = ("cuda", "cpu") if place.startswith("cuda") else ("cpu",)
+    program = front_end.load(model, tuple(args), dict(kwargs or {}), platforms)
     builder = ModuleBuilder()
     imported = front_end.import_module(program, builder, sizes)
     module = builder.finish()
@@ -87,7 +86,17 @@ def compile_jax(
     )
     inputs, outputs = _Trees(program, model, args, kwargs or {}).signature(imported.results)
     calls = Calls(inputs, outputs, kind=_kind())
-    return compiled_module(module, table, imported.parameters, chosen, calls=calls)
+    given = _places.placed(imported.parameters, rows, place, number)
+    return compiled_module(module, table, given, chosen, place=place, number=number, calls=calls)
+
+
+def _leaves(tree: Any) -> list[Any]:
+    """What a tree of examples consists of; none without jax, whose trees they would be."""
+    if not any(tree) or importlib.util.find_spec("jax") is None:
+        return []
+    import jax
+
+    return list(jax.tree_util.tree_leaves(tree))
 
 
 def _kind() -> str:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _devices, _targets
+from straightline import _places
 from straightline.compiled_function import CompiledFunction
 from straightline.errors import InternalError, UnsupportedError, UserError
 from straightline.mlir_model import DTYPES, compiled_module
@@ -65,7 +65,7 @@ def compile_onnx(
     except ImportError as error:
         raise UserError(f"ONNX models need the package onnx ({error}): pip install 'straightline[onnx]'") from error
     chosen = CompileOptions.of(options, changes, compile_onnx)
-    place, number = _place(chosen, inputs)
+    place, number = _places.of_arrays(chosen, inputs.values() if isinstance(inputs, Mapping) else inputs or ())
     loaded = front_end.load(model)
     declared = [i.name for i in front_end.inputs_of(loaded)]
     examples = _by_name(inputs, declared)
@@ -85,55 +85,8 @@ def compile_onnx(
         DeclaredParameter(row["name"], DTYPES.get(row["type"], row["type"]), tuple(row["shape"]), None, False)
         for row in rows
     )
-    on_cuda = place.startswith("cuda")
-    parameters = imported.parameters if not on_cuda else _on_device(imported.parameters, rows, place, number)
+    parameters = _places.placed(imported.parameters, rows, place, number)
     return compiled_module(module, table, parameters, chosen, imported.structures, imported.inputs, place, number)
-
-
-def _place(chosen: CompileOptions, inputs: Any) -> tuple[str, int]:
-    """Where the program runs ("cpu", "cuda:sm_NN", "NAME") and the number: where the examples are, or as the target says."""
-    given = inputs.values() if isinstance(inputs, Mapping) else inputs or ()
-    plugin = _devices.place_of((), chosen.target)
-    if plugin is not None:
-        _targets.check_options(tune=chosen.tune, place=plugin, tensors=())
-        chosen.check(plugin)
-        return plugin, 0
-    leaves = [leaf for leaf in given if getattr(getattr(leaf, "device", None), "type", "") in ("cpu", "cuda")]
-    if chosen.target in (None, "cpu") and not any(leaf.device.type == "cuda" for leaf in leaves):
-        chosen.check("cpu")
-        return "cpu", 0
-    try:
-        number = _targets.number_of(leaves)
-        place = _targets.chosen(chosen.target, [leaf for leaf in leaves if leaf.device.type == "cuda"], number)
-    except ImportError as error:
-        raise UserError(
-            f"a CUDA device needs torch, for tensors there ({error}): pip install 'straightline[torch]'"
-        ) from error
-    chosen.check(place)
-    _targets.check_options(tune=chosen.tune, place=place, tensors=leaves)
-    _targets.open_compiler()
-    return place, number
-
-
-def _on_device(
-    parameters: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], place: str, number: int
-) -> Mapping[str, Any]:
-    """Those that the module reads as tensors on the device; as they are where there is none."""
-    if _targets.why_no_device(place, number):
-        return parameters
-    import numpy as np
-    import torch
-
-    moved = {}
-    for row in rows:
-        array = np.ascontiguousarray(parameters[row["name"]])
-        dtype = getattr(torch, DTYPES.get(row["type"], row["type"]))
-        if array.size == 0:
-            moved[row["name"]] = torch.empty(array.shape, dtype=dtype, device=f"cuda:{number}")
-            continue
-        flat = torch.from_numpy(array.reshape(-1).view(np.uint8).copy())
-        moved[row["name"]] = flat.to(f"cuda:{number}").view(dtype).reshape(array.shape)
-    return moved
 
 
 def _shape(example: Any) -> Any:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _signature
+from straightline import _places, _signature
 from straightline.capture import paddle as front_end
 from straightline.capture.paddle import pir
 from straightline.capture.paddle.sizes import bounds_of, symbols_of
@@ -97,6 +97,7 @@ def _compiled(
 ) -> CompiledFunction:
     """A program whose calls give its inputs by position or by name, and get what it fetches."""
     inputs = front_end.inputs_of(program)
+    place, number = _places.of_arrays(chosen, examples.values() if isinstance(examples, Mapping) else examples)
     found = {name: dict(dims) for name, dims in names.items()}
     own = {one.name for one in inputs}
     unknown = sorted(set(found) - own)
@@ -132,12 +133,15 @@ def _compiled(
             )
             raise UserError(f"the parameter '{unique}' of {program.name} is not in {where}")
         given[name] = tensor
-    table = _table_of(json.loads(module.parameters_json))
+    rows = json.loads(module.parameters_json)
+    table = _table_of(rows)
     table.check(given, f"the parameters do not fit {program.name}")
     results = tuple(("tensor", f"result[{i}]", place) for i, place in enumerate(imported.results))
     whole = ("tuple", "result", results) if len(results) != 1 else ("tensor", "result", results[0][2])
     arguments = tuple((one.name, _signature.EITHER, ("tensor", one.name, i)) for i, one in enumerate(inputs))
-    return compiled_module(module, table, given, chosen, calls=Calls(arguments, whole, time.perf_counter() - begin))
+    calls = Calls(arguments, whole, time.perf_counter() - begin)
+    given = dict(_places.placed(given, rows, place, number))
+    return compiled_module(module, table, given, chosen, place=place, number=number, calls=calls)
 
 
 def _by_name(examples: Any, inputs: Sequence[front_end.Input], program: str) -> list[tuple[front_end.Input, Any]]:

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _frameworks, _signature, paddle_files
+from straightline import _frameworks, _places, _signature, paddle_files
 from straightline.capture.paddle.sizes import bounds_of, size_names, symbols_of
 from straightline.compiled_function import CompiledFunction
-from straightline.errors import UserError
+from straightline.errors import UnsupportedError, UserError
 from straightline.mlir_model import Calls, compiled_module
 from straightline.module_builder import ModuleBuilder
 from straightline.options import CompileOptions, takes_options
@@ -55,9 +56,6 @@ def compile_paddle(
         UnsupportedError: Lists every op that has no form here, with its line.
     """
     chosen = CompileOptions.of(options, changes, compile_paddle)
-    if chosen.target not in (None, "cpu"):
-        raise UserError(f"target is {chosen.target!r} but must be None or 'cpu': programs of Paddle are for the cpu")
-    chosen.check("cpu")
     names = size_names(dynamic_shapes, sizes or {})
     if isinstance(model, (str, os.PathLike)):
         if fetches is not None:
@@ -84,6 +82,7 @@ def _of_function(
         raise UserError(f"args is a {type(args).__name__}; give the example inputs as a tuple, also when there is one")
     if isinstance(args, list) and args and all(isinstance(entry, tuple) for entry in args):
         raise UserError("several examples are given but a program of Paddle has one: compile it once for each")
+    place, number = _places.of_arrays(chosen, [*args, *kwargs.values()])
     from straightline.capture import paddle as front_end
     from straightline.capture.paddle import trace
 
@@ -120,4 +119,13 @@ def _of_function(
     if not traced.persistent:
         persistent = set(tensors)
     table = ParameterTable(tensors, persistent, imported.parameters)
-    return compiled_module(module, table, given, chosen, calls=calls)
+    rows = json.loads(module.parameters_json)
+    states = [row["name"] for row in rows if row["kind"] == "state"]
+    moved = _places.placed(given, rows, place, number)
+    if moved is not given and (states or not chosen.freeze):
+        what = f"updates its buffer '{states[0]}'" if states else "reads the layer's parameters live (freeze=False)"
+        raise UnsupportedError(
+            f"a program of Paddle that {what} for {place}, where the layer's tensors are not; nearest supported form: a file of "
+            "paddle.jit.save, whose parameters are the program's own"
+        )
+    return compiled_module(module, table, moved, chosen, place=place, number=number, calls=calls)

@@ -137,7 +137,7 @@ _BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "compiled by JAX": (lambda: sl.compile(jax.jit(lambda x: x).lower(1.0).compile()), sl.UserError, "is a Compiled of JAX"),
     "unknown size": (lambda: sl.compile(jax.jit(lambda x: x), (_spec(*export.symbolic_shape("b")),), sizes={"c": 3}),
                      sl.UserError, "has no size 'c': it has b"),
-    "target": (lambda: sl.compile(jax.jit(lambda x: x), (1.0,), target="cuda:sm_90"), sl.UnsupportedError, "target='cpu'"),
+    "target": (lambda: sl.compile(jax.jit(lambda x: x), (1.0,), target="tpu"), sl.UserError, "target is 'tpu' but must be"),
     "dynamic_shapes": (lambda: sl.compile(jax.jit(lambda x: x), (1.0,), dynamic_shapes={}), sl.UserError, "symbolic_shape"),
     "examples": (lambda: sl.compile(jax.jit(lambda x: x), [(1.0,), (2.0,)]), sl.UserError, "compile it once for each"),
 }  # fmt: skip

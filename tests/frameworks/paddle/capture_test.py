@@ -365,7 +365,7 @@ def test_bad_arguments() -> None:
     assert "several examples are given" in _refusal(sl.UserError, one, [(x,), (x,)])
     assert "first parameter of" in _refusal(sl.UserError, Renamed(), (x,))
     assert "elements of complex64" in _refusal(sl.UnsupportedError, one, (paddle.complex(x, x),))
-    assert "are for the cpu" in _refusal(sl.UserError, one, (x,), target="cuda")
+    assert "torch finds no device" in _refusal(sl.UserError, one, (x,), target="cuda")
     assert "freeze" in _refusal(sl.UserError, one, (x,), frieze=False)
     hooked = nn.Linear(3, 3)
     hooked.register_forward_post_hook(lambda layer, given, result: result * 2)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from straightline import _devices, _frameworks, _targets
-from straightline.errors import UserError
+from straightline.errors import UnsupportedError, UserError
 from straightline.mlir_model import DTYPES
 from straightline.options import CompileOptions
 
@@ -53,11 +53,19 @@ def of_arrays(chosen: CompileOptions, arrays: Iterable[Any]) -> tuple[str, int]:
 
 
 def number_on_cuda(array: Any) -> int | None:
-    """The number of the CUDA device that an array of torch, JAX or Paddle is on; None where it is on none."""
+    """The number of the CUDA device that an array of torch, JAX or Paddle is on; None where it is on none.
+
+    Raises:
+        UnsupportedError: It is an array of JAX on a platform that is neither.
+    """
     if hasattr(array, "sharding"):  # JAX
         devices = list(getattr(array.sharding, "device_set", ()))
         if len(devices) == 1 and devices[0].platform == "gpu":
             return int(devices[0].local_hardware_id or 0)
+        if len(devices) == 1 and devices[0].platform != "cpu":
+            raise UnsupportedError(
+                f"an example is on {devices[0].platform}; nearest supported form: an array on the cpu or on cuda"
+            )
         return None
     device = getattr(array, "device", None)
     if getattr(device, "type", "") == "cuda":

@@ -74,8 +74,8 @@ def compile_jax(
         raise UserError(f"programs of JAX need jaxlib ({error}): pip install 'straightline[jax]'") from error
     chosen = CompileOptions.of(options, changes, compile_jax)
     place, number = _places.of_arrays(chosen, _leaves((tuple(args), dict(kwargs or {}))))
-    platform = "cuda" if place.startswith("cuda") else "cpu"
-    program = front_end.load(model, tuple(args), dict(kwargs or {}), platform)
+    platforms = ("cuda", "cpu") if place.startswith("cuda") else ("cpu",)
+    program = front_end.load(model, tuple(args), dict(kwargs or {}), platforms)
     builder = ModuleBuilder()
     imported = front_end.import_module(program, builder, sizes)
     module = builder.finish()

@@ -56,7 +56,6 @@ NAMES_TARGETS = {
     "dialect/kernel/kernel_dialect.h": "kHostBackend: the backend of the team's queue, which every program has",
     "passes/routes.h": "kHostRoute: what rules call the host",
     "python/straightline/capture/target_facts.py": "an example of what names a target, in a docstring",
-    "python/straightline/capture/jax/load.py": "platforms of an export, by JAX's names",
     "python/straightline/capture/torch/aten_tail.py": "devices in the text of a call of torch (call_text.h)",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')

@@ -57,11 +57,11 @@ class LoadedProgram:
     platform: int = 0
 
 
-def load(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], platform: str) -> LoadedProgram:
+def load(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], platforms: Sequence[str]) -> LoadedProgram:
     """A jitted function with example arguments, an `Exported`, its bytes, or the path of a file that has such.
 
-    `platform`: JAX's name of where the program will run, "cpu" or "cuda". An export that is for the cpu and not for cuda is
-    taken for both: what it computes is the same.
+    `platforms`: JAX's names of those whose form of the program is taken, the best one first: functions are lowered for it. An
+    export that is for another of them computes the same.
 
     Raises:
         UserError: It is none of these, arguments are missing, or JAX does not trace it.
@@ -70,17 +70,17 @@ def load(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], platform: s
     if isinstance(model, (str, os.PathLike)):
         try:
             with open(model, "rb") as file:
-                return _of_bytes(file.read(), os.path.basename(os.fspath(model)), platform)
+                return _of_bytes(file.read(), os.path.basename(os.fspath(model)), platforms)
         except OSError as error:
             raise UserError(f"cannot read {os.fspath(model)!r}: {error.strerror}") from error
     if isinstance(model, (bytes, bytearray)):
-        return _of_bytes(bytes(model), "<bytes>", platform)
+        return _of_bytes(bytes(model), "<bytes>", platforms)
     if type(model).__name__ == "Exported":
-        return _of_exported(model, platform)
-    return _of_function(model, args, kwargs, platform)
+        return _of_exported(model, platforms)
+    return _of_function(model, args, kwargs, platforms)
 
 
-def _of_bytes(data: bytes, name: str, platform: str) -> LoadedProgram:
+def _of_bytes(data: bytes, name: str, platforms: Sequence[str]) -> LoadedProgram:
     if data[:4] == BYTECODE or data.lstrip()[:1] in (b"m", b"#", b"/", b'"'):
         return _of_module(data, name)
     try:
@@ -94,7 +94,7 @@ def _of_bytes(data: bytes, name: str, platform: str) -> LoadedProgram:
         raise UserError(
             f"{name} is no exported program that this jax reads: {type(error).__name__}: {first}"
         ) from error
-    return _of_exported(exported, platform)
+    return _of_exported(exported, platforms)
 
 
 def _context() -> ir.Context:
@@ -156,16 +156,13 @@ def _of_module(data: bytes, name: str) -> LoadedProgram:
 # JAX's own forms ------------------------------------------------------------------------------------------------------
 
 
-def _of_exported(exported: Any, platform: str) -> LoadedProgram:
+def _of_exported(exported: Any, platforms: Sequence[str]) -> LoadedProgram:
     name = exported.fun_name
-    if platform not in exported.platforms:
-        if "cpu" not in exported.platforms:
-            other = ", or target='cuda'" if "cuda" in exported.platforms else ""
-            raise UnsupportedError(
-                f"'{name}' was exported for {', '.join(exported.platforms)}; nearest supported form: platforms=[{platform!r}]"
-                + other
-            )
-        platform = "cpu"
+    platform = next((one for one in platforms if one in exported.platforms), None)
+    if platform is None:
+        raise UnsupportedError(
+            f"'{name}' was exported for {', '.join(exported.platforms)}; nearest supported form: platforms=[{platforms[0]!r}]"
+        )
     if exported.nr_devices != 1:
         raise UnsupportedError(
             f"'{name}' was exported for {exported.nr_devices} devices; nearest supported form: a program of one device"
@@ -195,7 +192,7 @@ def _check_effects(name: str, *effects: Any) -> None:
         )
 
 
-def _of_function(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], platform: str) -> LoadedProgram:
+def _of_function(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], platforms: Sequence[str]) -> LoadedProgram:
     import jax
 
     if not hasattr(model, "trace"):
@@ -213,11 +210,11 @@ def _of_function(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], pla
         called = _targets(_said(lambda: model.trace(*args, **kwargs), name).jaxpr.jaxpr)
         checks = [export.DisabledSafetyCheck.custom_call(target) for target in sorted(called)]
         exported = _said(
-            lambda: export.export(model, platforms=[platform], disabled_checks=checks)(*args, **kwargs), name
+            lambda: export.export(model, platforms=[platforms[0]], disabled_checks=checks)(*args, **kwargs), name
         )
-        return _of_exported(exported, platform)
+        return _of_exported(exported, platforms)
     traced = _said(lambda: model.trace(*args, **kwargs), name)
-    lowered = _said(lambda: traced.lower(lowering_platforms=(platform,)), name)
+    lowered = _said(lambda: traced.lower(lowering_platforms=(platforms[0],)), name)
     infos = jax.tree_util.tree_leaves(traced.args_info, is_leaf=lambda x: hasattr(x, "donated"))
     avals = [info._aval for info in infos]
     module = lowered.compiler_ir("stablehlo")
@@ -290,7 +287,7 @@ def _is_symbolic(leaf: Any) -> bool:
 
 
 def _check_placed(tree: Any, name: str) -> None:
-    """Refuses arrays that lie on several devices, or on a platform that no target is."""
+    """Refuses arrays that lie on several devices."""
     import jax
 
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
@@ -303,11 +300,6 @@ def _check_placed(tree: Any, name: str) -> None:
             raise UnsupportedError(
                 f"'{name}': the argument {where} is sharded over {len(devices)} devices; "
                 "nearest supported form: an array on one device"
-            )
-        (device,) = devices
-        if device.platform not in ("cpu", "gpu"):
-            raise UnsupportedError(
-                f"'{name}': the argument {where} is on {device.platform}; nearest supported form: an array of cpu or cuda"
             )
 
 

@@ -203,7 +203,7 @@ def _compile(special: Specialized, arch: str, op: str) -> Compiled:
 
     names = list(special.jit.arg_names)
     attributes = {(names.index(name),): [["tt.divisibility", ALIGNMENT]] for name in sorted(special.divisible)}
-    source = ASTSource(special.jit, dict(special.signature), {k: v for k, v in special.constants.items()}, attributes)
+    source = ASTSource(special.jit, dict(special.signature), dict(special.constants), attributes)
     options: dict[str, Any] = special.options.given()
     try:
         with _without_line_info():

@@ -30,15 +30,8 @@ def _seeded() -> None:
 
 @pytest.fixture
 def ops() -> Iterator[Callable[..., Any]]:
-    made = []
-
-    def register(make: Callable[..., Any], name: str, **options: Any) -> Any:
-        made.append(make(name, **options))
-        return made[-1]
-
-    yield register
-    for kernel in made:
-        kernel.unregister()
+    with kernels.registering() as register:
+        yield register
 
 
 class _Add(nn.Module):

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeds of the tests of programs as functions of other systems."""
+"""What the tests of programs as functions of other systems share: seeds, and calls from threads."""
 
 from __future__ import annotations
 
 import secrets
+import threading
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -16,3 +18,23 @@ def seed() -> int:
     print(f"seed {value}")
     torch.manual_seed(value)
     return value
+
+
+@pytest.fixture
+def wrong_of_threads() -> Callable[..., int]:
+    """A function of a call, what it is to give and a number of times: how many calls of four threads at once give another result."""
+
+    def count(call: Callable[[], torch.Tensor], expected: torch.Tensor, times: int) -> int:
+        wrong: list[int] = []
+
+        def run() -> None:
+            wrong.extend(1 for _ in range(times) if not torch.equal(call(), expected))
+
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return len(wrong)
+
+    return count

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,21 +133,12 @@ def test_a_program_in_a_program_in_a_program() -> None:
     torch.testing.assert_close(outer(x), model(x) * 2, rtol=1e-5, atol=1e-5)
 
 
-def test_several_threads() -> None:
+def test_several_threads(wrong_of_threads: Callable[..., int]) -> None:
     model, x = _mlp(), torch.randn(3, 16)
     _, _, op = _registered(model, x)
     outer = sl.compile(lambda x: op(x) + op(x * 2), (x,))
-    expected, wrong = outer(x), []
-
-    def call() -> None:
-        wrong.extend(1 for _ in range(300) if not torch.equal(outer(x), expected))
-
-    threads = [threading.Thread(target=call) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    expected = outer(x)
+    assert not wrong_of_threads(lambda: outer(x), expected, 300)
 
 
 def test_a_failure_inside_has_its_words() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -148,19 +148,10 @@ def test_new_parameters_and_the_end_of_the_function(case: Any) -> None:
     assert torch.equal(function(x), expected)
 
 
-def test_several_threads(case: Any) -> None:
+def test_several_threads(case: Any, wrong_of_threads: Callable[..., int]) -> None:
     fn, function, x = case
-    expected, wrong = fn(x), []
-
-    def call() -> None:
-        wrong.extend(1 for _ in range(500) if not torch.equal(function(x), expected))
-
-    threads = [threading.Thread(target=call) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    expected = fn(x)
+    assert not wrong_of_threads(lambda: function(x), expected, 500)
 
 
 def test_results_are_freed(case: Any) -> None:

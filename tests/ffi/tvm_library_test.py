@@ -6,7 +6,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -418,21 +417,12 @@ def test_errors(register: Callable[..., Any]) -> None:
         negative(torch.randn(3))  # in eager
 
 
-def test_several_threads(register: Callable[..., Any]) -> None:
+def test_several_threads(register: Callable[..., Any], wrong_of_threads: Callable[..., int]) -> None:
     register("scale", _SCALE)
-    x, wrong = torch.randn(16), []
+    x = torch.randn(16)
     fn = sl.compile(_scaled, (x,))
     expected = fn(x)
-
-    def call() -> None:
-        wrong.extend(1 for _ in range(500) if not torch.equal(fn(x), expected))
-
-    threads = [threading.Thread(target=call) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    assert not wrong_of_threads(lambda: fn(x), expected, 500)
 
 
 @pytest.mark.parametrize(

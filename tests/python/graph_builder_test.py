@@ -23,7 +23,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import json_front_end  # noqa: E402
 
 _FRAMEWORKS = {"torch", "sympy", "jax", "onnx", "paddle", "tensorflow"}
-_NEUTRAL = ("builder", "extents", "graph_builder", "patterns", "pruning", "text_builder")
+_NEUTRAL = (
+    "builder", "einsum", "elementary", "extents", "graph_builder", "linalg", "patches", "patterns", "pruning", "text_builder",
+    "volumes",
+)  # fmt: skip
 
 
 # Layers ---------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from straightline.capture.builder import Dim
 from straightline.capture.extents import product_of
-from straightline.capture.graph_builder import GraphBuilder, Tensor, known
+from straightline.capture.graph_builder import GraphBuilder, Tensor
+from straightline.capture.linalg import diagonal
 
 #: The product of two batches of matrices, [b, m, k] and [b, k, n].
 Product = Callable[[GraphBuilder, Tensor, Tensor], Tensor]
@@ -64,11 +65,8 @@ def _diagonal(ctx: GraphBuilder, x: Tensor, names: list[str]) -> tuple[Tensor, l
         while names.count(name) > 1:
             i = names.index(name)
             j = names.index(name, i + 1)
-            size = known(x.extents[i])
             order = [d for d in range(x.rank) if d not in (i, j)] + [i, j]
-            moved = ctx.permute(x, order)
-            flat = ctx.reshape(moved, (*moved.extents[:-2], size * size))
-            x = ctx.slice(flat, flat.rank - 1, 0, size * size, size, size + 1)
+            x = diagonal(ctx, ctx.permute(x, order))
             names = [names[d] for d in order[:-1]]
     return x, names
 

@@ -8,7 +8,7 @@ nothing (a cast to the same type), and gives each op the place in the source tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -262,7 +262,7 @@ class GraphBuilder:
     def scalar(self, value: Number | Extent, dtype: str) -> Tensor:
         """A 0-d tensor of a number, or of a named extent."""
         if isinstance(value, Extent) and self.may_be_negative(value):
-            return self.cast(self._computed(value), dtype)
+            return self.cast(self.computed(value, lambda name: self.scalar(Extent(name), "i64")), dtype)
         if isinstance(value, Extent):
             # The last of 0, 1, .., value.
             count = TensorType("i64", (value + 1,))
@@ -274,13 +274,13 @@ class GraphBuilder:
         """Whether a number computed from sizes may be below 0, which no size is."""
         return "-" in value.text
 
-    def _computed(self, value: Extent) -> Tensor:
-        """A number of sizes by ops of 64-bit integers, from the sizes themselves."""
+    def computed(self, value: Dim, size: Callable[[str], Tensor]) -> Tensor:
+        """A number of sizes by ops of 64-bit integers, from 0-d tensors of the sizes by their names."""
         names = {"+": "add", "*": "mul", "floordiv": "floor_divide", "mod": "remainder"}
         type = TensorType("i64", ())
         return evaluated(
             value,
-            lambda leaf: self.scalar(Extent(leaf) if isinstance(leaf, str) else leaf, "i64"),
+            lambda leaf: size(leaf) if isinstance(leaf, str) else self.scalar(leaf, "i64"),
             lambda operator, x, y: self.emit_one(names[operator], [x, y], type),
         )
 

@@ -9,7 +9,30 @@ from __future__ import annotations
 import numpy as np
 
 from straightline.capture.builder import Dense, Dim, TensorType
-from straightline.capture.graph_builder import GraphBuilder, Tensor, known
+from straightline.capture.graph_builder import GraphBuilder, Reject, Tensor, known
+
+
+def matrices(op: str, x: Tensor, *, square: bool = True) -> Tensor:
+    """The operand of an op of that name, if the ops take it.
+
+    Raises:
+        Reject: It has other elements than f32 and f64, named sizes, or no square matrices where these are needed.
+    """
+    if x.dtype not in ("f32", "f64"):
+        raise Reject(f"{op} of {x.dtype}", "float32 or float64")
+    sizes = x.extents[-2:]
+    if len(sizes) < 2 or not all(isinstance(size, int) for size in sizes) or (square and sizes[0] != sizes[1]):
+        raise Reject(
+            f"{op} of matrices [{', '.join(map(str, sizes))}]", f"{'square ones' if square else 'ones'} of static sizes"
+        )
+    return x
+
+
+def check(ctx: GraphBuilder, info: Tensor, words: str) -> None:
+    """Ends a call in which a factor of any matrix failed."""
+    fine = ctx.emit_one("eq", [info, ctx.operand(0, info.type)], TensorType("i1", info.extents))
+    holds = ctx.reduce("all", fine, list(range(fine.rank)), False) if fine.rank else fine
+    ctx.emit("check", [holds], [], {"message": words})
 
 
 def cholesky(ctx: GraphBuilder, x: Tensor, upper: bool = False) -> tuple[Tensor, Tensor]:
@@ -40,14 +63,14 @@ def orgqr(ctx: GraphBuilder, factors: Tensor, taus: Tensor) -> Tensor:
     return ctx.emit_one("orgqr", [factors, taus], factors.type)
 
 
-def upper_triangle(ctx: GraphBuilder, x: Tensor) -> Tensor:
-    """The triangle and the diagonal; the rest is 0."""
-    rows, columns = known(x.extents[-2]), known(x.extents[-1])
-    places = [ctx.emit_one("iota", [], TensorType("i64", (size,)), {"start": 0, "step": 1}) for size in (rows, columns)]
-    row, column = ctx.reshape(places[0], (rows, 1)), places[1]
-    kept = [ctx.expand(place, x.extents) for place in (row, column)]
-    below = ctx.emit_one("gt", kept, TensorType("i1", x.extents))
-    return ctx.emit_one("where", [below, ctx.operand(0, x.type), x], x.type)
+def triangle(ctx: GraphBuilder, x: Tensor, *, upper: bool, diagonal: int = 0) -> Tensor:
+    """The elements on a diagonal, `diagonal` columns to the right of the first one, and on its side; the rest is 0."""
+    rows, columns = x.extents[-2:]
+    row = ctx.emit_one("iota", [], TensorType("i64", (rows,)), {"start": diagonal, "step": 1})
+    column = ctx.emit_one("iota", [], TensorType("i64", (columns,)), {"start": 0, "step": 1})
+    places = [ctx.expand(place, (rows, columns)) for place in (column, ctx.reshape(row, (rows, 1)))]
+    kept = ctx.emit_one("ge" if upper else "le", places, TensorType("i1", (rows, columns)))
+    return ctx.emit_one("where", [ctx.expand(kept, x.extents), x, ctx.full(0, x.dtype, x.extents)], x.type)
 
 
 def qr(ctx: GraphBuilder, x: Tensor, complete: bool, wants_q: bool = True) -> tuple[Tensor | None, Tensor]:
@@ -55,7 +78,7 @@ def qr(ctx: GraphBuilder, x: Tensor, complete: bool, wants_q: bool = True) -> tu
     m, n = known(x.extents[-2]), known(x.extents[-1])
     count = m if complete else min(m, n)
     factors, taus = geqrf(ctx, x)
-    r = upper_triangle(ctx, ctx.slice(factors, x.rank - 2, 0, count, count))
+    r = triangle(ctx, ctx.slice(factors, x.rank - 2, 0, count, count), upper=True)
     if not wants_q:
         return None, r
     wide = ctx.slice(factors, x.rank - 1, 0, count, count) if count < n else ctx.padded(factors, [(0, count - n)])
@@ -130,14 +153,16 @@ def _where(ctx: GraphBuilder, condition: Tensor, x: float, y: float, dtype: str)
     return ctx.emit_one("where", [condition, ctx.operand(x, type), ctx.operand(y, type)], type)
 
 
-def diagonal(ctx: GraphBuilder, x: Tensor) -> Tensor:
-    """The diagonal of each square matrix, [.., n]."""
-    size = known(x.extents[-1])
+def diagonal(ctx: GraphBuilder, x: Tensor, offset: int = 0) -> Tensor:
+    """The diagonal of each matrix as the last dim, `offset` columns to the right of the first one (negative: rows below)."""
+    rows, columns = (known(e) for e in x.extents[-2:])
+    count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     lead: tuple[Dim, ...] = tuple(x.extents[:-2])
-    if size == 0:
+    if count == 0:
         return ctx.full(0, x.dtype, (*lead, 0))
-    flat = ctx.reshape(x, (*lead, size * size))
-    return ctx.slice(flat, len(lead), 0, (size - 1) * (size + 1) + 1, size, size + 1)
+    start = offset if offset >= 0 else -offset * columns
+    flat = ctx.reshape(x, (*lead, rows * columns))
+    return ctx.slice(flat, len(lead), start, start + (count - 1) * (columns + 1) + 1, count, columns + 1)
 
 
 def determinant(ctx: GraphBuilder, factors: Tensor, pivots: Tensor) -> Tensor:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import straightline as sl
@@ -99,3 +101,17 @@ def softmax_op(name: str, **options: Any) -> Any:
         grid=lambda meta: (meta["x_ptr"].shape[0],),
         **options,
     )
+
+
+@contextmanager
+def registering() -> Iterator[Callable[..., Any]]:
+    """A function that registers an op by one of those here; the ops go with the block."""
+    made = []
+
+    def register(make: Callable[..., Any], name: str, **options: Any) -> Any:
+        made.append(make(name, **options))
+        return made[-1]
+
+    yield register
+    for kernel in made:
+        kernel.unregister()

@@ -26,15 +26,8 @@ TARGET = "cuda:sm_90"
 @pytest.fixture
 def ops() -> Iterator[Callable[..., Any]]:
     """Registers ops that go after the test."""
-    made = []
-
-    def register(make: Callable[..., Any], name: str, **options: Any) -> Any:
-        made.append(make(name, **options))
-        return made[-1]
-
-    yield register
-    for kernel in made:
-        kernel.unregister()
+    with kernels.registering() as register:
+        yield register
 
 
 class _Add(torch.nn.Module):

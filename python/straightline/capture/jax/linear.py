@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxlib.mlir.dialects import stablehlo
 
@@ -30,26 +30,42 @@ def _dot_general(ctx: Importer, op: Op) -> Tensor:
     return _product(ctx, ctx.cast(x, dtype), ctx.cast(y, dtype), batch, sums)
 
 
+class _Sides(NamedTuple):
+    """What a product's dims are."""
+
+    #: Dims of each factor that are neither batched nor summed.
+    rows: list[int]
+    columns: list[int]
+    #: Sizes of the batch dims, and of those.
+    lead: tuple[Dim, ...]
+    high: tuple[Dim, ...]
+    wide: tuple[Dim, ...]
+    #: How many terms are summed.
+    terms: Dim
+
+
+def _sides(x: Tensor, y: Tensor, batch: tuple[list[int], list[int]], sums: tuple[list[int], list[int]]) -> _Sides:
+    rows = [d for d in range(x.rank) if d not in batch[0] + sums[0]]
+    columns = [d for d in range(y.rank) if d not in batch[1] + sums[1]]
+    return _Sides(
+        rows, columns, tuple(x.extents[d] for d in batch[0]), tuple(x.extents[d] for d in rows),
+        tuple(y.extents[d] for d in columns), product_of([x.extents[d] for d in sums[0]]),
+    )  # fmt: skip
+
+
 def _product(ctx: Importer, x: Tensor, y: Tensor, batch: tuple[list[int], list[int]],
              sums: tuple[list[int], list[int]]) -> Tensor:  # fmt: skip
     """The batch dims, the others of x, the others of y."""
-    rows = [d for d in range(x.rank) if d not in batch[0] + sums[0]]
-    columns = [d for d in range(y.rank) if d not in batch[1] + sums[1]]
-    lead = tuple(x.extents[d] for d in batch[0])
-    high, wide = tuple(x.extents[d] for d in rows), tuple(y.extents[d] for d in columns)
-    extents = (*lead, *high, *wide)
-    terms = product_of([x.extents[d] for d in sums[0]])
+    rows, columns, lead, high, wide, terms = _sides(x, y, batch, sums)
     as_it_lies = columns + sums[1] == list(range(y.rank))
-    if (
-        not lead and high and wide and (as_it_lies or _is_constant(ctx, y))
-    ):  # a linear layer, whose weight is packed once
+    if not lead and high and wide and (as_it_lies or _is_constant(ctx, y)):
+        # a linear layer, whose weight is packed once
         weight = _arranged(ctx, y, columns + sums[1], (product_of(wide), terms))
         own = _arranged(ctx, x, rows + sums[0], (*high, terms))
         found = ctx.emit_one("linear", [own, weight], TensorType(x.dtype, (*high, weight.extents[0])))
-        return ctx.reshape(found, extents)
-    if _lies_in_rows(ctx, y, sums[1]) and not _lies_in_rows(
-        ctx, x, sums[0]
-    ):  # the factors change places, not their elements
+        return ctx.reshape(found, (*high, *wide))
+    if _lies_in_rows(ctx, y, sums[1]) and not _lies_in_rows(ctx, x, sums[0]):
+        # the factors change places, not their elements
         turned = _product_as_given(ctx, y, x, (batch[1], batch[0]), (sums[1], sums[0]))
         count, high_count = len(lead), len(high)
         order = [*range(count), *range(turned.rank - high_count, turned.rank), *range(count, turned.rank - high_count)]
@@ -69,16 +85,11 @@ def _lies_in_rows(ctx: Importer, x: Tensor, sums: list[int]) -> bool:
 def _product_as_given(ctx: Importer, x: Tensor, y: Tensor, batch: tuple[list[int], list[int]],
                       sums: tuple[list[int], list[int]]) -> Tensor:  # fmt: skip
     """The same, the first factor's dims first."""
-    rows = [d for d in range(x.rank) if d not in batch[0] + sums[0]]
-    columns = [d for d in range(y.rank) if d not in batch[1] + sums[1]]
-    lead = tuple(x.extents[d] for d in batch[0])
-    high, wide = tuple(x.extents[d] for d in rows), tuple(y.extents[d] for d in columns)
-    extents = (*lead, *high, *wide)
-    terms = product_of([x.extents[d] for d in sums[0]])
+    rows, columns, lead, high, wide, terms = _sides(x, y, batch, sums)
     left = _arranged(ctx, x, batch[0] + rows + sums[0], (*lead, product_of(high), terms))
     right = _arranged(ctx, y, batch[1] + sums[1] + columns, (*lead, terms, product_of(wide)))
     type = TensorType(x.dtype, (*lead, left.extents[-2], right.extents[-1]))
-    return ctx.reshape(ctx.emit_one("matmul", [left, right], type), extents)
+    return ctx.reshape(ctx.emit_one("matmul", [left, right], type), (*lead, *high, *wide))
 
 
 def _is_constant(ctx: Importer, x: Tensor) -> bool:
@@ -145,4 +156,5 @@ def _convolved(ctx: Importer, op: Op, x: Tensor, weight: Tensor, rank: int) -> T
 
 @converter("cholesky", "triangular_solve", "fft")
 def _linear_algebra(ctx: Importer, op: Op) -> Value:
-    raise Reject(f"{op.kind}, which no kernel here computes", "products (dot_general) and convolutions")
+    nearest = "products (dot_general) and convolutions" if op.kind == "fft" else "a module that is lowered for the cpu"
+    raise Reject(f"{op.kind} as an op of StableHLO", nearest)

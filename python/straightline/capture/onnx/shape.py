@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import numpy_helper
 
+from straightline.capture import linalg
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import exact_quotient, product_of
 from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor
@@ -516,11 +517,8 @@ def _one_hot(ctx: Importer, node: Node) -> Tensor:
 @converter("Trilu")
 def _trilu(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
-    rows, columns = x.extents[-2:]
     k = 0 if node.input(1) is None else ctx.numbers(node.inputs[1], "the k of Trilu")[0]
-    distance = ctx.binary("sub", ctx.reshape(ctx.iota(columns), (1, columns)), ctx.reshape(ctx.iota(rows), (rows, 1)))
-    keeps = ctx.compare("ge" if node.attribute("upper", 1) else "le", distance, k)
-    return ctx.where(ctx.expand(keeps, x.extents), x, ctx.full(0, x.dtype))
+    return linalg.triangle(ctx, x, upper=bool(node.attribute("upper", 1)), diagonal=k)
 
 
 @converter("DepthToSpace")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from straightline.capture import elementary
 from straightline.capture.builder import TensorType
-from straightline.capture.graph_builder import FLOATS, Number, Reject, Tensor, known
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.paddle.importer import Importer, Node, converter
 
 # Functions ------------------------------------------------------------------------------------------------------------
@@ -117,10 +117,6 @@ def _isclose(ctx: Importer, node: Node) -> Tensor:
 # Losses ---------------------------------------------------------------------------------------------------------------
 
 
-def _times(ctx: Importer, x: Tensor, y: Tensor | Number) -> Tensor:
-    return ctx.binary("mul", x, y)
-
-
 def _reduced(ctx: Importer, x: Tensor, how: str) -> Tensor:
     """A loss as its attribute `reduction` says."""
     if how == "none":
@@ -142,8 +138,8 @@ def _huber_loss(ctx: Importer, node: Node) -> list[Tensor]:
     x, y, delta = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1]), float(node.attribute("delta"))
     residual = ctx.binary("sub", y, x)
     size = ctx.unary("abs", residual)
-    near = _times(ctx, _times(ctx, residual, residual), 0.5)
-    far = _times(ctx, ctx.binary("sub", size, 0.5 * delta), delta)
+    near = ctx.binary("mul", ctx.binary("mul", residual, residual), 0.5)
+    far = ctx.binary("mul", ctx.binary("sub", size, 0.5 * delta), delta)
     return [ctx.where(ctx.compare("le", size, delta), near, far), residual]
 
 
@@ -151,9 +147,9 @@ def _huber_loss(ctx: Importer, node: Node) -> list[Tensor]:
 def _kldiv_loss(ctx: Importer, node: Node) -> Tensor:
     x, y = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
     if node.attribute("log_target", False):
-        loss = _times(ctx, ctx.unary("exp", y), ctx.binary("sub", y, x))
+        loss = ctx.binary("mul", ctx.unary("exp", y), ctx.binary("sub", y, x))
     else:
-        loss = ctx.where(ctx.compare("gt", y, 0), _times(ctx, y, ctx.binary("sub", ctx.unary("log", y), x)), 0)
+        loss = ctx.where(ctx.compare("gt", y, 0), ctx.binary("mul", y, ctx.binary("sub", ctx.unary("log", y), x)), 0)
     return _reduced(ctx, loss, str(node.attribute("reduction", "none")))
 
 
@@ -163,7 +159,7 @@ def _bce_loss(ctx: Importer, node: Node) -> Tensor:
     one = ctx.full(1, x.dtype)
     hit, miss = (ctx.unary("clamp", ctx.unary("log", t), min=-100.0) for t in (x, ctx.binary("sub", one, x)))
     rest = ctx.binary("sub", y, one)
-    return ctx.binary("sub", _times(ctx, rest, miss), _times(ctx, y, hit))
+    return ctx.binary("sub", ctx.binary("mul", rest, miss), ctx.binary("mul", y, hit))
 
 
 @converter("sigmoid_cross_entropy_with_logits", takes="ignore_index", refuses="normalize; weights of positive ones")
@@ -172,7 +168,7 @@ def _sigmoid_cross_entropy(ctx: Importer, node: Node) -> Tensor:
     if node.attribute("normalize", False) or node.input(2) is not None:
         raise Reject("sigmoid_cross_entropy_with_logits with weights or normalised", "a plain mean or sum of it")
     tail = ctx.unary("log1p", ctx.unary("exp", ctx.unary("neg", ctx.unary("abs", x))))
-    loss = ctx.binary("add", ctx.binary("sub", ctx.unary("relu", x), _times(ctx, x, y)), tail)
+    loss = ctx.binary("add", ctx.binary("sub", ctx.unary("relu", x), ctx.binary("mul", x, y)), tail)
     return ctx.where(ctx.compare("eq", y, float(node.attribute("ignore_index", -100))), 0, loss)
 
 
@@ -192,7 +188,7 @@ def _cross_entropy(ctx: Importer, node: Node) -> list[Tensor]:
     else:
         softmax, logs = x, ctx.unary("log", x)
     if node.attribute("soft_label", False):
-        each = _times(ctx, ctx.tensor(node.inputs[1], x.dtype), logs)
+        each = ctx.binary("mul", ctx.tensor(node.inputs[1], x.dtype), logs)
         return [softmax, ctx.unary("neg", ctx.reduce("sum", each, [axis], True))]
     labels = ctx.tensor(node.inputs[1], "i64")
     found, counts = _picked(ctx, logs, labels, axis, int(node.attribute("ignore_index", -100)))
@@ -211,7 +207,7 @@ def _nll_loss(ctx: Importer, node: Node) -> list[Tensor]:
         wide = ctx.expand(ctx.reshape(classes, shape), x.extents)
         weight, _ = _picked(ctx, wide, ctx.reshape(labels, one), 1, int(node.attribute("ignore_index", -100)))
     weight = ctx.where(counts, weight, 0)
-    loss = ctx.reshape(ctx.where(counts, ctx.unary("neg", _times(ctx, found, weight)), 0), labels.extents)
+    loss = ctx.reshape(ctx.where(counts, ctx.unary("neg", ctx.binary("mul", found, weight)), 0), labels.extents)
     everything = list(range(labels.rank))
     total = ctx.reduce("sum", ctx.reshape(weight, labels.extents), everything, False)
     how = str(node.attribute("reduction", "mean"))
@@ -226,4 +222,4 @@ def _label_smooth(ctx: Importer, node: Node) -> Tensor:
     x, eps = ctx.tensor(node.inputs[0]), float(node.attribute("epsilon"))
     if node.input(1) is not None:
         raise Reject("label_smooth with a prior distribution", "without one")
-    return ctx.binary("add", _times(ctx, x, 1.0 - eps), eps / known(x.extents[-1]))
+    return ctx.binary("add", ctx.binary("mul", x, 1.0 - eps), eps / known(x.extents[-1]))

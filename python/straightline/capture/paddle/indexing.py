@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from straightline.capture import linalg
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
@@ -184,12 +185,7 @@ def _triangle(ctx: Importer, node: Node) -> Tensor:
     x, diagonal = ctx.tensor(node.inputs[0]), int(node.attribute("diagonal", 0))
     if x.rank < 2:
         raise Reject(f"a triangle of rank {x.rank}", "2 dims or more")
-    rows, columns = x.extents[-2:]
-    row = ctx.emit_one("iota", [], TensorType("i64", (rows,)), {"start": diagonal, "step": 1})
-    column = ctx.emit_one("iota", [], TensorType("i64", (columns,)), {"start": 0, "step": 1})
-    kept = ctx.compare("le" if node.op.short == "tril" else "ge", column, ctx.reshape(row, (rows, 1)))
-    zeros = ctx.full(0, x.dtype, x.extents)
-    return ctx.emit_one("where", [ctx.expand(kept, x.extents), x, zeros], x.type)
+    return linalg.triangle(ctx, x, upper=node.op.short == "triu", diagonal=diagonal)
 
 
 @converter("set_value_", "set_value_with_tensor_",

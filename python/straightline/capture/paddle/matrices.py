@@ -49,7 +49,7 @@ def _matrix_power(ctx: Importer, node: Node) -> Tensor:
     x, n = ctx.tensor(node.inputs[0]), int(node.attribute("n"))
     if n < 0:
         x, info = linalg.inverse(ctx, _square(node, x))
-        _check_info(ctx, info, "matrix_power: the matrix is singular")
+        linalg.check(ctx, info, "matrix_power: the matrix is singular")
         n = -n
     found = None
     while n:
@@ -81,19 +81,7 @@ def _diagonal_of(ctx: Importer, node: Node) -> Tensor:
     x, offset = ctx.tensor(node.inputs[0]), int(node.attribute("offset", 0))
     first, second = (ctx.axis(node.attribute(name), x.rank) for name in ("axis1", "axis2"))
     x = ctx.permute(x, [*(d for d in range(x.rank) if d not in (first, second)), first, second])
-    return diagonal(ctx, x, offset)
-
-
-def diagonal(ctx: Importer, x: Tensor, offset: int) -> Tensor:
-    """The diagonal of the last two dims, `offset` columns to the right (negative: rows below)."""
-    rows, columns = (known(e) for e in x.extents[-2:])
-    count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
-    lead = x.extents[:-2]
-    if count == 0:
-        return ctx.full(0, x.dtype, (*lead, 0))
-    start = offset if offset >= 0 else -offset * columns
-    flat = ctx.reshape(x, (*lead, rows * columns))
-    return ctx.slice(flat, len(lead), start, start + (count - 1) * (columns + 1) + 1, count, columns + 1)
+    return linalg.diagonal(ctx, x, offset)
 
 
 @converter("diagonal", takes="any two dims, any offset")
@@ -132,7 +120,7 @@ def _diag(ctx: Importer, node: Node) -> Tensor:
     x, offset = ctx.tensor(node.inputs[0]), int(node.attribute("offset", 0))
     if x.rank == 1:
         return spread(ctx, x, offset, float(node.attribute("padding_value", 0.0)))
-    return diagonal(ctx, x, offset)
+    return linalg.diagonal(ctx, x, offset)
 
 
 @fold("tril_indices", "triu_indices")
@@ -184,39 +172,27 @@ def _searchsorted(ctx: Importer, node: Node) -> Tensor:
 
 
 def _square(node: Node, x: Tensor) -> Tensor:
-    if x.dtype not in ("f32", "f64"):
-        raise Reject(f"{node.op.short} of {x.dtype}", "float32 or float64")
-    known(x.extents[-1])
-    return x
-
-
-def _check_info(ctx: Importer, info: Tensor, words: str) -> None:
-    """Ends the call where a factor failed, as Paddle does."""
-    fine = ctx.compare("eq", info, 0)
-    ctx.emit(
-        "check", [ctx.reduce("all", fine, list(range(fine.rank)), False) if fine.rank else fine], [], {"message": words}
-    )
+    return linalg.matrices(node.op.short, x)
 
 
 @converter("cholesky", takes="float32 and float64, either triangle")
 def _cholesky(ctx: Importer, node: Node) -> Tensor:
     factor, info = linalg.cholesky(ctx, _square(node, ctx.tensor(node.inputs[0])), bool(node.attribute("upper", False)))
-    _check_info(ctx, info, "cholesky: the matrix is not positive definite")
+    linalg.check(ctx, info, "cholesky: the matrix is not positive definite")
     return factor
 
 
 @converter("inverse", takes="float32 and float64")
 def _inverse(ctx: Importer, node: Node) -> Tensor:
     found, info = linalg.inverse(ctx, _square(node, ctx.tensor(node.inputs[0])))
-    _check_info(ctx, info, "inverse: the matrix is singular")
+    linalg.check(ctx, info, "inverse: the matrix is singular")
     return found
 
 
 @converter("qr", takes="float32 and float64, every mode")
 def _qr(ctx: Importer, node: Node) -> list[Tensor | None]:
     x, mode = ctx.tensor(node.inputs[0]), str(node.attribute("mode", "reduced"))
-    if x.dtype not in ("f32", "f64"):
-        raise Reject(f"qr of {x.dtype}", "float32 or float64")
+    x = linalg.matrices("qr", x, square=False)
     return list(linalg.qr(ctx, x, mode == "complete", mode != "r"))
 
 
@@ -239,7 +215,7 @@ def _system(ctx: Importer, node: Node, a: Tensor, b: Tensor) -> tuple[Tensor, Te
 def _solve(ctx: Importer, node: Node) -> Tensor:
     a, b, vector = _system(ctx, node, ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1]))
     factors, _, permutation, info = linalg.lu(ctx, a)
-    _check_info(ctx, info, "solve: the matrix is singular")
+    linalg.check(ctx, info, "solve: the matrix is singular")
     found = linalg.lu_solve(ctx, factors, permutation, b)
     return ctx.reshape(found, found.extents[:-1]) if vector else found
 

@@ -11,19 +11,17 @@ from straightline.capture.graph_builder import Reject, Tensor, known
 from straightline.capture.torch.importer import Arguments, Importer, converter, read_results
 
 
-def _matrices(ctx: Importer, op: str, x: Tensor) -> Tensor:
-    """Square matrices that the ops take."""
-    if x.dtype not in ("f32", "f64"):
-        raise Reject(f"{op} of {x.dtype}", "float32 or float64")
-    if x.rank < 2 or x.extents[-1] != x.extents[-2] or not isinstance(x.extents[-1], int):
-        raise Reject(f"{op} of matrices [{', '.join(map(str, x.extents[-2:]))}]", "square ones of a static size")
-    if x.extents[-1] > ctx.target.limit("most_matrix_rows") and ctx.allows_aten:
-        raise Reject(f"{op} of {x.extents[-1]} rows, which torch's function takes less time for")
+def _matrices(ctx: Importer, op: str, x: Tensor, *, square: bool = True) -> Tensor:
+    """Matrices that the ops take."""
+    sizes = linalg.matrices(op, x, square=square).extents[-2:]
+    if max(map(known, sizes)) > ctx.target.limit("most_matrix_rows") and ctx.allows_aten:
+        raise Reject(f"{op} of matrices [{', '.join(map(str, sizes))}], which torch's function takes less time for")
     return x
 
 
-def _read_no_more(node: torch.fx.Node, count: int) -> None:
-    if any(place >= count for place in read_results(node)):
+def _refuse_factors(node: torch.fx.Node, places: set[int]) -> None:
+    """Of results that are the factors by which others are computed none may be read: they are not torch's."""
+    if places & read_results(node):
         raise Reject("the factors that it gives besides", "linalg.lu_factor")
 
 
@@ -65,33 +63,22 @@ def _lu(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     return [chosen, lower, ctx.emit_one("where", [below, zero, factors], x.type)]
 
 
-def _any_matrices(ctx: Importer, op: str, x: Tensor) -> Tensor:
-    if x.dtype not in ("f32", "f64"):
-        raise Reject(f"{op} of {x.dtype}", "float32 or float64")
-    sizes = x.extents[-2:]
-    if len(sizes) < 2 or not all(isinstance(size, int) for size in sizes):
-        raise Reject(f"{op} of matrices [{', '.join(map(str, sizes))}]", "static sizes")
-    if max(map(known, sizes)) > ctx.target.limit("most_matrix_rows") and ctx.allows_aten:
-        raise Reject(f"{op} of matrices [{', '.join(map(str, sizes))}], which torch's function takes less time for")
-    return x
-
-
 @converter("aten.linalg_qr.default")
 def _qr(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
-    mode, x = str(a.get("mode", "reduced")), _any_matrices(ctx, "qr", a.A)
+    mode, x = str(a.get("mode", "reduced")), _matrices(ctx, "qr", a.A, square=False)
     q, r = linalg.qr(ctx, x, mode == "complete", mode != "r")
     return [ctx.full(0, x.dtype, ctx.result_type(node, 0).extents) if q is None else q, r]
 
 
 @converter("aten.geqrf.default")
 def _geqrf(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
-    return list(linalg.geqrf(ctx, _any_matrices(ctx, "geqrf", a.self)))
+    return list(linalg.geqrf(ctx, _matrices(ctx, "geqrf", a.self, square=False)))
 
 
 @converter("aten.linalg_householder_product.default", "aten.orgqr.default")
 def _householder_product(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     x, taus = a.get("input", a.get("self")), a.get("tau", a.get("input2"))
-    return linalg.orgqr(ctx, _any_matrices(ctx, "householder_product", x), taus)
+    return linalg.orgqr(ctx, _matrices(ctx, "householder_product", x, square=False), taus)
 
 
 @converter("aten.linalg_inv_ex.default")
@@ -102,8 +89,7 @@ def _inverse(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
 @converter("aten._linalg_solve_ex.default")
 def _solve(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor | None]:
     x, b = _matrices(ctx, "solve", a.A), a.B
-    if {1, 2} & set(read_results(node)):
-        raise Reject("the factors that linalg.solve gives besides", "linalg.lu_factor")
+    _refuse_factors(node, {1, 2})
     type = ctx.result_type(node, 0)
     vector = b.rank == 1 or (b.rank == x.rank - 1 and b.extents == x.extents[:-1])
     b = ctx.reshape(b, (*b.extents, 1)) if vector else b
@@ -146,14 +132,14 @@ def _cholesky_inverse(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tenso
 
 @converter("aten._linalg_det.default")
 def _det(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
-    _read_no_more(node, 1)
+    _refuse_factors(node, {1, 2})
     factors, pivots, _, _ = linalg.lu(ctx, _matrices(ctx, "det", a.A))
     return [linalg.determinant(ctx, factors, pivots)]
 
 
 @converter("aten._linalg_slogdet.default")
 def _slogdet(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
-    _read_no_more(node, 2)
+    _refuse_factors(node, {2, 3})
     factors, pivots, _, _ = linalg.lu(ctx, _matrices(ctx, "slogdet", a.A))
     return list(linalg.log_determinant(ctx, factors, pivots))
 
@@ -165,8 +151,5 @@ _FAILURES = {"linalg.cholesky": "the input is not positive-definite", "cholesky"
 @converter("aten._linalg_check_errors.default")
 def _check_errors(ctx: Importer, a: Arguments, node: torch.fx.Node) -> None:
     """Ends the call where a factor failed; eager's exception says of which matrix of the batch."""
-    info, name = a.info, str(a.api_name)
-    zero = ctx.emit_one("eq", [info, ctx.operand(0, info.type)], TensorType("i1", info.extents))
-    holds = ctx.reduce("all", zero, list(range(zero.rank)), False) if zero.rank else zero
-    words = f"{name}: {_FAILURES.get(name, 'the input matrix is singular')}"
-    ctx.emit("check", [holds], [], {"message": words})
+    name = str(a.api_name)
+    linalg.check(ctx, a.info, f"{name}: {_FAILURES.get(name, 'the input matrix is singular')}")

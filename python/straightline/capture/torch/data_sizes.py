@@ -29,7 +29,6 @@ _COMPARISONS = {
     sympy.Eq: "eq", sympy.Ne: "ne", sympy.Le: "le", sympy.Lt: "lt", sympy.Ge: "ge", sympy.Gt: "gt",
 }  # fmt: skip
 _JOINED = {sympy.And: "logical_and", sympy.Or: "logical_or"}
-_APPLY = {"+": "add", "*": "mul", "floordiv": "floor_divide", "mod": "remainder"}
 
 
 class DataSizes:
@@ -257,16 +256,7 @@ def scalar_of(ctx: Importer, value: Dim) -> Tensor:
 def scalar_of_parts(ctx: Importer, value: Dim) -> Tensor:
     """A size as a 0-d tensor: arithmetic on the tensors of its symbols, so that it may be negative."""
     numbers = ctx.data_sizes.numbers
-    type = TensorType("i64", ())
-
-    def leaf(x: str | int) -> Tensor:
-        return (
-            numbers[x]
-            if isinstance(x, str) and x in numbers
-            else ctx.scalar(Extent(x) if isinstance(x, str) else x, "i64")
-        )
-
-    return evaluated(value, leaf, lambda operation, x, y: ctx.emit_one(_APPLY[operation], [x, y], type))
+    return ctx.computed(value, lambda name: numbers[name] if name in numbers else ctx.scalar(Extent(name), "i64"))
 
 
 def check(ctx: Importer, comparison: str, left: Tensor, right: Tensor, message: str) -> None:

@@ -24,17 +24,6 @@ namespace {
 /// Microseconds for each byte that is read or written, of one thread.
 constexpr double kUsPerByte = 1e-4;
 
-/// Whether devices of `target` ("sm_90") run machine code for `machine`: an equal or earlier one of
-/// the same generation; one with a suffix ("sm_90a") runs on its own devices alone.
-bool runs(llvm::StringRef machine, llvm::StringRef target) {
-  unsigned code = 0, device = 0;
-  if (!machine.consume_front("sm_") || !target.consume_front("sm_") ||
-      machine.consumeInteger(10, code) || target.consumeInteger(10, device)) {
-    return false;
-  }
-  return machine == "a" ? code == device : code / 10 == device / 10 && code <= device;
-}
-
 class OwnKernelLowering {
  public:
   OwnKernelLowering(op::OwnKernelOp own, LoweringContext& context)
@@ -113,7 +102,8 @@ class OwnKernelLowering {
              << context_.target().getBackend()
              << "; the nearest supported form is a function that takes the stream, stream=True";
     }
-    if (own_.getImage() && !runs(own_.getMachine(), context_.target().getCpu())) {
+    if (own_.getImage() &&
+        !targetNamedBy(context_.target()).runsMachineCode(own_.getMachine(), context_.target())) {
       return emitUnsupported(own_) << own_.getName() << " is machine code for " << own_.getMachine()
                                    << " but the program is for " << context_.target().getCpu()
                                    << "; the nearest supported form is a cubin for "

@@ -197,6 +197,10 @@ class Target {
   virtual std::optional<TopkPlan> planTopk(const TopkProblem&, kernel::TargetAttr) const {
     return std::nullopt;
   }
+  /// Whether machine code of a user that was made for `machine` ("sm_80") runs there.
+  virtual bool runsMachineCode(llvm::StringRef /*machine*/, kernel::TargetAttr) const {
+    return false;
+  }
   /// Why the target has no form of a kernel; "" when it has one.
   virtual std::string whyNoForm(kernel::FuncOp) const { return ""; }
   /// Completes the schedule of a kernel that the target has a form of.

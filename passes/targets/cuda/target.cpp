@@ -145,6 +145,17 @@ class CudaTarget final : public Target {
                                    kernel::TargetAttr target) const override {
     return passes::cuda::planTopk(problem, cudaArchitecture(target.getCpu()));
   }
+  /// An equal or earlier architecture of the same generation; one with a suffix ("sm_90a") runs on
+  /// its own devices alone.
+  bool runsMachineCode(llvm::StringRef machine, kernel::TargetAttr target) const override {
+    llvm::StringRef cpu = target.getCpu();
+    unsigned code = 0, device = 0;
+    if (!machine.consume_front("sm_") || !cpu.consume_front("sm_") ||
+        machine.consumeInteger(10, code) || cpu.consumeInteger(10, device)) {
+      return false;
+    }
+    return machine == "a" ? code == device : code / 10 == device / 10 && code <= device;
+  }
   std::string whyNoForm(kernel::FuncOp function) const override {
     return passes::whyNotOnCuda(function);
   }

@@ -105,7 +105,7 @@ def _matrices() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     return {
         "systems": (
             _Of(lambda s, a, b: (torch.linalg.solve(a, b), torch.cholesky_solve(b, torch.linalg.cholesky(a @ a.mT + a.new_ones(1))), torch.linalg.det(a), *torch.linalg.qr(a + b[..., :1]))),
-            (_r(3, 37, 37) / 6 + 3 * torch.eye(37).flip(0), _r(3, 37, 5)),
+            (_r(3, 23, 23) / 6 + 3 * torch.eye(23).flip(0), _r(3, 23, 5)),
         ),
     }  # fmt: skip
 

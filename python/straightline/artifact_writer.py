@@ -138,7 +138,7 @@ def _add_own_libraries(program: _Program, embeds: bool) -> None:
             continue
         variant["own_kernels"] = [dict(each.facts) for each in own]
         for row, each in zip(variant["own_kernels"], own):
-            if embeds or "needs" in row:  # what calls another function was emitted, and has no path of its own
+            if embeds or each.emitted:
                 row["file"] = f"libraries/{each.facts['xxh128']}.so"
                 program.files[row["file"]] = each.contents()
 

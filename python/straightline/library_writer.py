@@ -170,15 +170,71 @@ def export(
     prepared: bool,
 ) -> None:
     """What `CompiledFunction.export_library` does."""
-    signature = _ffi_signature.of_function(function, called=False)
     if symbol is None and torch_op is None:
         raise UserError("export_library needs symbol='forward', torch_op='mylib::forward', or both")
     if symbol is not None and re.fullmatch(r"[A-Za-z_]\w*", symbol) is None:
         raise UserError(f"the symbol {symbol!r} is no identifier of C")
     space, base = _ffi_signature.qualified(torch_op) if torch_op is not None else ("", "")
     name = symbol or base
+    signature = _ffi_signature.of_function(function, called=False)
+    hasNames = any(program.extents for program in signature.programs)
+    schema = _ffi_signature.c_string(signature.schema(base)) if torch_op is not None else ""
+    registered = (
+        f'  sl_exported_register(&exported, "{space}", {schema}, "{signature.key}", kernel, '
+        f"{'nullptr' if hasNames else 'meta_kernel'});\n"
+    )
+    torch_text = _EXPORTED_TORCH if not hasNames else _EXPORTED_TORCH[: _EXPORTED_TORCH.index("static void meta_")]
+    data = _linked(
+        function, signature, name, cpus, prepared,
+        [f"__tvm_ffi_{symbol}"] if symbol is not None else [f"sl_model_{name}"],
+        name=torch_op or name,
+        torch=torch_text if torch_op is not None else "",
+        register=registered if torch_op is not None else "",
+        tvm=_EXPORTED_TVM.format(symbol=symbol) if symbol is not None else "",
+    )  # fmt: skip
+    with replaced(os.fspath(path)) as file:
+        file.write(data)
+
+
+def kernel_library(function: Any, name: str, symbol: str, text: str) -> bytes:
+    """A library with a compiled function as a kernel of other programs (program_ops.py).
+
+    Args:
+        function: The compiled function, with its present parameters.
+        name: Of the op that it is, for messages.
+        symbol: A name for its parts.
+        text: The function call_<symbol>, which calls sl_exported_call with `&exported`.
+    """
+    signature = _ffi_signature.of_function(function, called=False)
+    exports = [f"call_{symbol}", f"call_{symbol}_signature"]
+    return _linked(
+        function,
+        signature,
+        symbol,
+        ("x86-64-v3", "x86-64-v4"),
+        False,
+        exports,
+        name=name,
+        torch="",
+        register="",
+        tvm=text,
+    )
+
+
+def _linked(
+    function: Any,
+    signature: _ffi_signature.Signature,
+    symbol: str,
+    cpus: Sequence[str],
+    prepared: bool,
+    exports: Sequence[str],
+    *,
+    name: str,
+    **parts: str,
+) -> bytes:
+    """Code, weights, runtime and the emitted functions as one shared object."""
     programs = programs_of(function, cpus, prepared, (), linked=True)
-    library = _compiler.Library(name)
+    library = _compiler.Library(symbol)
     for program in programs:
         for compilation in program.compilations:
             library.add(compilation)
@@ -187,26 +243,10 @@ def export(
         file.seek(0)
         artifact = file.read()
     runtime = (Path(_call.__file__).parent / "libstraightline_runtime.so").read_bytes()
-    hasNames = any(program.extents for program in signature.programs)
-    schema = _ffi_signature.c_string(signature.schema(base)) if torch_op is not None else ""
-    registered = (
-        f'  sl_exported_register(&exported, "{space}", {schema}, "{signature.key}", kernel, '
-        f"{'nullptr' if hasNames else 'meta_kernel'});\n"
-    )
-    torch_text = _EXPORTED_TORCH if not hasNames else _EXPORTED_TORCH[: _EXPORTED_TORCH.index("static void meta_")]
     text = _EXPORTED.format(
-        name=torch_op or name,
-        symbol=name,
-        signature=signature.c_text(torch_op or name),
-        bytes=len(runtime),
-        torch=torch_text if torch_op is not None else "",
-        register=registered if torch_op is not None else "",
-        tvm=_EXPORTED_TVM.format(symbol=symbol) if symbol is not None else "",
-    )
-    exports = [f"__tvm_ffi_{symbol}"] if symbol is not None else [f"sl_model_{name}"]
-    data = library.link_exported(artifact, text, exports, runtime)
-    with replaced(os.fspath(path)) as file:
-        file.write(data)
+        name=name, symbol=symbol, signature=signature.c_text(name), bytes=len(runtime), **parts
+    )  # fmt: skip
+    return bytes(library.link_exported(artifact, text, list(exports), runtime))
 
 
 def _write_sources(

@@ -204,6 +204,8 @@ class SavedFunction:
     facts: dict[str, str]
     #: Reads the library.
     contents: Callable[[], bytes]
+    #: It was emitted by this process, and has no path of its own: it is always written.
+    emitted: bool = False
 
 
 #: By symbol, also those that were unregistered: programs may call them.
@@ -225,7 +227,7 @@ def add_saved(rows: Sequence[Mapping[str, str]], read: Callable[[str], bytes]) -
         facts = {name: row[name] for name in ("symbol", "function", "library", "xxh128", "needs") if name in row}
         name = row.get("file", "")
         contents = functools.partial(read, name) if name else functools.partial(_read_library, facts)
-        _saved.setdefault(facts["symbol"], SavedFunction(facts, contents))
+        _saved.setdefault(facts["symbol"], SavedFunction(facts, contents, emitted=bool(name)))
 
 
 def bring_tvm_ffi(rows: Sequence[Mapping[str, str]]) -> None:
@@ -351,7 +353,13 @@ def not_saved(kernel: OwnKernel, why: str) -> None:
     def refuse() -> bytes:
         raise UnsupportedError(why)
 
-    _saved[kernel.symbol] = SavedFunction(_saved[kernel.symbol].facts, refuse)
+    saved_with(kernel, refuse)
+
+
+def saved_with(kernel: OwnKernel, contents: Callable[[], bytes] | None = None) -> None:
+    """Its library was emitted: it is written into each model that calls it, or these `contents` are."""
+    known = _saved[kernel.symbol]
+    _saved[kernel.symbol] = SavedFunction(known.facts, contents or known.contents, emitted=True)
 
 
 def opened(path: str, name: str, needs: str = "") -> str:

@@ -7,7 +7,7 @@ Such an op becomes an own kernel (own_kernels.py): emitted text that calls the r
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from straightline import own_kernels
@@ -16,18 +16,19 @@ from straightline.compiled_function import of_the_compiler
 from straightline.errors import UserError
 from straightline.own_kernels import OwnKernel
 
-_TEXT = """// {name}: calls the program that is this op, emitted by straightline.
-#include <straightline/abi/ffi.h>
-
+_FUNCTION = """
 SL_KERNEL_FUNCTION(int32_t, call_{base}, {parameters}) {{
   const sl_kernel_tensor* const inputs[] = {{{inputs}}};
   const sl_kernel_tensor* const results[] = {{{results}}};
-  auto* const function =
-      __atomic_load_n(reinterpret_cast<sl_ffi_function**>({place}UL), __ATOMIC_ACQUIRE);
-  return reinterpret_cast<decltype(&sl_ffi_program_call)>({call}UL)(
-      function, inputs, results, {stream}, message);
+  {call}(
+      {function}, inputs, results, {stream}, message);
 }}
 """
+_TEXT = """// {name}: calls the program that is this op, emitted by straightline.
+#include <straightline/abi/ffi.h>
+"""
+_FUNCTION_HERE = "__atomic_load_n(reinterpret_cast<sl_ffi_function**>({place}UL), __ATOMIC_ACQUIRE)"
+_CALL_HERE = "return reinterpret_cast<decltype(&sl_ffi_program_call)>({call}UL)"
 #: A size of each number, for which layouts are compared.
 _PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 
@@ -63,7 +64,9 @@ def _has_rows(layout: Layout, sizes: dict[int, int]) -> bool:
     return True
 
 
-def kernel_of(name: str, schema: str, signature: Signature, place: int, call: int) -> OwnKernel:
+def kernel_of(
+    name: str, schema: str, signature: Signature, place: int, call: int, function: Callable[[], Any]
+) -> OwnKernel:
     """The own kernel that an op is in programs.
 
     Args:
@@ -72,6 +75,7 @@ def kernel_of(name: str, schema: str, signature: Signature, place: int, call: in
         signature: What its function takes.
         place: The address of a variable with the address of the function, which may be exchanged.
         call: The address of sl_ffi_program_call.
+        function: Gives the compiled function, which a saved program has in itself, or None when it is gone.
     """
     from straightline import tvm_library
 
@@ -92,16 +96,15 @@ def kernel_of(name: str, schema: str, signature: Signature, place: int, call: in
     parameters += [f"const sl_kernel_tensor* {result}" for result in results]
     parameters += ["void* stream"] if on_device else []
     base = name.rpartition("::")[2]
-    text = _TEXT.format(
-        name=name,
-        base=base,
-        parameters=", ".join([*parameters, "char* message"]),
-        inputs=", ".join(inputs[i] for i in range(len(inputs))) or "nullptr",
-        results=", ".join(results) or "nullptr",
-        place=place,
-        call=call,
-        stream="stream" if on_device else "nullptr",
-    )
+    parts = {
+        "base": base,
+        "parameters": ", ".join([*parameters, "char* message"]),
+        "inputs": ", ".join(inputs[i] for i in range(len(inputs))) or "nullptr",
+        "results": ", ".join(results) or "nullptr",
+        "stream": "stream" if on_device else "nullptr",
+    }
+    here = {"function": _FUNCTION_HERE.format(place=place), "call": _CALL_HERE.format(call=call)}
+    text = _TEXT.format(name=name) + _FUNCTION.format(**parts, **here)
     compiler = of_the_compiler("_compiler")
     path = tvm_library.file_of(base, compiler.link_text(base, text, [f"call_{base}", f"call_{base}_signature"]))
     kernel = own_kernels.made(
@@ -114,12 +117,25 @@ def kernel_of(name: str, schema: str, signature: Signature, place: int, call: in
         outside=on_device,
         check=functools.partial(_check_constants, name, signature),
     )
-    own_kernels.not_saved(
-        kernel,
-        f"{name} is a program of this process, which no file has; nearest supported form: a library of it "
-        "(export_library with torch_op=) that is loaded before the model is captured",
-    )
+    saved = _FUNCTION.format(**parts, function="&exported", call="return sl_exported_call")
+    own_kernels.saved_with(kernel, functools.partial(_library, name, base, saved, function))
     return kernel
+
+
+def _library(name: str, base: str, text: str, function: Callable[[], Any]) -> bytes:
+    """What a saved program has of the program that it calls: a library with its code, weights and runtime.
+
+    Raises:
+        UserError: The compiled function is gone.
+    """
+    from straightline import library_writer
+
+    present = function()
+    if present is None:
+        raise UserError(
+            f"the compiled function of {name} is gone, which is saved with what calls it: keep it until then"
+        )
+    return library_writer.kernel_library(present, name, base, text)
 
 
 def _check_constants(name: str, signature: Signature, values: Mapping[str, Any]) -> None:

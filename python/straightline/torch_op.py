@@ -11,6 +11,7 @@ import ctypes
 import functools
 import os
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,7 +64,7 @@ class RegisteredOp:
         except BaseException:
             _call.ffi_torch_unregister(self._torch)
             raise
-        self._in_programs()
+        self._in_programs(function)
 
     def _point(self) -> None:
         """Tells the emitted kernel what it runs."""
@@ -71,10 +72,11 @@ class RegisteredOp:
         ctypes.c_void_p.in_dll(self._library, "sl_function").value = function
         ctypes.c_void_p.in_dll(self._library, "sl_call").value = call
 
-    def _in_programs(self) -> None:
+    def _in_programs(self, compiled: Any) -> None:
         """Has graphs that call the op call the function, where they can."""
         from straightline import own_kernels, program_ops
 
+        self._compiled = weakref.ref(compiled)
         if not program_ops.is_direct(self._signature):
             own_kernels.forget_program(self.name)
             return
@@ -82,7 +84,11 @@ class RegisteredOp:
         call = _call.ffi_addresses(self._function)[2]
         own_kernels.add_program(
             self.name,
-            functools.cache(lambda: program_ops.kernel_of(self.name, self.schema, self._signature, place, call)),
+            functools.cache(
+                lambda: program_ops.kernel_of(
+                    self.name, self.schema, self._signature, place, call, lambda: self._compiled()
+                )
+            ),
         )
 
     def _with_fake(self) -> Any:
@@ -139,7 +145,7 @@ class RegisteredOp:
         self._function = function_capsule(self.name, function, signature)
         self._point()
         self._isOpen = True
-        self._in_programs()
+        self._in_programs(function)
 
     def _remove(self) -> None:
         """Takes the op out of torch, so that another schema may have its name."""

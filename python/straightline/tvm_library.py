@@ -210,7 +210,9 @@ def _kernel(library: Any, name: str, schema: str, wanted: _Wanted) -> OwnKernel:
         outside=wanted.plans is not None,
         needs=callee.symbol,
     )
-    if not callee.symbol:
+    if callee.symbol:
+        own_kernels.saved_with(kernel)
+    else:
         own_kernels.not_saved(
             kernel,
             f"{parsed.name} is a function of this process, which no file has; nearest supported form: tvm_ffi_library of the "

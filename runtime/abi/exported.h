@@ -22,6 +22,7 @@ struct sl_exported {
   decltype(&sl_ffi_torch_meta) torch_meta;
   decltype(&sl_ffi_torch_register) torch_register;
   decltype(&sl_ffi_tvm_call) tvm_call;
+  decltype(&sl_ffi_program_call) program_call;
   sl_message why;
 };
 
@@ -93,13 +94,29 @@ inline void sl_exported_open(sl_exported* exported, const sl_ffi_signature* sign
                   !find(library, "sl_ffi_torch_call", &exported->torch_call) ||
                   !find(library, "sl_ffi_torch_meta", &exported->torch_meta) ||
                   !find(library, "sl_ffi_torch_register", &exported->torch_register) ||
-                  !find(library, "sl_ffi_tvm_call", &exported->tvm_call))) {
+                  !find(library, "sl_ffi_tvm_call", &exported->tvm_call) ||
+                  !find(library, "sl_ffi_program_call", &exported->program_call))) {
     say(exported, "the runtime lacks a function: ", dlerror());
     return;
   }
   if (library && create(signature, model, &function, &exported->why) == SL_OK) {
     exported->function = function;
   }
+}
+
+/// What a program calls that has this library in the place of an op (sl_ffi_program_call).
+inline int32_t sl_exported_call(const sl_exported* exported, const sl_kernel_tensor* const* inputs,
+                                const sl_kernel_tensor* const* results, void* stream,
+                                char* message) {
+  if (exported->function) {
+    return exported->program_call(exported->function, inputs, results, stream, message);
+  }
+  size_t used = 0;
+  for (; exported->why.text[used] && used + 1 < SL_KERNEL_MESSAGE_BYTES; ++used) {
+    message[used] = exported->why.text[used];
+  }
+  message[used] = 0;
+  return 1;
 }
 
 /// Registers an op where torch is in the process; what is wrong goes to standard error, because

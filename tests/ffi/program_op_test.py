@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,11 +119,38 @@ def test_a_layout_that_goes_by_the_dispatcher() -> None:
     torch.testing.assert_close(outer(x), x * 2 + 1)
 
 
-def test_it_is_not_saved(tmp_path: Path) -> None:
+_LOADED = """
+import sys, torch
+import straightline as sl
+x, expected = torch.load(sys.argv[2])
+fn = sl.load(sys.argv[1])
+assert torch.equal(fn(x), expected)
+fn.save(sys.argv[1] + "2")
+assert torch.equal(sl.load(sys.argv[1] + "2")(x), expected)
+"""
+
+
+@pytest.mark.parametrize("own_libraries", ["embed", "name"])
+def test_saved(tmp_path: Path, own_libraries: str) -> None:
+    """With what it calls, and the parameters of then; another process knows nothing of the op."""
+    model, other, x = _mlp(), _mlp(), torch.randn(3, 16)
+    fn, _, op = _registered(model, x)
+    outer = sl.compile(lambda x: torch.relu(op(x * 2)), (x,))
+    fn.load_parameters(other.state_dict())
+    outer.save(tmp_path / "m.sl", own_libraries=own_libraries)
+    torch.save((x, outer(x)), tmp_path / "x.pt")
+    torch.testing.assert_close(outer(x), other(x * 2).relu(), rtol=1e-5, atol=1e-5)
+    subprocess.run([sys.executable, "-c", _LOADED, tmp_path / "m.sl", tmp_path / "x.pt"], check=True)
+
+
+def test_saved_when_the_inner_function_is_gone(tmp_path: Path) -> None:
     model, x = _mlp(), torch.randn(3, 16)
-    _, registered, op = _registered(model, x)
+    fn, registered, op = _registered(model, x)
     outer = sl.compile(lambda x: op(x), (x,))
-    with pytest.raises(sl.UnsupportedError, match=f"{registered.name} is a program of this process.*export_library"):
+    del fn
+    gc.collect()
+    torch.testing.assert_close(outer(x), model(x), rtol=1e-5, atol=1e-5)
+    with pytest.raises(sl.UserError, match=f"the compiled function of {registered.name} is gone"):
         outer.save(tmp_path / "m.sl")
 
 

@@ -464,7 +464,9 @@ PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyO
   }
   if (!failed && takeWeights(self, scratch) == 0 && chooseQueue(self, scratch, exchange) == 0 &&
       prepareOutputs(self, scratch, out, kind, exchange, &mode) == 0 &&
-      execute(self, scratch) == 0) {
+      execute(self, scratch) == 0 &&
+      (kind != SL_KIND_JAX || self->device_type != SL_DLPACK_CUDA ||
+       slJaxFinish(sl_program_device(self->program)) == 0)) {
     result = buildResult(self, scratch, kind, exchange, out);
   }
   if (scratch->looked_at) {

@@ -189,7 +189,7 @@ typedef enum sl_kind {
   SL_KIND_NUMPY,
   SL_KIND_EXCHANGE,  ///< another framework with DLPack's C table
   SL_KIND_DLPACK,    ///< an object with __dlpack__
-  SL_KIND_JAX        ///< an array of JAX on the host
+  SL_KIND_JAX        ///< an array of JAX
 } sl_kind;
 
 /// What is held beside the sl_tensor of a borrowed object until the call ends.
@@ -234,10 +234,13 @@ int slJaxLearn(void);
 /// Whether it is that type.
 int slIsJaxArray(PyTypeObject* type);
 /// As slBorrow, for an array of JAX, for which it waits; -1 without an exception where it does not
-/// lie on one device of the host. Arrays of JAX are read-only.
+/// lie on one device of the host or of CUDA. Arrays of JAX are read-only.
 int slBorrowJax(PyObject* object, sl_seen* seen, sl_tensor* tensor, sl_borrow* borrow);
-/// A table whose `wrap` makes arrays of JAX.
+/// A table whose `wrap` makes arrays of JAX; on a CUDA device memory and stream are PyTorch's.
 const sl_dl_exchange* slJaxExchange(void);
+/// Waits for the stream of a call on a CUDA device, before JAX gets its results. 0, or -1 with an
+/// exception.
+int slJaxFinish(int32_t device);
 
 // ---- borrow.c
 

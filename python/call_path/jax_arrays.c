@@ -1,20 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of JAX on the host: borrowed by their address, once they are computed, and made of fresh
-// outputs through DLPack. Their type has no exchange table, and its `__dlpack__` is Python code.
+// Arrays of JAX on the host or a CUDA device: borrowed by their address, once they are computed,
+// and made of fresh outputs through DLPack. Their type has no exchange table, and its `__dlpack__`
+// is Python code.
+//
+// On a device a call waits for its own end, so that JAX gets results that are there and may give
+// away the memory of arguments: JAX's allocator follows JAX's stream alone. Results lie in memory
+// of PyTorch's allocator. When JAX drops one, its kernels may still read it, and JAX does not say
+// until when, so that the memory goes back at the next call, after all work of the device.
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "call_path.h"
+#include "straightline/abi/cuda_calls.h"
 
 // Looked up once when jaxlib is imported; never released.
 static struct {
   PyTypeObject* array;
   PyObject *ready, *address, *deleted, *shape, *dtype, *sharding, *own_device;  // attributes
-  PyObject* host;      // a device that is known to be of the host
   PyObject* make;      // from a capsule of DLPack
-  PyObject* device;    // the device of results
   int takes_platform;  // `make` takes DLPack's number of the platform, too
+  int has_cuda;        // 1: some array was on a CUDA device
 } jax_;
+
+// Devices of JAX that are known by now.
+enum { kMaxDevices = 17 };
+typedef struct Device {
+  PyObject* object;
+  int32_t type, number;  // DLPack's
+} Device;
+static Device devices_[kMaxDevices];
+static int device_count_;
 
 // Element types by numpy's object for them, of which there is one each.
 enum { kMaxDtypes = 24 };
@@ -71,27 +87,43 @@ static PyObject* deviceOf(PyObject* sharding) {
   return device;
 }
 
-/// 1 where the array lies on one device of the host, 0 where not, -1 with an exception. The last
-/// device that is of the host is remembered: there is one, as a rule.
-static int isOnHost(PyObject* object) {
+/// Notes a device; the last place stands for all that have none of their own.
+static void noteDevice(PyObject* device, int32_t type, int32_t number) {
+  const int place = device_count_ < kMaxDevices ? device_count_++ : kMaxDevices - 1;
+  Py_XDECREF(devices_[place].object);
+  devices_[place] = (Device){Py_NewRef(device), type, number};
+}
+
+/// Where an array lies, in DLPack's terms. 1, 0 where it does not lie on one device that programs
+/// take, -1 with an exception.
+static int placeOf(PyObject* object, int32_t* type, int32_t* number) {
   PyObject* sharding = PyObject_GetAttr(object, jax_.sharding);
   if (!sharding) {
     return -1;
   }
   PyObject* device = deviceOf(sharding);
-  int on_host = device && device == jax_.host;
-  if (!on_host) {
-    PyObject* answer = slSupport("jax_on_host", "(O)", sharding);
-    on_host = answer ? answer == Py_True : -1;
-    Py_XDECREF(answer);
-    if (on_host == 1 && device) {
-      Py_XDECREF(jax_.host);
-      jax_.host = Py_NewRef(device);
+  int found = 0;
+  for (int i = 0; device && !found && i < device_count_; ++i) {
+    if (devices_[i].object == device) {
+      *type = devices_[i].type;
+      *number = devices_[i].number;
+      found = 1;
     }
+  }
+  if (!found) {
+    PyObject* place = slSupport("jax_place", "(O)", sharding);
+    found = place && PyArg_ParseTuple(place, "ii", type, number) ? *type > 0 : -1;
+    Py_XDECREF(place);
+    if (found == 1 && device) {
+      noteDevice(device, *type, *number);
+    }
+  }
+  if (found == 1 && *type == SL_DLPACK_CUDA) {
+    jax_.has_cuda = 1;
   }
   Py_XDECREF(device);
   Py_DECREF(sharding);
-  return on_host;
+  return found;
 }
 
 static int dtypeOf(PyObject* object, sl_dtype* dtype) {
@@ -147,9 +179,6 @@ static int addressOf(PyObject* object, void** data) {
     return -1;
   }
   Py_DECREF(itself);
-  if (isOnHost(object) != 1) {
-    return -1;
-  }
   PyObject* address = called(object, jax_.address);
   *data = address ? PyLong_AsVoidPtr(address) : NULL;
   Py_XDECREF(address);
@@ -170,7 +199,10 @@ static int seenAddress(const sl_seen* seen, PyObject* object, void** data) {
 
 int slBorrowJax(PyObject* object, sl_seen* seen, sl_tensor* tensor, sl_borrow* borrow) {
   int known = seenAddress(seen, object, &tensor->data);
-  if (known < 0) {
+  tensor->device_type = SL_DLPACK_CPU;
+  tensor->device_id = 0;
+  if (known < 0 || ((!known || jax_.has_cuda) &&
+                    placeOf(object, &tensor->device_type, &tensor->device_id) != 1)) {
     return -1;
   }
   if (!known) {
@@ -191,8 +223,6 @@ int slBorrowJax(PyObject* object, sl_seen* seen, sl_tensor* tensor, sl_borrow* b
   if (dtypeOf(object, &tensor->dtype) || sizesOf(object, tensor, borrow)) {
     return -1;
   }
-  tensor->device_type = SL_DLPACK_CPU;
-  tensor->device_id = 0;
   borrow->kind = SL_KIND_JAX;
   borrow->exchange = slJaxExchange();
   borrow->read_only = 1;
@@ -205,12 +235,53 @@ int slBorrowJax(PyObject* object, sl_seen* seen, sl_tensor* tensor, sl_borrow* b
 typedef struct Legacy {
   sl_dl_managed_legacy managed;
   sl_dl_managed* block;
+  struct Legacy* next;
 } Legacy;
 
-static void freeLegacy(sl_dl_managed_legacy* managed) {
-  Legacy* legacy = managed->context;
+/// Results on a device that JAX has dropped; any thread adds one.
+static _Atomic(Legacy*) dropped_;
+
+static void freeNow(Legacy* legacy) {
   legacy->block->deleter(legacy->block);
   free(legacy);
+}
+
+/// JAX's deleter of a result: on any thread, with or without the GIL.
+static void freeLegacy(sl_dl_managed_legacy* managed) {
+  Legacy* legacy = managed->context;
+  if (managed->tensor.device.type == SL_DLPACK_CPU) {
+    freeNow(legacy);
+    return;
+  }
+  legacy->next = atomic_load(&dropped_);
+  while (!atomic_compare_exchange_weak(&dropped_, &legacy->next, legacy)) {
+  }
+}
+
+/// Frees what JAX has dropped, once no kernel reads it. 0, or -1 with an exception.
+static int freeDropped(void) {
+  if (!atomic_load(&dropped_)) {
+    return 0;
+  }
+  Legacy* legacy = atomic_exchange(&dropped_, NULL);
+  sl_message message;
+  message.text[0] = '\0';
+  int32_t status = SL_OK;
+  PyThreadState* state = PyEval_SaveThread();
+  int32_t waited = -1;
+  for (Legacy* one = legacy; one && status == SL_OK; one = one->next) {
+    if (one->managed.tensor.device.id != waited) {
+      waited = one->managed.tensor.device.id;
+      status = sl_cuda_finish(waited, message.text, sizeof(message.text));
+    }
+  }
+  PyEval_RestoreThread(state);
+  while (legacy) {
+    Legacy* next = legacy->next;
+    freeNow(legacy);
+    legacy = next;
+  }
+  return status == SL_OK ? 0 : (slRaiseStatus(status, message.text), -1);
 }
 
 static void dropCapsule(PyObject* capsule) {
@@ -220,26 +291,33 @@ static void dropCapsule(PyObject* capsule) {
   }
 }
 
-static int learnMaker(void) {
-  if (jax_.make) {
-    return 0;
+/// JAX's object for a device, borrowed; NULL with an exception.
+static PyObject* resultDevice(int32_t type, int32_t number) {
+  for (int i = 0; jax_.make && i < device_count_; ++i) {
+    if (devices_[i].type == type && devices_[i].number == number) {
+      return devices_[i].object;
+    }
   }
-  PyObject* found = slSupport("jax_maker", "()");
-  PyObject *make = NULL, *device = NULL;
+  PyObject* found = slSupport("jax_maker", "(ii)", (int)type, (int)number);
+  PyObject *make = NULL, *device = NULL, *known = NULL;
   int takes = 0;
-  const int parsed = found && PyArg_ParseTuple(found, "OOp", &make, &device, &takes);
-  if (parsed) {
-    jax_.make = Py_NewRef(make);
-    jax_.device = Py_NewRef(device);
-    jax_.takes_platform = takes;
+  if (found && PyArg_ParseTuple(found, "OOp", &make, &device, &takes)) {
+    if (!jax_.make) {
+      jax_.make = Py_NewRef(make);
+      jax_.takes_platform = takes;
+    }
+    noteDevice(device, type, number);
+    known = device;  // which the table keeps
   }
   Py_XDECREF(found);
-  return parsed ? 0 : -1;
+  return known;
 }
 
 static int wrapJax(sl_dl_managed* block, void** object) {
   Legacy* legacy = malloc(sizeof(Legacy));
-  if (!legacy || learnMaker()) {
+  const int32_t type = block->tensor.device.type;
+  PyObject* device = legacy ? resultDevice(type, block->tensor.device.id) : NULL;
+  if (!device) {
     free(legacy);
     block->deleter(block);
     if (!PyErr_Occurred()) {
@@ -255,20 +333,49 @@ static int wrapJax(sl_dl_managed* block, void** object) {
     return -1;
   }
   if (jax_.takes_platform) {
-    PyObject* host = PyLong_FromLong(SL_DLPACK_CPU);
-    *object = host ? PyObject_CallFunctionObjArgs(jax_.make, capsule, jax_.device, Py_None, Py_None,
-                                                  host, NULL)
+    PyObject* kind = PyLong_FromLong(type);
+    *object = kind ? PyObject_CallFunctionObjArgs(jax_.make, capsule, device, Py_None, Py_None,
+                                                  kind, NULL)
                    : NULL;
-    Py_XDECREF(host);
+    Py_XDECREF(kind);
   } else {
-    *object = PyObject_CallFunctionObjArgs(jax_.make, capsule, jax_.device, Py_None, Py_None, NULL);
+    *object = PyObject_CallFunctionObjArgs(jax_.make, capsule, device, Py_None, Py_None, NULL);
   }
   Py_DECREF(capsule);
   return *object ? 0 : -1;
 }
 
+static int allocateJax(sl_dl_tensor* prototype, sl_dl_managed** out, void* user,
+                       void (*fail)(void* user, const char* kind, const char* message)) {
+  const sl_dl_exchange* torch = slTorchExchange();
+  if (!torch || freeDropped()) {
+    return -1;
+  }
+  return torch->allocate(prototype, out, user, fail);
+}
+
+static int streamJax(int32_t device_type, int32_t device, void** out) {
+  const sl_dl_exchange* torch = slTorchExchange();
+  return torch ? torch->stream(device_type, device, out) : -1;
+}
+
+int slJaxFinish(int32_t device) {
+  void* stream = NULL;
+  if (streamJax(SL_DLPACK_CUDA, device, &stream)) {
+    return -1;
+  }
+  sl_message message;
+  message.text[0] = '\0';
+  PyThreadState* state = PyEval_SaveThread();
+  const int32_t status = sl_cuda_finish_stream(device, stream, message.text, sizeof(message.text));
+  PyEval_RestoreThread(state);
+  return status == SL_OK ? 0 : (slRaiseStatus(status, message.text), -1);
+}
+
 const sl_dl_exchange* slJaxExchange(void) {
   static const sl_dl_exchange table = {.version = {SL_DLPACK_MAJOR, SL_DLPACK_MINOR},
-                                       .wrap = wrapJax};
+                                       .allocate = allocateJax,
+                                       .wrap = wrapJax,
+                                       .stream = streamJax};
   return &table;
 }

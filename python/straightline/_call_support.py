@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from straightline._frameworks import imported_torch, not_pytorch, records_gradient
-from straightline.errors import GuardError, GuardTypeError, UnsupportedError
+from straightline.errors import GuardError, GuardTypeError, UnsupportedError, UserError
 
 _DTYPES = {
     (0, 8): "int8",
@@ -83,7 +83,7 @@ def refusal(value: object, error: object) -> str:
     if type(value).__name__.endswith("Tracer") and type(value).__module__.startswith("jax"):
         return "is a tracer of JAX: a compiled program is called with arrays, not within jax.jit, grad or vmap"
     if type(value).__name__ == "ArrayImpl" and len(getattr(value.sharding, "device_set", ())) > 1:
-        return f"is sharded over {len(value.sharding.device_set)} devices: give an array on one device of the host"
+        return f"is sharded over {len(value.sharding.device_set)} devices: give an array on one device"
     if hasattr(type(value), "__dlpack__") or hasattr(type(value), "__dlpack_c_exchange_api__"):
         why = error or "it is on another device"
         return f"is a {type(value).__name__} whose data cannot be borrowed on the cpu: {why}"
@@ -92,19 +92,35 @@ def refusal(value: object, error: object) -> str:
     return f"must be a tensor but is a {type(value).__name__}"
 
 
-def jax_on_host(sharding: Any) -> bool:
-    """Whether a sharding of JAX is one device of the host."""
+#: DLPack's numbers of kinds of devices, by JAX's names of platforms.
+_JAX_PLATFORMS = {"cpu": 1, "gpu": 2}
+
+
+def jax_place(sharding: Any) -> tuple[int, int]:
+    """DLPack's kind and number of the one device of a sharding of JAX; (0, 0) for several devices, and for other platforms."""
     devices = list(sharding.device_set)
-    return len(devices) == 1 and devices[0].platform == "cpu"
+    kind = _JAX_PLATFORMS.get(devices[0].platform, 0) if len(devices) == 1 else 0
+    return kind, int(devices[0].local_hardware_id or 0) if kind == 2 else 0
 
 
-def jax_maker() -> tuple[Any, Any, bool]:
-    """What makes an array of JAX of a capsule, the device that it is given, and whether it takes the platform's number, too."""
+def jax_maker(kind: int, number: int) -> tuple[Any, Any, bool]:
+    """What makes an array of JAX of a capsule, the device that it is given, and whether it takes the platform's number, too.
+
+    Raises:
+        UserError: JAX has no such device.
+    """
     import jax
 
+    try:
+        found = jax.local_devices(backend="cpu" if kind == 1 else "cuda")
+    except RuntimeError as error:
+        raise UserError(f"results are to be arrays of JAX on a CUDA device, but JAX has none: {error}") from error
+    device = found[0] if kind == 1 else next((d for d in found if int(d.local_hardware_id or 0) == number), None)
+    if device is None:
+        raise UserError(f"results are to be arrays of JAX on cuda:{number}, which JAX does not show: it has {found}")
     library = sys.modules.get("jaxlib._jax") or sys.modules["jaxlib.xla_extension"]
     make = library.dlpack_managed_tensor_to_buffer
-    return make, jax.local_devices(backend="cpu")[0], "dl_device_type" in (make.__doc__ or "")
+    return make, device, "dl_device_type" in (make.__doc__ or "")
 
 
 def dlpack_dtype(dtype: Any) -> tuple[int, int]:

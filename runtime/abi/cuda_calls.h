@@ -27,6 +27,13 @@ SL_API void* sl_cuda_stream(void);
 /// process.
 SL_API const char* sl_cuda_missing(void);
 
+/// Waits until `stream` (CUstream; null: the default one) of a device has run what was enqueued.
+/// Returns sl_status; a failure is written to `text`, cut to `bytes` with the end.
+SL_API int32_t sl_cuda_finish_stream(int32_t device, void* stream, char* text, size_t bytes);
+
+/// Waits until a device has run all work of this process, of every framework. As above.
+SL_API int32_t sl_cuda_finish(int32_t device, char* text, size_t bytes);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif

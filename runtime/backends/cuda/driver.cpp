@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -165,6 +166,34 @@ void sl_cuda_count(sl_cuda_calls* calls) {
   if (calls->size >= offsetof(sl_cuda_calls, captures) + sizeof(int64_t)) {
     calls->captures = counters().captures;
   }
+}
+
+namespace {
+
+/// Calls `wait` with the device's context, and writes what the driver says against it.
+template <typename Wait>
+int32_t finished(int32_t device, char* text, size_t bytes, const Wait& wait) {
+  const straightline::cuda::OpenDevice& open = straightline::cuda::openDevice(device);
+  const straightline::cuda::Entered entered(open);
+  const straightline::cuda::Result result = entered ? wait(open.driver) : entered.result;
+  if (result == straightline::cuda::kSuccess) {
+    return SL_OK;
+  }
+  std::snprintf(text, bytes, "cuda:%d: %s", device, open.words(result).c_str());
+  return SL_DEVICE_ERROR;
+}
+
+}  // namespace
+
+int32_t sl_cuda_finish_stream(int32_t device, void* stream, char* text, size_t bytes) {
+  return finished(device, text, bytes, [&](const straightline::cuda::Driver& driver) {
+    return driver.streamSynchronize(static_cast<straightline::cuda::Stream>(stream));
+  });
+}
+
+int32_t sl_cuda_finish(int32_t device, char* text, size_t bytes) {
+  return finished(device, text, bytes,
+                  [](const straightline::cuda::Driver& driver) { return driver.finish(); });
 }
 
 const char* sl_cuda_missing(void) { return straightline::cuda::driver().error.c_str(); }

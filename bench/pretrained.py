@@ -7,7 +7,8 @@
 The models are the 30 files that the wheels of eight packages hold: text recognition, voice activity, pitch, file types and
 word breaks. Each is called with two sizes of random inputs of its kind, on one thread, with numpy arrays. `fixed` is a
 program for these sizes, `named` one for every size. Answers are compared first; a value may differ from ONNX Runtime's by
-the tolerance below of the largest value of its result, since a quantised model may round a number the other way on either side.
+the tolerance below of the largest value of its result, or by twice what ONNX Runtime differs from itself without its
+optimisations: a quantised model may round a number the other way, and a sigmoid's smallest values have few right digits.
 A round calls all three in turn: a row has the least of all rounds, and the median of the rounds' ratios.
 """
 
@@ -107,17 +108,19 @@ def inputs_of(model: str, names: list[str], size: int, rng: np.random.Generator)
     return {name: make(rng) for name, make in zip(names, makers, strict=False)}
 
 
-def _session(data: bytes) -> Any:
+def _session(data: bytes, optimised: bool = True) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(data, options)
 
 
 def error_of(got: Any, wanted: list[np.ndarray]) -> float:
-    """The largest difference of a value over the largest value of its result; of whole numbers, how many differ; else infinite."""
+    """The largest difference of a value over the largest of its result; of whole numbers, how many differ; else infinite."""
     got = got if isinstance(got, (tuple, list)) else (got,)
     worst = 0.0
     for one, right in zip(got, wanted, strict=True):
@@ -151,7 +154,7 @@ def _compiled(data: bytes, example: tuple[np.ndarray, ...] | None) -> Any:
 
 def measured(model: str, data: bytes, rounds: int, seed: int) -> Iterator[Row]:
     """A row for each of two sizes."""
-    session = _session(data)
+    session, other = _session(data), _session(data, optimised=False)
     names = [value.name for value in session.get_inputs()]
     rng, named = np.random.default_rng(seed), _compiled(data, None)
     for size in (0, 1):
@@ -165,6 +168,7 @@ def measured(model: str, data: bytes, rounds: int, seed: int) -> Iterator[Row]:
         wanted = calls["peer"]()
         errors = {kind: error_of(call(), wanted) for kind, call in calls.items()}
         tolerance = TOLERANCE_QUANTISED if "int8" in model else TOLERANCE
+        tolerance = max(tolerance, 2 * error_of(other.run(None, given), wanted))
         whys = [f"{kind} is refused: {program}" for kind, program in programs.items() if not callable(program)]
         whys += [f"{kind} is wrong by {error:.1e}" for kind, error in errors.items() if error > tolerance]
         number = max(1, int(_ROUND_S * 1e6 / max(_round(calls["peer"], 3), 1.0)))

@@ -85,7 +85,20 @@ def QuantizedLinears : OpLevelPass<"quantized-linears", "::mlir::func::FuncOp"> 
 
     linear(x, w * sw, bias) of another x and a weight of i8 whose zero point is absent or a literal 0 becomes linear(x, w) * sw + bias,
     so that the weight is kept and read as bytes. Sums without the scale may be up to 1 / sw times larger: x beyond 1e34 / features
-    overflows. Not on devices, which have no kernels for bytes.
+    overflows.
+
+    to_dtype(linear(q - zx, w - zw)) with its sums in f64, which nothing else reads, becomes to_dtype of the same sums in i32, up to as many
+    features as above. Not on devices, which have no kernels for bytes.
+  }];
+}
+
+def HoistInvariants : OpLevelPass<"hoist-invariants", "::mlir::func::FuncOp"> {
+  let summary = "what each step of a loop would compute again is computed before the loop";
+  let description = [{
+    Ops of a `while` or `for` without effects whose operands come from outside, or from such ops, are moved before the loop, from inner loops
+    first; from there `split-prepare` may take them. Literals and views alone stay, and follow those that they feed (a copy, where the
+    loop reads them too). Elementwise ops stay whose result has more elements than what they read (a broadcast), and all ops of
+    torch and own kernels. A loop of no steps computes them in vain.
   }];
 }
 

@@ -75,6 +75,8 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   manager.addPass(mlir::createCSEPass());
   // 8. Behind the widening of 16-bit floats, so that there is one form of a linear.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createQuantizedLinears());
+  // 9. Behind 8, which sums up weights where they are read; before they are split off into prepare.
+  manager.addNestedPass<mlir::func::FuncOp>(passes::createHoistInvariants());
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
   addTargetPasses(PipelinePlace::afterDecompose, manager, options);

@@ -85,8 +85,9 @@ PerRow zeroPoint(Value tensor) {
     }
     // A float that was an integer before it was expanded.
     Value source = plain.value;
-    while (auto convert = source.getDefiningOp<op::ToDtypeOp>()) {
-      if (!holdsDifferences(ValueBuilder::elementOf(source))) {
+    while (!llvm::isa<mlir::IntegerType>(ValueBuilder::elementOf(source))) {
+      auto convert = source.getDefiningOp<op::ToDtypeOp>();
+      if (!convert || !holdsDifferences(ValueBuilder::elementOf(source))) {
         return {};
       }
       source = convert.getX();
@@ -96,6 +97,27 @@ PerRow zeroPoint(Value tensor) {
   auto convert = tensor.getDefiningOp<op::ToDtypeOp>();
   return convert && holdsDifferences(ValueBuilder::elementOf(tensor)) ? zeroPoint(convert.getX())
                                                                       : PerRow();
+}
+
+/// q - zero of a tensor of bytes, without a scale.
+std::optional<Affine> differenceOf(Value tensor) {
+  Affine affine;
+  affine.q = bytesBehind(tensor);
+  if (affine.q) {
+    return affine;
+  }
+  for (auto convert = tensor.getDefiningOp<op::ToDtypeOp>();
+       convert && holdsDifferences(ValueBuilder::elementOf(tensor));
+       convert = tensor.getDefiningOp<op::ToDtypeOp>()) {
+    tensor = convert.getX();
+  }
+  auto difference = tensor.getDefiningOp<op::SubOp>();
+  if (!difference || !holdsDifferences(difference.getType().getElementType())) {
+    return std::nullopt;
+  }
+  affine.q = bytesBehind(difference->getOperand(0));
+  affine.zero = zeroPoint(difference->getOperand(1));
+  return affine.q && affine.zero && isInteger(affine.zero) ? std::optional(affine) : std::nullopt;
 }
 
 std::optional<Affine> affineOf(Value tensor) {
@@ -109,32 +131,32 @@ std::optional<Affine> affineOf(Value tensor) {
     return std::nullopt;
   }
   for (unsigned place : {0u, 1u}) {
-    Affine affine;
-    affine.scale = perRow(product->getOperand(1 - place));
-    Value shifted = product->getOperand(place);
-    if (!affine.scale) {
+    const PerRow scale = perRow(product->getOperand(1 - place));
+    if (!scale) {
       continue;
     }
-    affine.q = bytesBehind(shifted);
-    if (affine.q) {
-      return affine;
-    }
-    for (auto convert = shifted.getDefiningOp<op::ToDtypeOp>();
-         convert && holdsDifferences(ValueBuilder::elementOf(shifted));
-         convert = shifted.getDefiningOp<op::ToDtypeOp>()) {
-      shifted = convert.getX();
-    }
-    auto difference = shifted.getDefiningOp<op::SubOp>();
-    if (!difference || !holdsDifferences(difference.getType().getElementType())) {
-      continue;
-    }
-    affine.q = bytesBehind(difference->getOperand(0));
-    affine.zero = zeroPoint(difference->getOperand(1));
-    if (affine.q && affine.zero && isInteger(affine.zero)) {
+    if (std::optional<Affine> affine = differenceOf(product->getOperand(place))) {
+      affine->scale = scale;
       return affine;
     }
   }
   return std::nullopt;
+}
+
+/// Signed bytes and no zero point but a literal 0.
+bool isWithoutZero(const Affine& weight) {
+  if (!ValueBuilder::elementOf(weight.q).isSignlessInteger(8) || weight.zero.value) {
+    return false;
+  }
+  auto real = llvm::dyn_cast_if_present<mlir::FloatAttr>(weight.zero.literal);
+  auto whole = llvm::dyn_cast_if_present<mlir::IntegerAttr>(weight.zero.literal);
+  return !weight.zero || (real ? real.getValue().isZero() : whole.getValue().isZero());
+}
+
+/// The largest number of products of two differences of bytes whose sum is below 2^31.
+int64_t longestSum(const Affine& weight) {
+  constexpr int64_t kLargestSum = (int64_t{1} << 31) - 1;
+  return kLargestSum / (255 * (isWithoutZero(weight) ? 128 : 255));
 }
 
 /// Writes the linear over the bytes.
@@ -145,8 +167,8 @@ class Writer {
         linear_(linear),
         result_(build_.extents(linear.getResult())) {}
 
-  /// linear((a - zx) * sx, (w - zw) * sw) + bias, the sums in i32.
-  Value ofBytes(const Affine& x, const Affine& weight) {
+  /// linear(a - zx, w - zw) in i32.
+  Value sumsOfBytes(const Affine& x, const Affine& weight) {
     const Value a = signedBytes(x.q), w = signedBytes(weight.q);
     const mlir::Type i32 = build_.builder().getI32Type();
     const int64_t features = llvm::cast<RankedTensorType>(w.getType()).getDimSize(1);
@@ -173,6 +195,12 @@ class Writer {
       sums = build_.make<op::SubOp>(
           sums, build_.make<op::MulOp>(build_.expand(rows, result_), wide(columnVector(zeroW))));
     }
+    return sums;
+  }
+
+  /// linear((a - zx) * sx, (w - zw) * sw) + bias, the sums in i32.
+  Value ofBytes(const Affine& x, const Affine& weight) {
+    const Value sums = sumsOfBytes(x, weight);
     const mlir::Type f32 = build_.builder().getF32Type();
     const Value real = build_.toDtype(sums, f32);
     const Value scaleX = numbers(x.scale, f32), scaleW = columnVector(numbers(weight.scale, f32));
@@ -299,21 +327,36 @@ struct QuantizedLinear : mlir::OpRewritePattern<op::LinearOp> {
     rewriter.replaceOp(linear, Writer(rewriter, linear).ofStoredWeight(*weight));
     return mlir::success();
   }
+};
 
- private:
-  /// Signed bytes and no zero point but a literal 0.
-  static bool isWithoutZero(const Affine& weight) {
-    if (!ValueBuilder::elementOf(weight.q).isSignlessInteger(8) || weight.zero.value) {
-      return false;
+/// to_dtype(linear(a - zx, w - zw)), the sums in f64 -> to_dtype of the same in i32.
+struct IntegerLinear : mlir::OpRewritePattern<op::ToDtypeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(op::ToDtypeOp convert,
+                                      PatternRewriter& rewriter) const override {
+    auto linear = convert.getX().getDefiningOp<op::LinearOp>();
+    if (!linear || !linear.getType().getElementType().isF64() || linear.getBias() ||
+        !linear->hasOneUse()) {
+      return rewriter.notifyMatchFailure(convert,
+                                         "no linear of f64 without a bias, or others read it");
     }
-    auto real = llvm::dyn_cast_if_present<mlir::FloatAttr>(weight.zero.literal);
-    auto whole = llvm::dyn_cast_if_present<mlir::IntegerAttr>(weight.zero.literal);
-    return !weight.zero || (real ? real.getValue().isZero() : whole.getValue().isZero());
-  }
-  /// The largest number of products of two differences of bytes whose sum is below 2^31.
-  static int64_t longestSum(const Affine& weight) {
-    constexpr int64_t kLargestSum = (int64_t{1} << 31) - 1;
-    return kLargestSum / (255 * (isWithoutZero(weight) ? 128 : 255));
+    const RankedTensorType type = linear.getWeight().getType();
+    if (!type.hasStaticShape() || type.getNumElements() == 0) {
+      return rewriter.notifyMatchFailure(linear, "the weight has no static size");
+    }
+    const std::optional<Affine> x = differenceOf(linear.getX());
+    const std::optional<Affine> weight = differenceOf(linear.getWeight());
+    if (!x || !weight) {
+      return rewriter.notifyMatchFailure(linear, "no linear of bytes less zero points");
+    }
+    if (type.getDimSize(1) > longestSum(*weight)) {
+      return rewriter.notifyMatchFailure(linear, "sums of i32 may overflow");
+    }
+    ValueBuilder build(rewriter, linear.getLoc());
+    const Value sums = Writer(rewriter, linear).sumsOfBytes(*x, *weight);
+    rewriter.replaceOp(convert, build.toDtype(sums, convert.getType().getElementType()));
+    return mlir::success();
   }
 };
 
@@ -323,7 +366,7 @@ struct QuantizedLinearsPass : impl::QuantizedLinearsBase<QuantizedLinearsPass> {
       return;
     }
     mlir::RewritePatternSet patterns(&getContext());
-    patterns.add<QuantizedLinear>(&getContext());
+    patterns.add<IntegerLinear, QuantizedLinear>(&getContext());
     if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError() << "quantized-linears: the rewriting does not come to an end";
       signalPassFailure();

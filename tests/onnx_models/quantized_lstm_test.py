@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""com.microsoft.DynamicQuantizeLSTM against ONNX Runtime, which rounds what goes into its products to bytes; programs do not."""
+"""com.microsoft.DynamicQuantizeLSTM against ONNX Runtime: both round what goes into products to bytes, by products of bytes."""
 
 from __future__ import annotations
 
@@ -44,13 +44,24 @@ def model_of(rng: np.random.Generator, dtype: Any, each: bool, both: bool, recur
 @pytest.mark.parametrize("each", [False, True])
 @pytest.mark.parametrize("both", [False, True])
 def test_weights_of_bytes(dtype: Any, each: bool, both: bool, rng: np.random.Generator) -> None:
-    """Inputs that are 1/64 times bytes are not rounded, so that without h both agree; with it within what rounding of h can do."""
-    x = rng.integers(-128, 128, (7, 2, INPUT)).astype(np.float32)
-    x[:, 0, 0], x[:, 1, 0] = -128, 127  # each step spans all bytes
-    feeds = {"x": x / 64} | {n: rng.standard_normal((1 + both, 2, HIDDEN)).astype(np.float32) for n in ("h", "c")}
+    """The same rounding gives the same numbers; an h beside the edge of two bytes may go either way, and steps behind it follow."""
+    feeds = {"x": rng.standard_normal((7, 2, INPUT)).astype(np.float32)} | {
+        n: rng.standard_normal((1 + both, 2, HIDDEN)).astype(np.float32) for n in ("h", "c")
+    }
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1  # several round rows apart
     for recurs, allowed in ((False, 2e-5), (True, 0.05)):
         model = model_of(rng, dtype, each, both, recurs)
-        wanted = ort.InferenceSession(model.SerializeToString()).run(None, feeds)
+        wanted = ort.InferenceSession(model.SerializeToString(), options).run(None, feeds)
         for mine, theirs in zip(sl.compile(model)(**feeds), wanted, strict=True):
             assert mine.shape == theirs.shape
             np.testing.assert_allclose(mine, theirs, rtol=0, atol=allowed)
+            assert np.median(np.abs(mine - theirs)) < 2e-6
+
+
+def test_steps_multiply_bytes_and_sum_weights_once(rng: np.random.Generator) -> None:
+    fn = sl.compile(model_of(rng, np.int8, each=True, both=True, recurs=True))
+    rows = fn.explain().statements
+    assert sum(row["kernel"].startswith("gemm_int8") for row in rows if row["phase"] == "run") == 4
+    sums = [row["phase"] for row in rows if "rows_sum" in row["kernel"]]
+    assert sums and set(sums) == {"prepare"}

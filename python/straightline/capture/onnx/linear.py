@@ -202,22 +202,37 @@ def _centred(ctx: Importer, value: Value | None, zero: Value | None, axis: int |
     x = ctx.tensor(value, dtype)
     if zero is None or isinstance(zero, Known) and not zero.array.any():
         return x
-    shift = ctx.tensor(zero, dtype)
+    shift = ctx.tensor(zero)  # reshaped as the bytes that it is, which quantized-linears looks for
     if shift.rank == 1 and shift.extents[0] != 1 and axis is not None:
         shift = ctx.reshape(shift, tuple(shift.extents[0] if d == axis else 1 for d in range(x.rank)))
     elif shift.rank == 1 and shift.extents[0] == 1:
         shift = ctx.reshape(shift, ())
-    return ctx.binary("sub", x, shift)
+    return ctx.binary("sub", x, ctx.cast(shift, dtype))
+
+
+def _product_of_bytes(
+    ctx: Importer, a: Value | None, a_zero: Value | None, b: Value | None, b_zero: Value | None
+) -> Tensor:
+    """(a - a_zero) @ (b - b_zero) in f64, where sums are exact; zero points are numbers, of rows of a, of columns of b.
+
+    With a matrix of static sizes as b it is a linear, which the pass quantized-linears makes one of bytes.
+    """
+    rows, columns = (ctx.type_of(t).rank if t is not None else 2 for t in (a, b))
+    left = _centred(ctx, a, a_zero, rows - 2, "f64")
+    fits = columns == 2 and (b_zero is None or ctx.type_of(b_zero).rank < 2)
+    if not fits or not all(isinstance(extent, int) for extent in ctx.tensor(b).extents):
+        return matmul(ctx, left, _centred(ctx, b, b_zero, columns - 1, "f64"))
+    weight = ctx.permute(ctx.tensor(b), [1, 0])
+    right = _centred(ctx, weight, b_zero, 0, "f64")
+    if rows == 1:
+        left = ctx.reshape(left, (1, *left.extents))
+    found = ctx.emit_one("linear", [left, right, None], TensorType("f64", (*left.extents[:-1], right.extents[0])))
+    return ctx.reshape(found, right.extents[:1]) if rows == 1 else found
 
 
 @converter("MatMulInteger")
 def _matmul_integer(ctx: Importer, node: Node) -> Tensor:
-    """Products of bytes are summed in f64, where they are exact."""
-    a, b = node.inputs[:2]
-    rows = ctx.type_of(a).rank if a is not None else 2
-    left = _centred(ctx, a, node.input(2), rows - 2, "f64")
-    right = _centred(ctx, b, node.input(3), ctx.type_of(b).rank - 1 if b is not None else None, "f64")
-    return ctx.cast(matmul(ctx, left, right), "i32")
+    return ctx.cast(_product_of_bytes(ctx, node.inputs[0], node.input(2), node.inputs[1], node.input(3)), "i32")
 
 
 @converter("ConvInteger")
@@ -253,8 +268,7 @@ def _scale(ctx: Importer, value: Value | None, axis: int | None = None, rank: in
 def _qlinear_matmul(ctx: Importer, node: Node) -> Tensor:
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.inputs
     ranks = [ctx.type_of(t).rank for t in (a, b) if t is not None]
-    left, right = _centred(ctx, a, a_zero, ranks[0] - 2, "f64"), _centred(ctx, b, b_zero, ranks[1] - 1, "f64")
-    product = ctx.cast(matmul(ctx, left, right), "f32")
+    product = ctx.cast(_product_of_bytes(ctx, a, a_zero, b, b_zero), "f32")
     scales = ctx.binary(
         "mul", _scale(ctx, a_scale, ranks[0] - 2, ranks[0]), _scale(ctx, b_scale, ranks[1] - 1, ranks[1])
     )

@@ -13,7 +13,7 @@ from straightline.capture.builder import Dim, TensorType
 from straightline.capture.graph_builder import Reject, Tensor, known
 from straightline.capture.onnx.importer import Importer, Node, converter
 from straightline.capture.onnx.shape import reversed_prefixes
-from straightline.capture.onnx.values import Value
+from straightline.capture.onnx.values import Known, Value
 
 #: Gates in ONNX's order, and where ours are among them.
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -26,24 +26,39 @@ class _Layer:
     """A node's tensors, in the order of time first."""
 
     x: Tensor  # [s, b, i]
-    w: Tensor  # [d, g * h, i]
-    r: Tensor  # [d, g * h, h]
+    w: list[Tensor]  # of each direction [g * h, i]
+    r: list[Tensor]  # of each direction [g * h, h]
     b: Tensor | None  # [d, 2 * g * h]
     lengths: Tensor | None  # [b]
     h: Tensor  # [d, b, h]
     c: Tensor | None
     p: Tensor | None  # [d, 3 * h]
     hidden: int
-    directions: int
+    #: Whether products are of x and h as `_rounded` gives them.
+    rounds: bool = False
+
+    @property
+    def directions(self) -> int:
+        return len(self.w)
 
 
 def _tensors(ctx: Importer, node: Node) -> _Layer:
-    x, w, r = (ctx.tensor(t) for t in node.inputs[:3])
-    if (x.rank, w.rank, r.rank) != (3, 3, 3):
-        raise Reject(f"inputs of ranks {x.rank}, {w.rank} and {r.rank}", "ranks of 3")
+    """Of a node whose weights are floats."""
+    w, r = (ctx.tensor(t) for t in node.inputs[1:3])
+    if (w.rank, r.rank) != (3, 3):
+        raise Reject(f"weights of ranks {w.rank} and {r.rank}", "ranks of 3")
+    sides = ([ctx.select(t, 0, d) for d in range(known(t.extents[0]))] for t in (w, r))
+    return _layer(ctx, node, *sides)
+
+
+def _layer(ctx: Importer, node: Node, w: list[Tensor], r: list[Tensor]) -> _Layer:
+    """A node's tensors, with these weights of each direction."""
+    x = ctx.tensor(node.inputs[0])
+    if x.rank != 3:
+        raise Reject(f"an input of rank {x.rank}", "a rank of 3")
     if node.attribute("layout", 0):
         x = ctx.permute(x, [1, 0, 2])
-    hidden, directions = known(r.extents[2]), known(r.extents[0])
+    hidden, directions = known(r[0].extents[1]), len(w)
 
     def optional(place: int) -> Tensor | None:
         return None if node.input(place) is None else ctx.tensor(node.inputs[place])
@@ -54,43 +69,76 @@ def _tensors(ctx: Importer, node: Node) -> _Layer:
             return ctx.full(0, x.dtype, (directions, x.extents[1], hidden))
         return ctx.permute(given, [1, 0, 2]) if node.attribute("layout", 0) else given
 
-    lstm = node.kind == "LSTM"
+    lstm = node.kind != "GRU" and node.kind != "RNN"
     lengths = optional(4)
     return _Layer(
         x, w, r, optional(3), None if lengths is None else ctx.cast(lengths, "i64"), state(5), state(6) if lstm else None,
-        optional(7) if lstm else None, hidden, directions,
+        optional(7) if lstm else None, hidden,
     )  # fmt: skip
 
 
 @converter("com.microsoft.DynamicQuantizeLSTM")
 def _of_bytes(ctx: Importer, node: Node) -> list[Tensor | None]:
-    """An LSTM whose weights are bytes, as ONNX Runtime writes it: of these weights as floats; its inputs are not rounded."""
-    x, w, r, *others = node.inputs[:8]
-    places = {1: (8, 9), 2: (10, 11)}
-    weights = [_of_scaled(ctx, node, t, *places[i]) for i, t in enumerate((w, r), 1)]
+    """An LSTM whose weights are bytes, as ONNX Runtime computes it: x, and h of each step, are rounded to 256 numbers.
+
+    The products are those of dequantized tensors, which the pass quantized-linears makes products of bytes.
+    """
+    w, r = (_of_scaled(ctx, node, i, 8 + 2 * (i - 1)) for i in (1, 2))
     proto = onnx.NodeProto()
     proto.CopyFrom(node.proto)
     proto.op_type, proto.domain = "LSTM", ""
-    return _recurrent(ctx, Node(proto, [x, *weights, *others], node.attributes, node.version))
+    plain = Node(proto, node.inputs[:8], node.attributes, node.version)
+    layer = _layer(ctx, plain, w, r)
+    layer.x, layer.rounds = _rounded(ctx, layer.x), True
+    return _in_the_layout(ctx, plain, _by_steps(ctx, plain, layer))
 
 
-def _of_scaled(ctx: Importer, node: Node, value: Value | None, scale: int, zero: int) -> Tensor:
-    """Weights [d, i, 4 * h] of bytes as floats [d, 4 * h, i]; scales and zero points are [d] or [d, 4 * h]."""
-    wide = ctx.tensor(value, "f32")
+def _rounded(ctx: Importer, x: Tensor) -> Tensor:
+    """The numbers nearest to x among 256 that are evenly spaced, from its smallest to its largest one, with 0 among them."""
+    every = list(range(x.rank))
+    low = ctx.binary("minimum", ctx.reduce("amin", x, every, False), 0.0)
+    high = ctx.binary("maximum", ctx.reduce("amax", x, every, False), 0.0)
+    step = ctx.binary("div", ctx.binary("sub", high, low), 255.0)
+    scale = ctx.where(ctx.compare("eq", step, 0.0), 1.0, step)
+    zero = ctx.unary("round", ctx.unary("clamp", ctx.unary("neg", ctx.binary("div", low, scale)), min=0.0, max=255.0))
+    zero = ctx.cast(ctx.cast(zero, "ui8"), x.dtype)  # an integer, as the pass wants to see it
+    moved = ctx.binary("add", ctx.unary("round", ctx.binary("div", x, scale)), zero)
+    places = ctx.cast(ctx.unary("clamp", moved, min=0.0, max=255.0), "ui8")
+    return ctx.binary("mul", ctx.binary("sub", ctx.cast(places, x.dtype), zero), scale)
 
-    def beside(t: Tensor) -> Tensor:
-        return ctx.reshape(t, (t.extents[0], 1, 1) if t.rank == 1 else (t.extents[0], 1, t.extents[1]))
 
-    if node.input(zero) is not None:
-        wide = ctx.binary("sub", wide, beside(ctx.tensor(node.inputs[zero], "f32")))
-    return ctx.permute(ctx.binary("mul", wide, beside(ctx.tensor(node.inputs[scale], "f32"))), [0, 2, 1])
+def _of_scaled(ctx: Importer, node: Node, place: int, scale: int) -> list[Tensor]:
+    """Weights of bytes [d, i, 4 * h] as floats [4 * h, i] of each direction.
+
+    Scales, and zero points behind them, are [d] or [d, 4 * h].
+    """
+    bytes_ = ctx.permute(ctx.tensor(node.inputs[place]), [0, 2, 1])
+    zero = node.input(scale + 1)
+    found = []
+    for d in range(known(bytes_.extents[0])):
+
+        def beside(value: Value | None, d: int = d) -> Tensor:
+            number = ctx.select(ctx.tensor(value, "f32"), 0, d)
+            return ctx.reshape(number, (*number.extents, 1)) if number.rank else number
+
+        wide = ctx.cast(ctx.select(bytes_, 0, d), "f32")
+        if zero is not None and not (isinstance(zero, Known) and not zero.array.any()):
+            wide = ctx.binary("sub", wide, beside(zero))
+        found.append(ctx.binary("mul", wide, beside(node.inputs[scale])))
+    return found
 
 
 @converter("LSTM", "GRU", "RNN")
 def _recurrent(ctx: Importer, node: Node) -> list[Tensor | None]:
     layer = _tensors(ctx, node)
-    found = _whole(ctx, node, layer) if _is_plain(node, layer) else _by_steps(ctx, node, layer)
-    y, *last = found  # [s, d, b, h], each [d, b, h]
+    return _in_the_layout(
+        ctx, node, _whole(ctx, node, layer) if _is_plain(node, layer) else _by_steps(ctx, node, layer)
+    )
+
+
+def _in_the_layout(ctx: Importer, node: Node, found: list[Tensor]) -> list[Tensor | None]:
+    """What the node gives, of [s, d, b, h] and states [d, b, h]."""
+    y, *last = found
     if node.attribute("layout", 0):
         return [ctx.permute(y, [2, 0, 1, 3]), *(ctx.permute(t, [1, 0, 2]) for t in last)]
     return [y, *last]
@@ -125,7 +173,7 @@ def _whole(ctx: Importer, node: Node, layer: _Layer) -> list[Tensor]:
     kind, hidden = node.kind, layer.hidden
     weights: list[Tensor] = []
     for d in range(layer.directions):
-        weights += [_ordered(ctx, ctx.select(t, 0, d), kind, hidden) for t in (layer.w, layer.r)]
+        weights += [_ordered(ctx, t, kind, hidden) for t in (layer.w[d], layer.r[d])]
         if layer.b is not None:
             both, count = ctx.select(layer.b, 0, d), _GATES[kind] * hidden
             parts = (ctx.slice(both, 0, i * count, (i + 1) * count, count) for i in range(2))
@@ -204,13 +252,10 @@ def _one_direction(
 ) -> list[Tensor]:
     x, hidden = layer.x, layer.hidden
     steps, batch = x.extents[:2]
-    if backwards:
-        if layer.lengths is None:
-            x = ctx.emit_one("flip", [x], x.type, {"dims": [0]})
-        else:
-            x = reversed_prefixes(ctx, x, layer.lengths, 0, 1)
+    if backwards and layer.lengths is not None:
+        x = reversed_prefixes(ctx, x, layer.lengths, 0, 1)
     gates = _GATES[node.kind] * hidden
-    w, r = ctx.select(layer.w, 0, d), ctx.select(layer.r, 0, d)
+    w, r = layer.w[d], layer.r[d]
     bias = ctx.select(layer.b, 0, d) if layer.b is not None else None
     halves = [None, None] if bias is None else [ctx.slice(bias, 0, i * gates, (i + 1) * gates, gates) for i in range(2)]
     projected = ctx.emit_one("linear", [x, w, halves[0]], TensorType(x.dtype, (steps, batch, gates)))
@@ -224,24 +269,24 @@ def _one_direction(
         runs = ctx.reshape(ctx.compare("lt", number, layer.lengths), (batch, 1))
         return [ctx.where(ctx.expand(runs, n.extents), n, o) for n, o in zip(new, old)]
 
-    y, last = _loop(ctx, projected, states, masked)
+    y, last = _loop(ctx, projected, states, masked, backwards and layer.lengths is None)
     if layer.lengths is not None:
         places = ctx.reshape(ctx.iota(steps), (steps, 1, 1))
         runs = ctx.compare("lt", places, ctx.reshape(layer.lengths, (1, batch, 1)))
         y = ctx.where(ctx.expand(runs, y.extents), y, ctx.full(0, y.dtype))
-    if backwards:
-        y = (
-            ctx.emit_one("flip", [y], y.type, {"dims": [0]})
-            if layer.lengths is None
-            else reversed_prefixes(ctx, y, layer.lengths, 0, 1)
-        )
+        if backwards:
+            y = reversed_prefixes(ctx, y, layer.lengths, 0, 1)
     return [y, *last]
 
 
 def _loop(
-    ctx: Importer, projected: Tensor, states: list[Tensor], step: Callable[[Tensor, list[Tensor], Tensor], list[Tensor]]
+    ctx: Importer,
+    projected: Tensor,
+    states: list[Tensor],
+    step: Callable[[Tensor, list[Tensor], Tensor], list[Tensor]],
+    backwards: bool,
 ) -> tuple[Tensor, list[Tensor]]:
-    """The states behind each step, and behind the last one."""
+    """The states behind each step, and behind the last one; `backwards`: that of the first row."""
     count: Dim = projected.extents[0]
     y = ctx.full(0, projected.dtype, (count, *states[0].extents))
     number = TensorType("i64", ())
@@ -252,14 +297,15 @@ def _loop(
     with ctx.region(types) as (values, yields):
         at, old, whole = values[0], values[1:-1], values[-1]
         row = TensorType(projected.dtype, (1, *projected.extents[1:]))
+        place = ctx.binary("sub", ctx.scalar(count - 1, "i64"), at) if backwards else at
         t = ctx.reshape(
-            ctx.emit_one("dynamic_slice", [projected, at], row, {"dim": 0, "length": 1}), projected.extents[1:]
+            ctx.emit_one("dynamic_slice", [projected, place], row, {"dim": 0, "length": 1}), projected.extents[1:]
         )
         new = step(t, old, at)
         yields.append(ctx.emit_one("add", [at, ctx.full(1, "i64")], number))
         yields.extend(new)
         part = ctx.reshape(new[0], (1, *new[0].extents))
-        yields.append(ctx.emit_one("dynamic_update_slice", [whole, part, at], whole.type, {"dim": 0}))
+        yields.append(ctx.emit_one("dynamic_update_slice", [whole, part, place], whole.type, {"dim": 0}))
     found = ctx.emit("while", initial, types, regions=2)
     return found[-1], found[1:-1]
 
@@ -282,7 +328,8 @@ def _stepper(
         return ctx.slice(x, x.rank - 1, i * hidden, (i + 1) * hidden, hidden)
 
     def recurrent(h: Tensor, weight: Tensor, b: Tensor | None) -> Tensor:
-        return ctx.emit_one("linear", [h, weight, b], TensorType(h.dtype, (h.extents[0], weight.extents[0])))
+        given = _rounded(ctx, h) if layer.rounds else h
+        return ctx.emit_one("linear", [given, weight, b], TensorType(h.dtype, (h.extents[0], weight.extents[0])))
 
     def add(x: Tensor, y: Tensor) -> Tensor:
         return ctx.binary("add", x, y)

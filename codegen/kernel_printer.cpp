@@ -82,6 +82,15 @@ std::string structText(const std::string& type, llvm::ArrayRef<mlir::NamedAttrib
   return type + "{" + wrapped(items, column + type.size() + 1, indent) + "}";
 }
 
+/// Whether a value of a shape is made of numbers alone.
+bool isKnown(Attribute value) {
+  if (auto array = llvm::dyn_cast<mlir::ArrayAttr>(value)) {
+    return llvm::all_of(array, isKnown);
+  }
+  auto extent = llvm::dyn_cast<kernel::ExtentAttr>(value);
+  return !extent || extent.getConstant().has_value();
+}
+
 /// Whether the family has an overload for constant shapes. It evaluates the shape at compile time:
 /// fewer instructions, and a fraction of the time in clang.
 bool takesFixedShape(FuncOp func) {
@@ -90,6 +99,52 @@ bool takesFixedShape(FuncOp func) {
          llvm::is_contained({"pointwise", "fill", "zero_border", "row_reduction",
                              "convolution_direct", "convolution", "gemm", "gemm_int8", "matmul"},
                             family);
+}
+
+/// A shape of which one extent alone is no number: `values` with 1 there, and where it stood.
+struct BatchedShape {
+  llvm::SmallVector<mlir::NamedAttribute> values;
+  kernel::ExtentAttr count;
+  int64_t dim;
+};
+
+/// Of families with an overload for such shapes; `outer` and `extent` are the extents that may be
+/// found at run time.
+std::optional<BatchedShape> batchedShape(FuncOp func) {
+  kernel::ScheduleAttr schedule = func.getSchedule();
+  if (!kernel::isPrintedAsHost(func) ||
+      !llvm::is_contained({"pointwise", "row_reduction"}, schedule.getFamily().getValue())) {
+    return std::nullopt;
+  }
+  mlir::Builder builder(func.getContext());
+  BatchedShape found;
+  for (mlir::NamedAttribute value : schedule.getShape()) {
+    auto array = llvm::dyn_cast<mlir::ArrayAttr>(value.getValue());
+    const bool extents = value.getName() == "extent" || value.getName() == "outer";
+    if (array && extents) {
+      if (array.size() == 1 && value.getName() == "extent") {
+        return std::nullopt;  // a single loop: nothing is known of it
+      }
+      llvm::SmallVector<Attribute> items(array.begin(), array.end());
+      for (auto [dim, item] : llvm::enumerate(items)) {
+        auto extent = llvm::dyn_cast<kernel::ExtentAttr>(item);
+        if (!extent || extent.getConstant()) {
+          continue;
+        }
+        if (found.count) {
+          return std::nullopt;
+        }
+        found.count = extent;
+        found.dim = static_cast<int64_t>(dim);
+        item = builder.getI64IntegerAttr(1);
+      }
+      value.setValue(builder.getArrayAttr(items));
+    } else if (!isKnown(value.getValue())) {
+      return std::nullopt;
+    }
+    found.values.push_back(value);
+  }
+  return found.count ? std::optional(std::move(found)) : std::nullopt;
 }
 
 /// What the family's template takes: inputs, outputs and workspace. A row that is found on the
@@ -130,6 +185,11 @@ mlir::FailureOr<std::string> callText(FuncOp func, const Parameters& parameters,
     text += "sl::Fixed<" +
             structText(structs + "Shape", schedule.getShape(), spelling, indent + 14, indent + 8) +
             ">{}";
+  } else if (const std::optional<BatchedShape> batched = batchedShape(func)) {
+    text += "sl::Batched<" +
+            structText(structs + "Shape", batched->values, spelling, indent + 16, indent + 8) +
+            ", " + std::to_string(batched->dim) + ">{" +
+            valueText("extent", batched->count, spelling) + "}";
   } else {
     text += structText(structs + "Shape", schedule.getShape(), spelling, indent + 4, indent + 8);
   }

@@ -3,12 +3,16 @@
 // buffer its place in the Weights. Where a device may run statements concurrently (kernel.step), a
 // slot's place is reused only by a slot whose statements all begin after every statement that
 // touches the first has ended. Slots whose sizes are numbers (or bounded closely enough) are placed
-// by best fit over their live ranges, the largest first; slots of sizes only known per call share
-// classes: slots of one class have disjoint live ranges and equal sizes, and class offsets are sums
-// evaluated per call. Everything is aligned to 64 bytes; borders are part of the storage.
+// by best fit over their live ranges, the largest first. Of sizes only known per call, those that
+// are multiples of one number (an image's elements times a named batch) are placed in the same way
+// by their factors, and offsets are multiples of that number; the others share classes: slots of
+// one class have disjoint live ranges and equal sizes, and class offsets are sums evaluated per
+// call. Everything is aligned to 64 bytes; borders are part of the storage.
 //
 // Algorithm: greedy by size with best-fit gaps, as in Pisarchyk and Lee, "Efficient memory
 // management for deep neural net inference" (2020), section 5.2.
+#include <numeric>
+
 #include "dialect/kernel/computed_extents.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -30,6 +34,34 @@ using mlir::Value;
 constexpr int64_t kAlignment = 64;
 /// A named size is planned at its bound when all slots together stay below this.
 constexpr int64_t kBoundedLimit = int64_t{256} << 20;
+
+/// Smaller factors are not rounded up to a multiple of the alignment: that may cost more than 1/16.
+constexpr int64_t kLeastFactor = 16 * kAlignment;
+
+/// `factor` * `rest`, where no constant can be taken out of `rest`.
+struct Product {
+  int64_t factor;
+  AffineExpr rest;
+};
+
+Product productOf(AffineExpr expr) {
+  if (auto constant = llvm::dyn_cast<mlir::AffineConstantExpr>(expr)) {
+    return {constant.getValue(), mlir::getAffineConstantExpr(1, expr.getContext())};
+  }
+  auto binary = llvm::dyn_cast<mlir::AffineBinaryOpExpr>(expr);
+  if (!binary || (binary.getKind() != mlir::AffineExprKind::Mul &&
+                  binary.getKind() != mlir::AffineExprKind::Add)) {
+    return {1, expr};
+  }
+  const Product left = productOf(binary.getLHS()), right = productOf(binary.getRHS());
+  if (binary.getKind() == mlir::AffineExprKind::Mul) {
+    return {left.factor * right.factor, left.rest * right.rest};
+  }
+  const int64_t common = std::gcd(left.factor, right.factor);
+  return common == 0 ? Product{1, expr}
+                     : Product{common, left.rest * (left.factor / common) +
+                                           right.rest * (right.factor / common)};
+}
 
 /// When a slot's bytes matter.
 struct Life {
@@ -173,17 +205,48 @@ class Planner {
       total += constant ? 0 : size;
       fixed.push_back({slot, size});
     }
-    llvm::stable_sort(fixed, [](const auto& a, const auto& b) { return a.second > b.second; });
+    const int64_t end =
+        placeByFit(lives, fixed, zero(), mlir::getAffineConstantExpr(1, program_.getContext()));
+    planSymbolic(lives, symbolicSlots, end);
+  }
+
+  /// Places slots by best fit, the largest first, in units of `unit` bytes. Returns where they end.
+  int64_t placeByFit(const Lives& lives,
+                     llvm::SmallVector<std::pair<kernel::SlotOp, int64_t>>& slots, AffineExpr start,
+                     AffineExpr unit) {
+    llvm::stable_sort(slots, [](const auto& a, const auto& b) { return a.second > b.second; });
     llvm::SmallVector<Placed> placed;
     int64_t end = 0;
-    for (auto [slot, bytes] : fixed) {
+    for (auto [slot, bytes] : slots) {
       Life life = lives.of(slot.getBuffer());
       const int64_t offset = bestFit(placed, lives, life, bytes);
       placed.push_back({std::move(life), offset, bytes});
       end = std::max(end, offset + bytes);
-      slot.setOffsetAttr(attribute(mlir::getAffineConstantExpr(offset, program_.getContext())));
+      slot.setOffsetAttr(attribute(start + unit * offset));
     }
-    planSymbolic(lives, symbolicSlots, end);
+    return end;
+  }
+
+  /// Those whose sizes are large multiples of one number share memory among themselves; `offset`
+  /// becomes where they end. Returns the others.
+  llvm::SmallVector<kernel::SlotOp> planMultiples(const Lives& lives,
+                                                  llvm::ArrayRef<kernel::SlotOp> slots,
+                                                  AffineExpr& offset) {
+    llvm::SmallVector<kernel::SlotOp> others;
+    llvm::MapVector<AffineExpr, llvm::SmallVector<std::pair<kernel::SlotOp, int64_t>>> groups;
+    for (kernel::SlotOp slot : slots) {
+      const Product bytes =
+          productOf(bytesOf(llvm::cast<kernel::BufferType>(slot.getBuffer().getType())));
+      if (bytes.factor < kLeastFactor) {
+        others.push_back(slot);
+      } else {
+        groups[bytes.rest].push_back({slot, llvm::alignTo(bytes.factor, kAlignment)});
+      }
+    }
+    for (auto& [unit, members] : groups) {
+      offset = offset + unit * placeByFit(lives, members, offset, unit);
+    }
+    return others;
   }
 
   void planSymbolic(const Lives& lives, llvm::ArrayRef<kernel::SlotOp> slots, int64_t start) {
@@ -192,8 +255,9 @@ class Planner {
       llvm::SmallVector<kernel::SlotOp> members;
       std::vector<Life> lives;
     };
+    AffineExpr offset = mlir::getAffineConstantExpr(start, program_.getContext());
     llvm::SmallVector<SizeClass> classes;
-    for (kernel::SlotOp slot : slots) {
+    for (kernel::SlotOp slot : planMultiples(lives, slots, offset)) {
       Life life = lives.of(slot.getBuffer());
       const AffineExpr bytes = bytesOf(llvm::cast<kernel::BufferType>(slot.getBuffer().getType()));
       auto* found = llvm::find_if(classes, [&](const SizeClass& candidate) {
@@ -208,7 +272,6 @@ class Planner {
       found->members.push_back(slot);
       found->lives.push_back(std::move(life));
     }
-    AffineExpr offset = mlir::getAffineConstantExpr(start, program_.getContext());
     for (SizeClass& sizeClass : classes) {
       for (kernel::SlotOp member : sizeClass.members) {
         member.setOffsetAttr(attribute(offset));

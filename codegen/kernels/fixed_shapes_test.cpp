@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shape that is a constant (sl::Fixed) gives the same bits as the same shape at run time, on each
-// way that a family can take, over teams of one to three threads.
+// A shape that is a constant (sl::Fixed), or but for one extent (sl::Batched), gives the same bits
+// as the same shape at run time, on each way that a family can take, over teams of one to three
+// threads.
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "straightline/kernels/convolution.h"
@@ -52,15 +54,43 @@ void compare(const std::vector<T>& before, Body body) {
   }
 }
 
+/// The same for each of `DIMS` extents that is found at run time while the others are constants.
+template <auto SHAPE, int... DIMS, class T, class Body>
+void compareBatched(const std::vector<T>& before, Body body, sl::Ints<DIMS...>) {
+  auto one = [&](auto dim) {
+    constexpr int D = decltype(dim)::value;
+    constexpr auto slice = [] {
+      auto shape = SHAPE;
+      extentsOf(shape)[D] = 1;
+      return shape;
+    }();
+    for (int threads = 1; threads <= 3; ++threads) {
+      std::vector<T> given = before;
+      std::vector<T> batched = before;
+      auto shape = SHAPE;
+      runTeam(threads,
+              [&](sl_ctx* ctx, sl_team team) { body(ctx, team, shape, given.data() + kPlace); });
+      runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
+        body(ctx, team, sl::Batched<slice, D>{extentsOf(shape)[D]}, batched.data() + kPlace);
+      });
+      EXPECT_EQ(std::memcmp(given.data(), batched.data(), given.size() * sizeof(T)), 0)
+          << "threads " << threads << ", dim " << D;
+    }
+  };
+  (one(std::integral_constant<int, DIMS>{}), ...);
+}
+
 template <int RANK, sl::PointwiseShape SHAPE>
 void pointwise() {
   const std::vector<float> a = randomMemory();
   const std::vector<float> b = randomMemory();
-  compare<SHAPE>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
+  const auto body = [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
     sl::pointwise<sl::PointwiseTune{.rank = RANK, .inputs = 2}>(
         ctx, team, shape, [](auto x, auto y, auto& z) SL_LAMBDA { z = x * y + x; },
         a.data() + kPlace, b.data() + kPlace, out);
-  });
+  };
+  compare<SHAPE>(randomMemory(), body);
+  compareBatched<SHAPE>(randomMemory(), body, sl::IntsUpTo<RANK>{});
 }
 
 TEST(FixedShapes, Pointwise) {
@@ -85,6 +115,10 @@ TEST(FixedShapes, Pointwise) {
                      .stride = {{1200, 30, 6, 1}, {0, 1, 0, 0}, {1200, 1, 240, 40}}}>();
   pointwise<4, Shape{.extent = {3, 5, 2, 9},
                      .stride = {{90, 18, 9, 1}, {0, 0, 9, 1}, {400, 50, 20, 2}}}>();
+  // Images with a bias of channels, slices that are one loop, and many short ones.
+  pointwise<3, Shape{.extent = {9, 20, 21}, .stride = {{420, 21, 1}, {0, 1, 0}, {420, 21, 1}}}>();
+  pointwise<2, Shape{.extent = {40, 90}, .stride = {{90, 1}, {90, 1}, {90, 1}}}>();
+  pointwise<2, Shape{.extent = {900, 3}, .stride = {{3, 1}, {0, 1}, {3, 1}}}>();
 }
 
 template <int RANK, sl::ZeroBorderShape SHAPE>
@@ -118,7 +152,11 @@ void reduction() {
   using sl::Combine;
   const std::vector<float> a = randomMemory();
   std::vector<char> workspace(3 * 64 * 20000);
-  compare<SHAPE>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
+  const auto both = [](auto body) {
+    compare<SHAPE>(randomMemory(), body);
+    compareBatched<SHAPE>(randomMemory(), body, sl::IntsUpTo<OUTER>{});
+  };
+  both([&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
     sl::row_reduction<sl::RowReductionTune{.outerRank = OUTER,
                                            .innerRank = INNER,
                                            .inputs = 1,
@@ -127,7 +165,7 @@ void reduction() {
         ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x * x; },
         [](auto x, auto sum, auto& y) SL_LAMBDA { y = x + sum; }, a.data() + kPlace, out);
   });
-  compare<SHAPE>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
+  both([&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
     sl::row_reduction<sl::RowReductionTune{.outerRank = OUTER,
                                            .innerRank = INNER,
                                            .inputs = 1,
@@ -152,16 +190,17 @@ template <sl::RowReductionShape SHAPE>
 void rowOutputs() {
   using sl::Combine;
   const std::vector<float> a = randomMemory();
-  compare<SHAPE>(std::vector<int64_t>(kMemory, 7),
-                 [&](sl_ctx* ctx, sl_team team, auto shape, int64_t* out) {
-                   sl::row_reduction<sl::RowReductionTune{.outerRank = 1,
-                                                          .innerRank = 1,
-                                                          .inputs = 1,
-                                                          .rowOutputs = 1,
-                                                          .combine = {Combine::argmax}}>(
-                       ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x; },
-                       [](auto place, auto& y) SL_LAMBDA { y = place; }, a.data() + kPlace, out);
-                 });
+  const auto places = [&](sl_ctx* ctx, sl_team team, auto shape, int64_t* out) {
+    sl::row_reduction<sl::RowReductionTune{.outerRank = 1,
+                                           .innerRank = 1,
+                                           .inputs = 1,
+                                           .rowOutputs = 1,
+                                           .combine = {Combine::argmax}}>(
+        ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x; },
+        [](auto place, auto& y) SL_LAMBDA { y = place; }, a.data() + kPlace, out);
+  };
+  compare<SHAPE>(std::vector<int64_t>(kMemory, 7), places);
+  compareBatched<SHAPE>(std::vector<int64_t>(kMemory, 7), places, sl::Ints<0>{});
   compare<SHAPE>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
     sl::row_reduction<sl::RowReductionTune{
         .outerRank = 1, .innerRank = 1, .inputs = 1, .rowOutputs = 1, .combine = {Combine::prod}}>(

@@ -2,7 +2,8 @@
 // Shared by the strided families: packs of operands, loads and stores of a few lanes, and loop
 // nests that are simplified (dims merged, reordered) before they run. A shape that is known when
 // the kernel is compiled is passed as Fixed<shape>: then the nest is a constant, and only the
-// branch that it takes is compiled.
+// branch that it takes is compiled. One of which a single extent is found at run time, a named
+// batch as a rule, is passed as Batched<shape, dim>.
 #ifndef STRAIGHTLINE_KERNELS_OPERANDS_H
 #define STRAIGHTLINE_KERNELS_OPERANDS_H
 
@@ -18,6 +19,20 @@ template <auto SHAPE>
 struct Fixed {
   using Shape = decltype(SHAPE);
   SL_INLINE_MEMBER constexpr operator Shape() const { return SHAPE; }
+};
+
+/// A shape of which the extent of dim DIM alone is found at run time: it is 1 in SHAPE. It converts
+/// to the shape; `extentsOf` gives a family's extents that DIM is among.
+template <auto SHAPE, int DIM>
+struct Batched {
+  using Shape = decltype(SHAPE);
+  int64_t count;
+
+  SL_INLINE_MEMBER constexpr operator Shape() const {
+    Shape shape = SHAPE;
+    extentsOf(shape)[DIM] = count;
+    return shape;
+  }
 };
 
 // ---- packs ----

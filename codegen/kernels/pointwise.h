@@ -30,6 +30,7 @@ struct PointwiseShape {
   /// elements; inputs then outputs; 0 broadcasts
   int64_t stride[kMaxOperands][SL_MAX_RANK] = {};
 };
+SL_INLINE constexpr int64_t* extentsOf(PointwiseShape& shape) { return shape.extent; }
 
 }  // namespace sl
 
@@ -326,6 +327,77 @@ SL_INLINE void pointwise(sl_ctx*, sl_team team, PointwiseShape shape, F f, P... 
   for (int64_t row = part.begin; row < part.end; ++row) {
     runAt(All{}, at.offset, strides, lanes, inner);
     at.advance(nest, outerDims);
+  }
+}
+
+namespace pointwise_detail {
+
+/// What is known of a batch of slices: each is the nest of S, where dim D has one iteration.
+template <PointwiseTune T, PointwiseShape S, int D, int O>
+struct Slices {
+  static constexpr Nest<T.rank, O> nest = nestOf<T.rank, O, T.inputs>(S);
+
+  /// Whether slice after slice is the order in which each output lies in memory, and no input is to
+  /// be transposed against it.
+  static constexpr bool areOrdered() {
+    for (int o = T.inputs; o < O; ++o) {
+      for (int d = 0; d < nest.rank; ++d) {
+        if (S.stride[o][D] < nest.stride[o][d] * nest.extent[d]) {
+          return false;
+        }
+      }
+    }
+    for (int i = 0; i < T.inputs; ++i) {
+      if (nest.rank > 0 && S.stride[i][D] == 1 && nest.innerStride(i) != 0) {
+        return false;
+      }
+    }
+    return nest.count() > 0;
+  }
+  /// Whether all slices together are one loop.
+  static constexpr bool areOneLoop() {
+    bool one = nest.rank <= 1;
+    for (int o = 0; o < O; ++o) {
+      one = one && (nest.rank == 0 || S.stride[o][D] == nest.innerExtent() * nest.innerStride(o));
+    }
+    return one;
+  }
+  /// That loop, of `count` slices.
+  static constexpr PointwiseShape loop(int64_t count) {
+    PointwiseShape shape;
+    shape.extent[0] = count * nest.innerExtent();
+    for (int o = 0; o < O; ++o) {
+      shape.stride[o][0] = nest.rank == 0 ? S.stride[o][D] : nest.innerStride(o);
+    }
+    return shape;
+  }
+};
+
+}  // namespace pointwise_detail
+
+/// A known nest for each of `batch.count` slices.
+template <PointwiseTune T, PointwiseShape S, int D, class F, class... P>
+SL_INLINE void pointwise(sl_ctx* ctx, sl_team team, Batched<S, D> batch, F f, P... pointers) {
+  namespace detail = pointwise_detail;
+  using Slices = detail::Slices<T, S, D, int(sizeof...(P))>;
+  constexpr PointwiseTune kLoop = {.rank = 1, .inputs = T.inputs};
+  if constexpr (!Slices::areOrdered()) {
+    pointwise<T>(ctx, team, PointwiseShape(batch), f, pointers...);
+  } else if constexpr (Slices::areOneLoop()) {
+    pointwise<kLoop>(ctx, team, Slices::loop(batch.count), f, pointers...);
+  } else {
+    auto slice = [&]<int... I>(int64_t i, sl_team threads, Ints<I...>) SL_LAMBDA {
+      pointwise<T>(ctx, threads, Fixed<S>{}, f, (pointers + i * S.stride[I][D])...);
+    };
+    // Few slices are split themselves.
+    const bool whole = batch.count >= 4 * int64_t(team.size);
+    Range part = {0, batch.count};
+    if (whole) {
+      part = split(batch.count, team, ceilDiv(detail::kGrain, Slices::nest.count()));
+    }
+    for (int64_t i = part.begin; i < part.end; ++i) {
+      slice(i, whole ? sl_team{nullptr, 0, 1} : team, IntsUpTo<int(sizeof...(P))>{});
+    }
   }
 }
 

@@ -28,7 +28,8 @@
 // With kept = 1 lanes go along rows only where tune.columns says how many; the workspace then has
 // so many values per inner element. Rows are split over the team. An element output may be an
 // input's buffer when their strides are equal. With Fixed<RowReductionShape{...}> the variant that
-// this shape does not take is not compiled. In CUDA C++ (cuda_row_reduction.h) there is no ctx, no
+// this shape does not take is not compiled; with Batched<RowReductionShape{...}, dim> all but one
+// extent of the outer dims is known. In CUDA C++ (cuda_row_reduction.h) there is no ctx, no
 // team, no workspace and nothing kept: `threads` threads of the grid share a row and keep its
 // inputs in registers.
 #ifndef STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
@@ -74,6 +75,7 @@ struct RowReductionShape {
   /// unused), element outputs.
   int64_t stride[kMaxOperands][2][SL_MAX_RANK] = {};
 };
+SL_INLINE constexpr int64_t* extentsOf(RowReductionShape& shape) { return shape.outer; }
 
 /// What a lambda assigns its result to: converts any value to V.
 template <class V>
@@ -345,7 +347,8 @@ SL_INLINE constexpr bool rowsInLanes(const Outer& outer, const Inner& inner) {
 /// The loops of a call.
 template <RowReductionTune T>
 struct GivenNests {
-  static constexpr bool kFixed = false;
+  static constexpr bool kFixed = false;       ///< whether the inner dims are known
+  static constexpr bool kFixedOuter = false;  ///< and the outer ones
   Nest<T.outerRank, kOperandsOf<T>> outer;
   Nest<T.innerRank, kOperandsOf<T>> inner;
 
@@ -369,9 +372,8 @@ struct Strides {
 };
 /// Those of a known shape.
 template <RowReductionTune T, RowReductionShape S>
-struct FixedNests {
+struct FixedInner {
   static constexpr bool kFixed = true;
-  static constexpr auto outer = outerNest<T>(S);
   static constexpr auto inner = innerNest<T>(S);
   static constexpr auto kInnerStrides = [] {
     Strides<kOperandsOf<T>> result{};
@@ -381,8 +383,6 @@ struct FixedNests {
     return result;
   }();
 
-  SL_INLINE_MEMBER static FixedNests of(Fixed<S>) { return {}; }
-  SL_INLINE_MEMBER static constexpr bool lanesAlongRows() { return rowsInLanes<T>(outer, inner); }
   /// Whether runs along the inner dims have fewer than LANES elements.
   template <int LANES>
   SL_INLINE_MEMBER static constexpr bool isShort() {
@@ -393,6 +393,27 @@ struct FixedNests {
   SL_INLINE_MEMBER static constexpr bool flushes() {
     return (COLUMNS ? inner.count() : roundsAlong(inner.innerExtent(), inner.count(), EACH)) >=
            kBlock;
+  }
+};
+template <RowReductionTune T, RowReductionShape S>
+struct FixedNests : FixedInner<T, S> {
+  static constexpr bool kFixedOuter = true;
+  static constexpr auto outer = outerNest<T>(S);
+
+  SL_INLINE_MEMBER static FixedNests of(Fixed<S>) { return {}; }
+  SL_INLINE_MEMBER static constexpr bool lanesAlongRows() {
+    return rowsInLanes<T>(outer, FixedInner<T, S>::inner);
+  }
+};
+/// The rows are known, but for their number.
+template <RowReductionTune T, RowReductionShape S, int D>
+struct BatchedNests : FixedInner<T, S> {
+  static constexpr bool kFixedOuter = false;
+  Nest<T.outerRank, kOperandsOf<T>> outer;
+
+  SL_INLINE_MEMBER static BatchedNests of(Batched<S, D> batch) { return {{}, outerNest<T>(batch)}; }
+  SL_INLINE_MEMBER bool lanesAlongRows() const {
+    return rowsInLanes<T>(outer, FixedInner<T, S>::inner);
   }
 };
 
@@ -451,7 +472,7 @@ SL_INLINE void runAlong(const Q& q, sl_team team, K* keep) {
 
 template <RowReductionTune T, class Q, class K>
 SL_INLINE void runRows(const Q& q, sl_team team, K* keep) {
-  if constexpr (Q::kFixed) {
+  if constexpr (Q::kFixedOuter) {
     if constexpr (Q::lanesAlongRows()) {
       runColumns<T>(q, team, keep);
     } else {
@@ -503,6 +524,10 @@ SL_INLINE void row_reduction(sl_ctx*, sl_team team, RowReductionShape shape,
 template <RowReductionTune T, RowReductionShape S, class... A>
 SL_INLINE void row_reduction(sl_ctx*, sl_team team, Fixed<S> shape, A... lambdasThenPointers) {
   reduction::begin<T, reduction::FixedNests<T, S>>(team, shape, lambdasThenPointers...);
+}
+template <RowReductionTune T, RowReductionShape S, int D, class... A>
+SL_INLINE void row_reduction(sl_ctx*, sl_team team, Batched<S, D> shape, A... lambdasThenPointers) {
+  reduction::begin<T, reduction::BatchedNests<T, S, D>>(team, shape, lambdasThenPointers...);
 }
 
 }  // namespace sl

@@ -18,7 +18,7 @@ extern "C" void scale(sl_ctx* ctx, sl_team team, const float* a0, const float* a
     int64_t b) {
   sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 2}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {b, 8}, .stride = {{8, 1}, {0, 1}, {8, 1}}},
+      sl::Batched<sl::PointwiseShape{.extent = {1, 8}, .stride = {{8, 1}, {0, 1}, {8, 1}}}, 0>{b},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 * x1;
         y0 = t0;

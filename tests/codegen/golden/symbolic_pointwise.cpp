@@ -36,7 +36,8 @@ extern "C" void widen(sl_ctx* ctx, sl_team team, const sl::bfloat16* a0, const i
     float* o0, bool* o1, int64_t b) {
   sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 2}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {b, 64}, .stride = {{64, 1}, {64, 1}, {64, 1}, {64, 1}}},
+      sl::Batched<sl::PointwiseShape{.extent = {1, 64},
+          .stride = {{64, 1}, {64, 1}, {64, 1}, {64, 1}}}, 0>{b},
       [](auto x0, auto x1, auto& y0, auto& y1) SL_LAMBDA {
         auto t0 = sl::cast<float>(x0);
         auto t1 = sl::cast<float>(x1);
@@ -53,7 +54,8 @@ extern "C" void scaled(sl_ctx* ctx, sl_team team, const float* a0, const float* 
     int64_t b) {
   sl::pointwise<sl::PointwiseTune{.rank = 3, .inputs = 2}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {b, 16, 4}, .stride = {{64, 4, 1}, {0, 0, 1}, {64, 4, 1}}},
+      sl::Batched<sl::PointwiseShape{.extent = {1, 16, 4},
+          .stride = {{64, 4, 1}, {0, 0, 1}, {64, 4, 1}}}, 0>{b},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 * x1;
         y0 = t0;

@@ -15,6 +15,7 @@ from straightline.capture.onnx import (
     linear,
     ml,
     optimizers,
+    quantised,
     recurrent,
     reduction,
     shape,
@@ -28,8 +29,8 @@ from straightline.capture.onnx.load import shapes_of as _shapes_of
 
 #: The files of converters; importing them fills the table.
 FAMILIES = (
-    classifiers, control, data, detection, elementwise, encoders, linear, ml, optimizers, recurrent, reduction, shape, signal,
-    spatial, support_vectors,
+    classifiers, control, data, detection, elementwise, encoders, linear, ml, optimizers, quantised, recurrent, reduction, shape,
+    signal, spatial, support_vectors,
 )  # fmt: skip
 
 

@@ -210,9 +210,7 @@ def _centred(ctx: Importer, value: Value | None, zero: Value | None, axis: int |
     return ctx.binary("sub", x, ctx.cast(shift, dtype))
 
 
-def _product_of_bytes(
-    ctx: Importer, a: Value | None, a_zero: Value | None, b: Value | None, b_zero: Value | None
-) -> Tensor:
+def byte_product(ctx: Importer, a: Value | None, a_zero: Value | None, b: Value | None, b_zero: Value | None) -> Tensor:
     """(a - a_zero) @ (b - b_zero) in f64, where sums are exact; zero points are numbers, of rows of a, of columns of b.
 
     With a matrix of static sizes as b it is a linear, which the pass quantized-linears makes one of bytes.
@@ -230,9 +228,31 @@ def _product_of_bytes(
     return ctx.reshape(found, right.extents[:1]) if rows == 1 else found
 
 
+def bytes_of(ctx: Importer, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Which of 256 evenly spaced numbers is nearest to each x, their distance, and the place of 0, which is among them.
+
+    They go from x's smallest number to its largest one, as DynamicQuantizeLinear has them.
+    """
+    every = list(range(x.rank))
+    low = ctx.binary("minimum", ctx.reduce("amin", x, every, False), 0.0)
+    high = ctx.binary("maximum", ctx.reduce("amax", x, every, False), 0.0)
+    step = ctx.binary("div", ctx.binary("sub", high, low), 255.0)
+    scale = ctx.where(ctx.compare("eq", step, 0.0), 1.0, step)
+    zero = ctx.unary("round", ctx.unary("clamp", ctx.unary("neg", ctx.binary("div", low, scale)), min=0.0, max=255.0))
+    zero = ctx.cast(zero, "ui8")
+    moved = ctx.binary("add", ctx.unary("round", ctx.binary("div", x, scale)), ctx.cast(zero, x.dtype))
+    return ctx.cast(ctx.unary("clamp", moved, min=0.0, max=255.0), "ui8"), scale, zero
+
+
+def rounded(ctx: Importer, x: Tensor) -> Tensor:
+    """The numbers that `bytes_of` tells of x, as x's type."""
+    places, scale, zero = bytes_of(ctx, x)
+    return ctx.binary("mul", ctx.binary("sub", ctx.cast(places, x.dtype), ctx.cast(zero, x.dtype)), scale)
+
+
 @converter("MatMulInteger")
 def _matmul_integer(ctx: Importer, node: Node) -> Tensor:
-    return ctx.cast(_product_of_bytes(ctx, node.inputs[0], node.input(2), node.inputs[1], node.input(3)), "i32")
+    return ctx.cast(byte_product(ctx, node.inputs[0], node.input(2), node.inputs[1], node.input(3)), "i32")
 
 
 @converter("ConvInteger")
@@ -245,7 +265,12 @@ def _conv_integer(ctx: Importer, node: Node) -> Tensor:
 _BOUNDS = {"i8": (-128, 127), "ui8": (0, 255), "i16": (-32768, 32767), "ui16": (0, 65535), "i32": (-(2**31), 2**31 - 1)}
 
 
-def _requantised(ctx: Importer, x: Tensor, scale: Tensor, zero: Value | None, dtype: str) -> Tensor:
+def dequantised(ctx: Importer, value: Value | None, scale: Value | None, zero: Value | None) -> Tensor:
+    """(value - zero) * scale as float32, by one number each."""
+    return ctx.binary("mul", _centred(ctx, value, zero, None), ctx.reshape(ctx.tensor(scale, "f32"), ()))
+
+
+def requantised(ctx: Importer, x: Tensor, scale: Tensor, zero: Value | None, dtype: str) -> Tensor:
     """round(x / scale) + zero, limited to what the type holds; halves go to the even one."""
     found = ctx.unary("round", ctx.binary("div", x, scale))
     if zero is not None:
@@ -268,28 +293,26 @@ def _scale(ctx: Importer, value: Value | None, axis: int | None = None, rank: in
 def _qlinear_matmul(ctx: Importer, node: Node) -> Tensor:
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.inputs
     ranks = [ctx.type_of(t).rank for t in (a, b) if t is not None]
-    product = ctx.cast(_product_of_bytes(ctx, a, a_zero, b, b_zero), "f32")
+    product = ctx.cast(byte_product(ctx, a, a_zero, b, b_zero), "f32")
     scales = ctx.binary(
         "mul", _scale(ctx, a_scale, ranks[0] - 2, ranks[0]), _scale(ctx, b_scale, ranks[1] - 1, ranks[1])
     )
     if y_zero is None:
         raise Reject("a missing zero point of the result")
-    return _requantised(
-        ctx, ctx.binary("mul", product, scales), _scale(ctx, y_scale), y_zero, ctx.type_of(y_zero).dtype
-    )
+    return requantised(ctx, ctx.binary("mul", product, scales), _scale(ctx, y_scale), y_zero, ctx.type_of(y_zero).dtype)
 
 
 @converter("QLinearConv")
 def _qlinear_conv(ctx: Importer, node: Node) -> Tensor:
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = node.inputs[:8]
     bias = node.input(8)
-    left, right = _centred(ctx, x, x_zero, 1, "f64"), _centred(ctx, w, w_zero, 0, "f64")
-    summed = convolution(ctx, left, right, None if bias is None else ctx.tensor(bias, "f64"), node)
-    found = ctx.cast(summed, "f32")
+    # In f32, whose rounding is far below the steps of the result.
+    left, right = _centred(ctx, x, x_zero, 1), _centred(ctx, w, w_zero, 0)
+    found = convolution(ctx, left, right, None if bias is None else ctx.tensor(bias, "f32"), node)
     scales = ctx.binary("mul", _scale(ctx, x_scale), _scale(ctx, w_scale, 1, found.rank))
     if y_zero is None:
         raise Reject("a missing zero point of the result")
-    return _requantised(ctx, ctx.binary("mul", found, scales), _scale(ctx, y_scale), y_zero, ctx.type_of(y_zero).dtype)
+    return requantised(ctx, ctx.binary("mul", found, scales), _scale(ctx, y_scale), y_zero, ctx.type_of(y_zero).dtype)
 
 
 def _along(ctx: Importer, value: Value | None, x: Tensor, node: Node, dtype: str) -> Tensor | None:

@@ -12,6 +12,7 @@ import onnx
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.graph_builder import Reject, Tensor, known
 from straightline.capture.onnx.importer import Importer, Node, converter
+from straightline.capture.onnx.linear import rounded
 from straightline.capture.onnx.shape import reversed_prefixes
 from straightline.capture.onnx.values import Known, Value
 
@@ -34,7 +35,7 @@ class _Layer:
     c: Tensor | None
     p: Tensor | None  # [d, 3 * h]
     hidden: int
-    #: Whether products are of x and h as `_rounded` gives them.
+    #: Whether products are of x and h as `rounded` gives them.
     rounds: bool = False
 
     @property
@@ -89,22 +90,8 @@ def _of_bytes(ctx: Importer, node: Node) -> list[Tensor | None]:
     proto.op_type, proto.domain = "LSTM", ""
     plain = Node(proto, node.inputs[:8], node.attributes, node.version)
     layer = _layer(ctx, plain, w, r)
-    layer.x, layer.rounds = _rounded(ctx, layer.x), True
+    layer.x, layer.rounds = rounded(ctx, layer.x), True
     return _in_the_layout(ctx, plain, _by_steps(ctx, plain, layer))
-
-
-def _rounded(ctx: Importer, x: Tensor) -> Tensor:
-    """The numbers nearest to x among 256 that are evenly spaced, from its smallest to its largest one, with 0 among them."""
-    every = list(range(x.rank))
-    low = ctx.binary("minimum", ctx.reduce("amin", x, every, False), 0.0)
-    high = ctx.binary("maximum", ctx.reduce("amax", x, every, False), 0.0)
-    step = ctx.binary("div", ctx.binary("sub", high, low), 255.0)
-    scale = ctx.where(ctx.compare("eq", step, 0.0), 1.0, step)
-    zero = ctx.unary("round", ctx.unary("clamp", ctx.unary("neg", ctx.binary("div", low, scale)), min=0.0, max=255.0))
-    zero = ctx.cast(ctx.cast(zero, "ui8"), x.dtype)  # an integer, as the pass wants to see it
-    moved = ctx.binary("add", ctx.unary("round", ctx.binary("div", x, scale)), zero)
-    places = ctx.cast(ctx.unary("clamp", moved, min=0.0, max=255.0), "ui8")
-    return ctx.binary("mul", ctx.binary("sub", ctx.cast(places, x.dtype), zero), scale)
 
 
 def _of_scaled(ctx: Importer, node: Node, place: int, scale: int) -> list[Tensor]:
@@ -328,7 +315,7 @@ def _stepper(
         return ctx.slice(x, x.rank - 1, i * hidden, (i + 1) * hidden, hidden)
 
     def recurrent(h: Tensor, weight: Tensor, b: Tensor | None) -> Tensor:
-        given = _rounded(ctx, h) if layer.rounds else h
+        given = rounded(ctx, h) if layer.rounds else h
         return ctx.emit_one("linear", [given, weight, b], TensorType(h.dtype, (h.extents[0], weight.extents[0])))
 
     def add(x: Tensor, y: Tensor) -> Tensor:

@@ -96,9 +96,10 @@ bool isKnown(Attribute value) {
 bool takesFixedShape(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
   return func.getScalarNames().empty() && kernel::isPrintedAsHost(func) &&
-         llvm::is_contained({"pointwise", "fill", "zero_border", "row_reduction",
-                             "convolution_direct", "convolution", "gemm", "gemm_int8", "matmul"},
-                            family);
+         llvm::is_contained(
+             {"pointwise", "fill", "zero_border", "row_reduction", "convolution_direct",
+              "convolution", "convolution_int8", "gemm", "gemm_int8", "matmul"},
+             family);
 }
 
 /// A shape of which one extent alone is no number: `values` with 1 there, and where it stood.

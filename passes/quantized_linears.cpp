@@ -159,11 +159,66 @@ int64_t longestSum(const Affine& weight) {
   return kLargestSum / (255 * (isWithoutZero(weight) ? 128 : 255));
 }
 
+/// What both writers build of bytes and their numbers.
+class BytesWriter {
+ protected:
+  BytesWriter(PatternRewriter& rewriter, mlir::Location loc) : build_(rewriter, loc) {}
+
+  static bool isScalar(Value value) {
+    auto type = llvm::cast<RankedTensorType>(value.getType());
+    return type.hasStaticShape() && type.getNumElements() == 1;
+  }
+  Value scalar(Value value) { return build_.reshape(value, {}); }
+  Value numbers(const PerRow& number, mlir::Type element) {
+    if (number.value) {
+      return build_.toDtype(number.value, element);
+    }
+    auto real = llvm::dyn_cast<mlir::FloatAttr>(number.literal);
+    const double value =
+        real ? real.getValueAsDouble()
+             : static_cast<double>(
+                   llvm::cast<mlir::IntegerAttr>(number.literal).getValue().getSExtValue());
+    return build_.full(build_.type(element, {}), value);
+  }
+  /// Unsigned bytes with their highest bit flipped are the signed ones that are 128 less.
+  Value signedBytes(Value q) {
+    if (!ValueBuilder::elementOf(q).isUnsignedInteger(8)) {
+      return q;
+    }
+    return build_.toDtype(build_.make<op::BitwiseXorOp>(q, build_.fullLike(q, 128)),
+                          build_.builder().getIntegerType(8));
+  }
+  /// The zero point of the signed bytes as i32; null where it is 0.
+  Value zeroOf(const Affine& affine) {
+    const int64_t offset = ValueBuilder::elementOf(affine.q).isUnsignedInteger(8) ? 128 : 0;
+    const mlir::Type i32 = build_.builder().getI32Type();
+    if (!affine.zero || affine.zero.literal) {
+      const int64_t zero = (affine.zero ? literalOf(affine.zero) : 0) - offset;
+      return zero == 0 ? Value() : build_.full(build_.type(i32, {}), static_cast<double>(zero));
+    }
+    const Value zero = build_.toDtype(affine.zero.value, i32);
+    return offset == 0
+               ? zero
+               : build_.make<op::SubOp>(zero, build_.fullLike(zero, static_cast<double>(offset)));
+  }
+  static int64_t literalOf(const PerRow& number) {
+    if (auto real = llvm::dyn_cast<mlir::FloatAttr>(number.literal)) {
+      return static_cast<int64_t>(real.getValueAsDouble());
+    }
+    const auto integer = llvm::cast<mlir::IntegerAttr>(number.literal);
+    return integer.getType().isUnsignedInteger()
+               ? static_cast<int64_t>(integer.getValue().getZExtValue())
+               : integer.getValue().getSExtValue();
+  }
+
+  ValueBuilder build_;
+};
+
 /// Writes the linear over the bytes.
-class Writer {
+class Writer : BytesWriter {
  public:
   Writer(PatternRewriter& rewriter, op::LinearOp linear)
-      : build_(rewriter, linear.getLoc()),
+      : BytesWriter(rewriter, linear.getLoc()),
         linear_(linear),
         result_(build_.extents(linear.getResult())) {}
 
@@ -222,58 +277,12 @@ class Writer {
   }
 
  private:
-  static bool isScalar(Value value) {
-    auto type = llvm::cast<RankedTensorType>(value.getType());
-    return type.hasStaticShape() && type.getNumElements() == 1;
-  }
-  Value scalar(Value value) { return build_.reshape(value, {}); }
   /// [n] or one number, over the result.
   Value wide(Value value) { return build_.expand(value, result_); }
   /// One number a row of the weight, [n, 1] or of no dim, as [n].
   Value columnVector(Value value) {
     return isScalar(value) ? build_.expand(scalar(value), {result_.back()})
                            : build_.reshape(value, {result_.back()});
-  }
-  Value numbers(const PerRow& number, mlir::Type element) {
-    if (number.value) {
-      return build_.toDtype(number.value, element);
-    }
-    auto real = llvm::dyn_cast<mlir::FloatAttr>(number.literal);
-    const double value =
-        real ? real.getValueAsDouble()
-             : static_cast<double>(
-                   llvm::cast<mlir::IntegerAttr>(number.literal).getValue().getSExtValue());
-    return build_.full(build_.type(element, {}), value);
-  }
-  /// Unsigned bytes with their highest bit flipped are the signed ones that are 128 less.
-  Value signedBytes(Value q) {
-    if (!ValueBuilder::elementOf(q).isUnsignedInteger(8)) {
-      return q;
-    }
-    return build_.toDtype(build_.make<op::BitwiseXorOp>(q, build_.fullLike(q, 128)),
-                          build_.builder().getIntegerType(8));
-  }
-  /// The zero point of the signed bytes as i32; null where it is 0.
-  Value zeroOf(const Affine& affine) {
-    const int64_t offset = ValueBuilder::elementOf(affine.q).isUnsignedInteger(8) ? 128 : 0;
-    const mlir::Type i32 = build_.builder().getI32Type();
-    if (!affine.zero || affine.zero.literal) {
-      const int64_t zero = (affine.zero ? literalOf(affine.zero) : 0) - offset;
-      return zero == 0 ? Value() : build_.full(build_.type(i32, {}), static_cast<double>(zero));
-    }
-    const Value zero = build_.toDtype(affine.zero.value, i32);
-    return offset == 0
-               ? zero
-               : build_.make<op::SubOp>(zero, build_.fullLike(zero, static_cast<double>(offset)));
-  }
-  static int64_t literalOf(const PerRow& number) {
-    if (auto real = llvm::dyn_cast<mlir::FloatAttr>(number.literal)) {
-      return static_cast<int64_t>(real.getValueAsDouble());
-    }
-    const auto integer = llvm::cast<mlir::IntegerAttr>(number.literal);
-    return integer.getType().isUnsignedInteger()
-               ? static_cast<int64_t>(integer.getValue().getZExtValue())
-               : integer.getValue().getSExtValue();
   }
   /// Sums over the last dim as i32; there are reductions of i64.
   Value rowSums(Value bytes, bool keepdim) {
@@ -294,9 +303,181 @@ class Writer {
     return linear_.getBias() ? build_.make<op::AddOp>(value, wide(linear_.getBias())) : value;
   }
 
-  ValueBuilder build_;
   op::LinearOp linear_;
   Extents result_;
+};
+
+/// Writes the convolution over the bytes.
+class ConvolutionWriter : BytesWriter {
+ public:
+  ConvolutionWriter(PatternRewriter& rewriter, op::ConvolutionOp convolution)
+      : BytesWriter(rewriter, convolution.getLoc()),
+        convolution_(convolution),
+        result_(build_.extents(convolution.getResult())) {}
+
+  /// convolution(a - zx, w - zw) in i32.
+  Value sumsOfBytes(const Affine& x, const Affine& weight) {
+    const Value a = signedBytes(x.q), w = signedBytes(weight.q);
+    const Value sums = lessZero(x, a, w, result_);
+    const Value zeroW = zeroOf(weight);
+    if (!zeroW) {
+      return sums;
+    }
+    // zw times the sums of what a pixel reads, as a convolution of one output.
+    Extents one = build_.extents(w), pixels = result_;
+    one[0] = pixels[1] = build_.number(1);
+    const auto ones = mlir::DenseElementsAttr::get(
+        build_.type(build_.builder().getIntegerType(8), one), int8_t{1});
+    return build_.make<op::SubOp>(
+        sums, build_.make<op::MulOp>(
+                  build_.expand(lessZero(x, a, build_.make<op::ConstantOp>(ones), pixels), result_),
+                  build_.expand(ofChannels(zeroW), result_)));
+  }
+
+  /// convolution((a - zx) * sx, (w - zw) * sw) + bias, the sums in i32.
+  Value ofBytes(const Affine& x, const Affine& weight) {
+    const mlir::Type f32 = build_.builder().getF32Type();
+    const Value real = build_.toDtype(sumsOfBytes(x, weight), f32);
+    const Value scaleX = scalar(numbers(x.scale, f32));
+    Value scale = ofChannels(numbers(weight.scale, f32));
+    scale = build_.make<op::MulOp>(scale, build_.expand(scaleX, build_.extents(scale)));
+    const Value scaled = build_.make<op::MulOp>(real, build_.expand(scale, result_));
+    return convolution_.getBias()
+               ? build_.make<op::AddOp>(scaled,
+                                        build_.expand(ofChannels(convolution_.getBias()), result_))
+               : scaled;
+  }
+
+ private:
+  /// convolution(a - zx, w) in i32.
+  Value lessZero(const Affine& x, Value a, Value w, const Extents& extents) {
+    const Value sums = plain(a, w, extents);
+    const Value zero = zeroOf(x);
+    if (!zero) {
+      return sums;
+    }
+    // Beside the image there is 0, and a is zx less: zx times the weights that meet the image.
+    const Value met = weightsMet(x.q, w, extents);
+    const Value less =
+        build_.make<op::MulOp>(met, build_.expand(scalar(zero), build_.extents(met)));
+    return build_.make<op::SubOp>(sums, build_.expand(less, extents));
+  }
+  Value plain(Value image, Value weight, const Extents& extents) {
+    return build_.make<op::ConvolutionOp>(build_.type(build_.builder().getI32Type(), extents),
+                                          image, weight, Value(), convolution_.getStride(),
+                                          convolution_.getPadding(), convolution_.getDilation(),
+                                          false, convolution_.getOutputPadding(), int64_t{1});
+  }
+  /// [k] or one number as [1, k, 1, 1].
+  Value ofChannels(Value value) {
+    const Extents extents = {build_.number(1), result_[1], build_.number(1), build_.number(1)};
+    return isScalar(value) ? build_.expand(scalar(value), extents) : build_.reshape(value, extents);
+  }
+  /// Sums of the weights that meet the image: [1, k, ho, wo], or [1, k, 1, 1] without padding.
+  Value weightsMet(Value image, Value weight, const Extents& result) {
+    if (llvm::all_of(convolution_.getPadding(), [](int64_t width) { return width == 0; })) {
+      const mlir::Type i64 = build_.builder().getI64Type();
+      const Value sums =
+          build_.make<op::SumOp>(build_.type(i64, {result[1]}), build_.toDtype(weight, i64),
+                                 llvm::ArrayRef<int64_t>({1, 2, 3}), false);
+      return build_.reshape(build_.toDtype(sums, build_.builder().getI32Type()),
+                            {build_.number(1), result[1], build_.number(1), build_.number(1)});
+    }
+    Extents one = build_.extents(image), extents = result;
+    one[0] = extents[0] = build_.number(1);
+    const Value ones = build_.full(build_.type(build_.builder().getIntegerType(8), one), 1);
+    return plain(ones, weight, extents);
+  }
+
+  op::ConvolutionOp convolution_;
+  Extents result_;
+};
+
+bool isOneNumber(const PerRow& number) {
+  auto type =
+      number.value ? llvm::cast<RankedTensorType>(number.value.getType()) : RankedTensorType();
+  return !type || (type.hasStaticShape() && type.getNumElements() == 1);
+}
+/// One number, or [k, 1, 1, 1].
+bool isOfOutputs(const PerRow& number, RankedTensorType weight) {
+  if (isOneNumber(number)) {
+    return true;
+  }
+  auto type = llvm::cast<RankedTensorType>(number.value.getType());
+  return type.getRank() == weight.getRank() && type.hasStaticShape() &&
+         type.getDimSize(0) == weight.getDimSize(0) &&
+         type.getNumElements() == weight.getDimSize(0);
+}
+
+/// Why a convolution has no form over bytes; empty: it has.
+llvm::StringRef whyNoBytes(op::ConvolutionOp convolution, const std::optional<Affine>& x,
+                           const std::optional<Affine>& weight) {
+  const RankedTensorType image = convolution.getX().getType();
+  const RankedTensorType kernel = convolution.getWeight().getType();
+  if (!x || !weight) {
+    return "no convolution of bytes less zero points";
+  }
+  if (!isOneNumber(x->zero) || !isOfOutputs(weight->zero, kernel)) {
+    return "the image has several zero points, or the weight others than of output channels";
+  }
+  if (kernel.getRank() != 4 || !kernel.hasStaticShape() || convolution.getTransposed() ||
+      convolution.getGroups() != 1 || kernel.getDimSize(1) % 4 != 0 ||
+      llvm::any_of(image.getShape().drop_front(), mlir::ShapedType::isDynamic)) {
+    return "no 2-d convolution of one group, a multiple of 4 channels, and static sizes";
+  }
+  return kernel.getNumElements() / kernel.getDimSize(0) > longestSum(*weight)
+             ? "sums of i32 may overflow"
+             : "";
+}
+
+struct QuantizedConvolution : mlir::OpRewritePattern<op::ConvolutionOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(op::ConvolutionOp convolution,
+                                      PatternRewriter& rewriter) const override {
+    if (!convolution.getType().getElementType().isF32()) {
+      return rewriter.notifyMatchFailure(convolution, "the result is not of f32");
+    }
+    const std::optional<Affine> x = affineOf(convolution.getX());
+    const std::optional<Affine> weight = affineOf(convolution.getWeight());
+    llvm::StringRef why = whyNoBytes(convolution, x, weight);
+    if (why.empty() && !isOneNumber(x->scale)) {
+      why = "the image has several scales";
+    }
+    if (why.empty() && !isOfOutputs(weight->scale, convolution.getWeight().getType())) {
+      why = "the weight's scales are not those of output channels";
+    }
+    if (!why.empty()) {
+      return rewriter.notifyMatchFailure(convolution, why.str());
+    }
+    rewriter.replaceOp(convolution, ConvolutionWriter(rewriter, convolution).ofBytes(*x, *weight));
+    return mlir::success();
+  }
+};
+
+/// to_dtype(convolution(a - zx, w - zw)), the sums in f64 -> to_dtype of the same in i32.
+struct IntegerConvolution : mlir::OpRewritePattern<op::ToDtypeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(op::ToDtypeOp convert,
+                                      PatternRewriter& rewriter) const override {
+    auto convolution = convert.getX().getDefiningOp<op::ConvolutionOp>();
+    if (!convolution || !convolution.getType().getElementType().isF64() || convolution.getBias() ||
+        !convolution->hasOneUse()) {
+      return rewriter.notifyMatchFailure(convert,
+                                         "no convolution of f64 without a bias, or others read it");
+    }
+    const std::optional<Affine> x = differenceOf(convolution.getX());
+    const std::optional<Affine> weight = differenceOf(convolution.getWeight());
+    const llvm::StringRef why = whyNoBytes(convolution, x, weight);
+    if (!why.empty()) {
+      return rewriter.notifyMatchFailure(convolution, why.str());
+    }
+    ValueBuilder build(rewriter, convolution.getLoc());
+    const Value sums = ConvolutionWriter(rewriter, convolution).sumsOfBytes(*x, *weight);
+    rewriter.replaceOp(convert, build.toDtype(sums, convert.getType().getElementType()));
+    return mlir::success();
+  }
 };
 
 struct QuantizedLinear : mlir::OpRewritePattern<op::LinearOp> {
@@ -366,7 +547,8 @@ struct QuantizedLinearsPass : impl::QuantizedLinearsBase<QuantizedLinearsPass> {
       return;
     }
     mlir::RewritePatternSet patterns(&getContext());
-    patterns.add<IntegerLinear, QuantizedLinear>(&getContext());
+    patterns.add<IntegerConvolution, IntegerLinear, QuantizedConvolution, QuantizedLinear>(
+        &getContext());
     if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError() << "quantized-linears: the rewriting does not come to an end";
       signalPassFailure();

@@ -3,7 +3,7 @@
 # in vector width, number of registers and default tiles. The second is there for its tiles: -O1, which compiles in half the time.
 set(march_list ${SL_KERNEL_TEST_MARCH} x86-64-v3)
 list(REMOVE_DUPLICATES march_list)
-foreach(family gemm gemm_int8 grouped_matmul matvec convolution winograd pack attention)
+foreach(family gemm gemm_int8 grouped_matmul matvec convolution convolution_int8 winograd pack attention)
   foreach(march ${march_list})
     set(target kernels_${family}_${march}_test)
     add_executable(${target} ${family}_test.cpp)

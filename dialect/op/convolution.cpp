@@ -94,10 +94,20 @@ llvm::LogicalResult ConvolutionOp::verify() {
   }
   const AffineExpr outputs = getTransposed() ? weight[1] * groups : weight[0];
   const mlir::Type element = getX().getType().getElementType();
-  for (auto [value, name] : {std::pair<Value, llvm::StringRef>(getWeight(), "weight"),
-                             {getBias(), "bias"},
-                             {getResult(), "the result"}}) {
-    if (failed(verifyElements(*this, value, name, element, "convolution_c7"))) {
+  const bool ofBytes = element.isSignlessInteger(8);
+  if (!ofBytes && !llvm::isa<mlir::FloatType>(element)) {
+    return opError(*this) << "x has elements " << element
+                          << " but floats or 'i8' are needed (convolution_c7)";
+  }
+  if (ofBytes && getBias()) {
+    return opError(*this) << "there is a bias, but x and weight of i8 have none (convolution_c7)";
+  }
+  const mlir::Type sums = ofBytes ? mlir::IntegerType::get(getContext(), 32) : element;
+  for (auto [value, name, elements] :
+       {std::tuple<Value, llvm::StringRef, mlir::Type>(getWeight(), "weight", element),
+        {getBias(), "bias", element},
+        {getResult(), "the result", sums}}) {
+    if (failed(verifyElements(*this, value, name, elements, "convolution_c7"))) {
       return failure();
     }
   }

@@ -15,9 +15,9 @@ def Op_ConvolutionOp : Op_PureOp<"convolution", [Op_Contraction]> {
     - (convolution_c4) `groups` divides the channels of input and output
     - (convolution_c5) bias has one element an output channel
     - (convolution_c6) the result has the computed extents
-    - (convolution_c7) equal element types
+    - (convolution_c7) equal element types of floats, but that x and weight of i8 are summed in i32 (modulo 2^32), without a bias
   }];
-  let arguments = (ins Op_FloatTensor:$x, Op_FloatTensor:$weight, Optional<Op_FloatTensor>:$bias,
+  let arguments = (ins Op_Tensor:$x, Op_Tensor:$weight, Optional<Op_FloatTensor>:$bias,
                        DenseI64ArrayAttr:$stride, DenseI64ArrayAttr:$padding, DenseI64ArrayAttr:$dilation,
                        BoolAttr:$transposed, DenseI64ArrayAttr:$output_padding, I64Attr:$groups);
   let results = (outs Op_Tensor:$result);

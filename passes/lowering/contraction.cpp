@@ -173,7 +173,12 @@ bool ContractionLowering::epilogueFits() {
     // Behind sums of 32 bits there are scales, and what is quantized again.
     const bool scales =
         element().isInteger(32) && type.getIntOrFloatBitWidth() <= 32 && !type.isInteger(1);
-    return lowering_.facts().hasEpiloguesOfAnyType || type == element() || widens || scales;
+    // Numbers that are quantized at once.
+    const bool quantizes =
+        element().isF32() && type.getIntOrFloatBitWidth() == 8 &&
+        llvm::is_contained({"gemm", "convolution", "convolution_direct"}, spec_.family);
+    return lowering_.facts().hasEpiloguesOfAnyType || type == element() || widens || scales ||
+           quantizes;
   };
   return accesses_.size() <= kMostEpilogueOperands && fusion_.getNumResults() == 1 &&
          fits(fusion_.getResult(0)) && llvm::all_of(accesses_, [&](const Access& access) {

@@ -185,7 +185,8 @@ Value ContractionLowering::packConvolution(Value weight, const ConvolutionGeomet
   auto put = [&](llvm::StringRef key, mlir::Attribute value) {
     packing.shape.push_back(lowering_.named(key, value));
   };
-  if (spec_.family == "convolution") {
+  const bool inPanels = spec_.family == "convolution" || spec_.family == "convolution_int8";
+  if (inPanels) {
     put("kh", lowering_.number(g.kh));
     put("kw", lowering_.number(g.kw));
   }
@@ -193,7 +194,7 @@ Value ContractionLowering::packConvolution(Value weight, const ConvolutionGeomet
   put("strideI", lowering_.number(strides[1]));
   put("strideH", lowering_.number(strides[2]));
   put("strideW", lowering_.number(strides[3]));
-  if (spec_.family == "convolution") {
+  if (inPanels) {
     packing.tune = {lowering_.named("nr", lowering_.number(nr))};
     return pack(
         weight, packing,

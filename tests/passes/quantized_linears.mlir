@@ -113,3 +113,48 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
     return %y : tensor<4x3xf32>
   }
 }
+
+// -----
+
+// Beside the image there are zeros: less 3 times the weights that meet it, a convolution of ones. Then the scales, and the bias.
+// CHECK-LABEL: func.func @convolution
+// CHECK-DAG: %[[W:.*]] = op.parameter "w"
+// CHECK: %[[SUMS:.*]] = op.convolution %arg0, %[[W]] {{.*}} : (tensor<2x4x6x6xi8>, tensor<3x4x3x3xi8>) -> tensor<2x3x6x6xi32>
+// CHECK: op.convolution %{{.*}}, %[[W]] {{.*}} : (tensor<1x4x6x6xi8>, tensor<3x4x3x3xi8>) -> tensor<1x3x6x6xi32>
+// CHECK: op.sub %[[SUMS]]
+// CHECK: op.to_dtype {{.*}} -> tensor<2x3x6x6xf32>
+// CHECK: op.mul
+// CHECK: op.add
+func.func @convolution(%q: tensor<2x4x6x6xi8>) -> tensor<2x3x6x6xf32> {
+  %w = op.parameter "w" : tensor<3x4x3x3xi8>
+  %s = op.parameter "s" : tensor<3x1x1x1xf32>
+  %b = op.parameter "b" : tensor<3xf32>
+  %zero = op.full {value = 3.0 : f64} : tensor<2x4x6x6xf32>
+  %scale = op.full {value = 0.5 : f64} : tensor<2x4x6x6xf32>
+  %qf = op.to_dtype %q : (tensor<2x4x6x6xi8>) -> tensor<2x4x6x6xf32>
+  %qz = op.sub %qf, %zero : (tensor<2x4x6x6xf32>, tensor<2x4x6x6xf32>) -> tensor<2x4x6x6xf32>
+  %x = op.mul %qz, %scale : (tensor<2x4x6x6xf32>, tensor<2x4x6x6xf32>) -> tensor<2x4x6x6xf32>
+  %wf = op.to_dtype %w : (tensor<3x4x3x3xi8>) -> tensor<3x4x3x3xf32>
+  %sx = op.expand %s : (tensor<3x1x1x1xf32>) -> tensor<3x4x3x3xf32>
+  %wd = op.mul %wf, %sx : (tensor<3x4x3x3xf32>, tensor<3x4x3x3xf32>) -> tensor<3x4x3x3xf32>
+  %y = op.convolution %x, %wd, %b {stride = array<i64: 1, 1>, padding = array<i64: 1, 1>, dilation = array<i64: 1, 1>, transposed = false, output_padding = array<i64: 0, 0>, groups = 1 : i64} : (tensor<2x4x6x6xf32>, tensor<3x4x3x3xf32>, tensor<3xf32>) -> tensor<2x3x6x6xf32>
+  return %y : tensor<2x3x6x6xf32>
+}
+
+// -----
+
+// Two groups have no kernel of bytes.
+// CHECK-LABEL: func.func @groups
+// CHECK: op.convolution {{.*}} -> tensor<2x4x4x4xf32>
+// CHECK-NEXT: return
+func.func @groups(%q: tensor<2x8x6x6xi8>) -> tensor<2x4x4x4xf32> {
+  %w = op.parameter "w" : tensor<4x4x3x3xi8>
+  %scale = op.full {value = 0.5 : f64} : tensor<2x8x6x6xf32>
+  %qf = op.to_dtype %q : (tensor<2x8x6x6xi8>) -> tensor<2x8x6x6xf32>
+  %x = op.mul %qf, %scale : (tensor<2x8x6x6xf32>, tensor<2x8x6x6xf32>) -> tensor<2x8x6x6xf32>
+  %wf = op.to_dtype %w : (tensor<4x4x3x3xi8>) -> tensor<4x4x3x3xf32>
+  %s = op.full {value = 0.25 : f64} : tensor<4x4x3x3xf32>
+  %wd = op.mul %wf, %s : (tensor<4x4x3x3xf32>, tensor<4x4x3x3xf32>) -> tensor<4x4x3x3xf32>
+  %y = op.convolution %x, %wd {stride = array<i64: 1, 1>, padding = array<i64: 0, 0>, dilation = array<i64: 1, 1>, transposed = false, output_padding = array<i64: 0, 0>, groups = 2 : i64} : (tensor<2x8x6x6xf32>, tensor<4x4x3x3xf32>) -> tensor<2x4x4x4xf32>
+  return %y : tensor<2x4x4x4xf32>
+}

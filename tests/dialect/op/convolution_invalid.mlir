@@ -64,6 +64,22 @@ func.func @convolution_c7(%x: tensor<1x4x9x9xf32>, %w: tensor<6x4x3x3xf64>) {
 
 // -----
 
+func.func @convolution_c7_sums(%x: tensor<1x4x9x9xi8>, %w: tensor<6x4x3x3xi8>) {
+  // expected-error @+1 {{convolution: the result has elements 'i8' but 'i32' are needed (convolution_c7)}}
+  %y = op.convolution %x, %w {stride = array<i64: 1, 1>, padding = array<i64: 0, 0>, dilation = array<i64: 1, 1>, transposed = false, output_padding = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x4x9x9xi8>, tensor<6x4x3x3xi8>) -> tensor<1x6x7x7xi8>
+  return
+}
+
+// -----
+
+func.func @convolution_c7_integers(%x: tensor<1x4x9x9xi32>, %w: tensor<6x4x3x3xi32>) {
+  // expected-error @+1 {{convolution: x has elements 'i32' but floats or 'i8' are needed (convolution_c7)}}
+  %y = op.convolution %x, %w {stride = array<i64: 1, 1>, padding = array<i64: 0, 0>, dilation = array<i64: 1, 1>, transposed = false, output_padding = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x4x9x9xi32>, tensor<6x4x3x3xi32>) -> tensor<1x6x7x7xi32>
+  return
+}
+
+// -----
+
 func.func @pool_c1(%x: tensor<4x8xf32>) {
   // expected-error @+1 {{max_pool2d: x has rank 2 but 3 or 4 is needed (pool_c1)}}
   %y = op.max_pool2d %x {kernel_size = array<i64: 2, 2>, stride = array<i64: 2, 2>, padding = array<i64: 0, 0>, dilation = array<i64: 1, 1>, ceil_mode = false} : (tensor<4x8xf32>) -> tensor<1x4x4x4xf32>

@@ -237,6 +237,8 @@ class Importer(GraphBuilder):
         if any(a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in node.proto.attribute):
             return False
         arrays = [x.array for x in inputs if isinstance(x, Known)]
+        if node.kind == "DequantizeLinear" and arrays[0].ndim > 1:
+            return False  # a weight: kept as the bytes that it is
         return sum(a.nbytes for a in arrays) <= _MOST_FOLDED and _elements_of(node.kind, arrays) * 8 <= _MOST_FOLDED
 
     def _folded(self, node: Node) -> list[Known | None]:

@@ -202,6 +202,8 @@ def _centred(ctx: Importer, value: Value | None, zero: Value | None, axis: int |
     x = ctx.tensor(value, dtype)
     if zero is None or isinstance(zero, Known) and not zero.array.any():
         return x
+    if isinstance(zero, Known) and zero.array.size == 1:
+        return ctx.binary("sub", x, ctx.full(zero.array.item(), dtype))
     shift = ctx.tensor(zero)  # reshaped as the bytes that it is, which quantized-linears looks for
     if shift.rank == 1 and shift.extents[0] != 1 and axis is not None:
         shift = ctx.reshape(shift, tuple(shift.extents[0] if d == axis else 1 for d in range(x.rank)))
@@ -267,13 +269,15 @@ _BOUNDS = {"i8": (-128, 127), "ui8": (0, 255), "i16": (-32768, 32767), "ui16": (
 
 def dequantised(ctx: Importer, value: Value | None, scale: Value | None, zero: Value | None) -> Tensor:
     """(value - zero) * scale as float32, by one number each."""
-    return ctx.binary("mul", _centred(ctx, value, zero, None), ctx.reshape(ctx.tensor(scale, "f32"), ()))
+    return ctx.binary("mul", _centred(ctx, value, zero, None), literal(ctx, scale))
 
 
 def requantised(ctx: Importer, x: Tensor, scale: Tensor, zero: Value | None, dtype: str) -> Tensor:
     """round(x / scale) + zero, limited to what the type holds; halves go to the even one."""
     found = ctx.unary("round", ctx.binary("div", x, scale))
-    if zero is not None:
+    if isinstance(zero, Known) and zero.array.size == 1:
+        found = ctx.binary("add", found, float(zero.array.item()))
+    elif zero is not None:
         found = ctx.binary("add", found, ctx.reshape(ctx.tensor(zero, found.dtype), ()) if ctx.type_of(zero).rank < 2
                            and ctx.type_of(zero).extents in ((), (1,)) else ctx.tensor(zero, found.dtype))  # fmt: skip
     low, high = _BOUNDS[dtype]
@@ -304,21 +308,35 @@ def _qlinear_matmul(ctx: Importer, node: Node) -> Tensor:
 
 @converter("QLinearConv")
 def _qlinear_conv(ctx: Importer, node: Node) -> Tensor:
+    """The convolution of dequantised tensors, which the pass quantized-linears makes one of bytes where it can."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = node.inputs[:8]
-    bias = node.input(8)
-    # In f32, whose rounding is far below the steps of the result.
-    left, right = _centred(ctx, x, x_zero, 1), _centred(ctx, w, w_zero, 0)
-    found = convolution(ctx, left, right, None if bias is None else ctx.tensor(bias, "f32"), node)
-    scales = ctx.binary("mul", _scale(ctx, x_scale), _scale(ctx, w_scale, 1, found.rank))
     if y_zero is None:
         raise Reject("a missing zero point of the result")
-    return requantised(ctx, ctx.binary("mul", found, scales), _scale(ctx, y_scale), y_zero, ctx.type_of(y_zero).dtype)
+    step = literal(ctx, x_scale)
+    image = ctx.binary("mul", _centred(ctx, x, x_zero, 1), step)
+    rank = image.rank
+    weight = ctx.binary("mul", _centred(ctx, w, w_zero, 0), _scale(ctx, w_scale, 0, rank))
+    bias = node.input(8)
+    if bias is not None:
+        scales = ctx.binary("mul", ctx.tensor(w_scale, "f32"), step)
+        bias = ctx.binary("mul", ctx.tensor(bias, "f32"), scales)
+    found = convolution(ctx, image, weight, bias, node)
+    return requantised(ctx, found, literal(ctx, y_scale), y_zero, ctx.type_of(y_zero).dtype)
+
+
+def literal(ctx: Importer, value: Value | None) -> Tensor:
+    """A scale that is one number: a literal of kernels where it is known, not one more tensor to read."""
+    if isinstance(value, Known) and value.array.size == 1:
+        return ctx.full(value.array.item(), "f32")
+    return _scale(ctx, value)
 
 
 def _along(ctx: Importer, value: Value | None, x: Tensor, node: Node, dtype: str) -> Tensor | None:
     """A scale or zero point against x: of the whole, of each entry of an axis, or of blocks along it."""
     if value is None:
         return None
+    if isinstance(value, Known) and value.array.size == 1:
+        return ctx.full(value.array.item(), dtype)  # a literal of kernels, not one more tensor to read
     t = ctx.tensor(value, dtype)
     if t.rank == 0 or t.rank == 1 and t.extents[0] == 1 and not node.attribute("block_size", 0):
         return ctx.reshape(t, ())
@@ -366,7 +384,8 @@ def _dequantize(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
     scales = ctx.tensor(node.inputs[1])
     wide = ctx.cast(x, "f32")
-    shift = _along(ctx, node.input(2), wide, node, "f32")
+    zero = node.input(2)
+    shift = None if isinstance(zero, Known) and not zero.array.any() else _along(ctx, zero, wide, node, "f32")
     wide = wide if shift is None else ctx.binary("sub", wide, shift)
     scale = _along(ctx, node.inputs[1], wide, node, "f32")
     assert scale is not None

@@ -10,7 +10,7 @@ import onnx
 
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.onnx.importer import CONVERTERS, Importer, Node, converter
-from straightline.capture.onnx.linear import byte_product, bytes_of, dequantised, requantised
+from straightline.capture.onnx.linear import byte_product, bytes_of, dequantised, literal, requantised
 from straightline.capture.onnx.values import Value
 
 _DOMAIN = "com.microsoft."
@@ -28,7 +28,7 @@ def _as(ctx: Importer, node: Node, kind: str, inputs: Sequence[Value | None], **
 def _quantised(ctx: Importer, x: Tensor, scale: Value | None, zero: Value | None, like: Value | None) -> Tensor:
     """By one scale; without a zero point it is 0 of the type of `like`."""
     dtype = ctx.type_of(zero if zero is not None else like).dtype
-    return requantised(ctx, x, ctx.reshape(ctx.tensor(scale, "f32"), ()), zero, dtype)
+    return requantised(ctx, x, literal(ctx, scale), zero, dtype)
 
 
 @converter(_DOMAIN + "QLinearAdd", _DOMAIN + "QLinearMul")

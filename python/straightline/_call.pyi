@@ -250,9 +250,7 @@ class Entry:
     def __call__(self, *arguments: Any) -> Any: ...
     def run(self, addresses: tuple[int, ...], sizes: tuple[int, ...]) -> None:
         """The kernel by itself, on this thread; the caller has compared what lies there with `arguments`."""
-    def start(
-        self, addresses: tuple[int, ...], sizes: tuple[int, ...], extents: tuple[int, ...], stream: int
-    ) -> None:
+    def start(self, addresses: tuple[int, ...], sizes: tuple[int, ...], extents: tuple[int, ...], stream: int) -> None:
         """The same for a kernel of a CUDA device, on a stream of it; `extents` has a value for each of `extents`."""
     @property
     def extents(self) -> tuple[str, ...]:

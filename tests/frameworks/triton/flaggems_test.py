@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tests.frameworks.triton import flaggems_ops as gems
+from tests.frameworks.triton import kernels
 
 if importlib.util.find_spec("flag_gems") is None:
     pytest.skip("flag_gems is not installed", allow_module_level=True)
@@ -188,6 +189,16 @@ def test_what_a_wrapper_does_that_a_program_cannot(case: str) -> None:
     rule, function, words = _REFUSED[case]
     with pytest.raises(sl.UnsupportedError, match=words):
         _compiled(function, torch.randn(64), routes={rule: "flaggems"})
+
+
+def test_a_launch_with_an_option_that_is_not_known() -> None:
+    from straightline.capture.graph_builder import Reject
+    from straightline.capture.torch.gems import _Recorder
+
+    recorder = _Recorder(_flaggems.library(), "relu = flaggems")
+    given = (torch.ones(8), torch.ones(8), torch.ones(8), 8, 1.0)
+    with pytest.raises(Reject, match="launches scaled_add with launch_pdl=True"):
+        recorder.launch(kernels.scaled_add, (1,), given, {"BLOCK": 128, "launch_pdl": True, "warmup": False})
 
 
 def test_an_op_that_the_library_lacks_names_the_nearest() -> None:

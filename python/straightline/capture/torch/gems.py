@@ -38,6 +38,8 @@ from straightline.errors import StraightlineError, UnsupportedError, UserError
 _READS = frozenset(("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"))
 #: Arguments of a launch that are none of the kernel's.
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+#: And those that are for Triton's launcher alone.
+_OF_LAUNCHERS = frozenset(("warmup", "device", "stream"))
 
 
 def parts(mode: FakeTensorMode, op: Op, args: Any, kwargs: Any, place: Location) -> tuple[list[Call], Any] | None:
@@ -203,6 +205,10 @@ class _Recorder(Recorder):
                 raise Reject(
                     f"FlagGems' {self._wrapper} gives {name} of {jit.__name__} a tensor descriptor", "pointers"
                 )
+        if unknown := sorted(set(kwargs) - set(jit.arg_names) - set(_OPTIONS) - _OF_LAUNCHERS):
+            raise Reject(
+                f"FlagGems' {self._wrapper} launches {jit.__name__} with {unknown[0]}={kwargs[unknown[0]]!r}{_place()}"
+            )
         for parameter in jit.params:
             if parameter.name not in given and parameter.has_default:
                 given[parameter.name] = parameter.default

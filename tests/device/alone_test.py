@@ -33,7 +33,7 @@ def test_a_kernel_of_ours() -> None:
     assert torch.equal(kernel(x, y), wanted)
     out = torch.empty_like(x)
     assert kernel(x, y, out=out) is out and torch.equal(out, wanted)
-    assert kernel.backend == "cuda" and kernel.grid is not None and kernel.cost_us > 0
+    assert kernel.backend == "cuda" and kernel.grid is not None and kernel.cost_us >= 0
     assert "SL_KERNEL(" in kernel.source
 
 

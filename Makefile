@@ -57,7 +57,7 @@ $(VENV_JAX): requirements/jax.txt tools/setup/layered_environment.sh $(VENV_TEST
 	tools/setup/layered_environment.sh jax
 	@touch $@
 
-$(VENV_TRITON): requirements/triton.txt tools/setup/layered_environment.sh $(VENV_TEST)
+$(VENV_TRITON): requirements/triton.txt requirements/triton_without_dependencies.txt tools/setup/layered_environment.sh $(VENV_TEST)
 	tools/setup/layered_environment.sh triton
 	@touch $@
 

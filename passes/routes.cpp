@@ -117,7 +117,7 @@ std::string whyNoTarget(llvm::StringRef target, llvm::StringRef op) {
   const llvm::StringRef backend = target.split('.').first;
   if (!offers.backends.contains(backend)) {
     return "unknown backend '" + backend.str() + "'; there are " + offers.backends.text() +
-           ", auto, cpu and aten";
+           ", auto, cpu, aten and flaggems";
   }
   const std::string able =
       offers.kernels.text().empty() ? offers.capable.text() : offers.kernels.text();
@@ -128,14 +128,22 @@ std::string whyNoTarget(llvm::StringRef target, llvm::StringRef op) {
   return "there is no kernel '" + target.str() + "'" + of + "; there are " + able;
 }
 
+/// Whether capture decides about the target: then it is the first of a rule's.
+bool isOfCapture(llvm::StringRef target) {
+  return target == kFrameworkRoute || target == kGemsRoute;
+}
+
 /// Whether the target has, or emits, a kernel for ops of that name.
 bool hasKernelFor(llvm::StringRef target, llvm::StringRef op) {
-  return target == kAutoRoute || target == kFrameworkRoute || target == kHostRoute ||
+  return target == kAutoRoute || isOfCapture(target) || target == kHostRoute ||
          whyNoTarget(target, op).empty();
 }
 
 /// Whether capture honours the rule: passes do not ask it, also not about what they make of an op.
-bool isOfFramework(const Route& route) { return route.targets.front() == kFrameworkRoute; }
+/// Behind FlagGems stand targets for what that does not take, which passes do ask.
+bool isHonoured(llvm::StringRef first, size_t targets) {
+  return first == kFrameworkRoute || (first == kGemsRoute && targets == 1);
+}
 
 bool isOverload(llvm::StringRef op) { return op.contains('.'); }
 
@@ -212,6 +220,9 @@ Route routeIn(op::RouteAttr attribute) {
               attribute.getBy().str(),
               attribute.getWhere() ? attribute.getWhere().str() : ""};
   for (mlir::Attribute target : attribute.getTargets()) {
+    if (llvm::cast<mlir::StringAttr>(target) == kGemsRoute && attribute.getTargets().size() > 1) {
+      continue;  // capture has asked it
+    }
     route.targets.push_back(llvm::cast<mlir::StringAttr>(target).str());
   }
   return route;
@@ -333,7 +344,9 @@ std::string whyNoRoute(const Route& route, mlir::MLIRContext* context) {
     }
   }
   const bool isOne = route.op != kEveryOp && !isOverload(route.op);
-  if (isOne && !isRoutable(route.op, context)) {
+  // FlagGems has ops of torch's, which need not be ops here: capture knows them.
+  const bool isOfTorch = route.targets.front() == kGemsRoute;
+  if (isOne && !isOfTorch && !isRoutable(route.op, context)) {
     if (mlir::RegisteredOperationName::lookup("op." + route.op, context)) {
       return "'" + route.op + "' is never routed: it computes nothing";
     }
@@ -343,15 +356,17 @@ std::string whyNoRoute(const Route& route, mlir::MLIRContext* context) {
            "; ops have the names of fn.ir(\"op\"), as linear, or ATen's, as add.Tensor";
   }
   for (const std::string& target : route.targets) {
-    if (target == kFrameworkRoute && target != route.targets.front()) {
-      return "aten stands behind '" + route.targets.front() +
-             "', but must be the first target: what stays torch's is decided when the model is "
-             "captured, before other kernels are asked";
+    if (isOfCapture(target) && target != route.targets.front()) {
+      return target + " stands behind '" + route.targets.front() +
+             "', but must be the first target: what " +
+             (target == kGemsRoute ? "FlagGems does" : "stays torch's") +
+             " is decided when the model is captured, before other kernels are asked";
     }
-    if (target == kAutoRoute || target == kFrameworkRoute || target == kHostRoute) {
+    if (target == kAutoRoute || isOfCapture(target) || target == kHostRoute) {
       continue;
     }
-    if (std::string why = whyNoTarget(target, isOne ? route.op : ""); !why.empty()) {
+    const bool isKnown = isOne && isRoutable(route.op, context);
+    if (std::string why = whyNoTarget(target, isKnown ? route.op : ""); !why.empty()) {
       return why;
     }
   }
@@ -403,10 +418,12 @@ mlir::FailureOr<std::vector<RouteUse>> setRoutes(mlir::ModuleOp module,
       ++use.ops;
       const bool isFirst = decided.insert(each).second;
       use.decides += isFirst ? 1 : 0;
-      if (isFirst && isOfFramework(route)) {
+      if (isFirst && isHonoured(route.targets.front(), route.targets.size())) {
+        const bool isGems = route.targets.front() == kGemsRoute;
         emitUserError(each) << "route " << route.text() << ": " << each->getName().getStringRef()
                             << " stands in the module, expected a model that is captured, whose "
-                               "calls of torch can stay torch's";
+                               "calls of torch can "
+                            << (isGems ? "be FlagGems'" : "stay torch's");
         return mlir::failure();
       }
       if (isFirst && isOverload(route.op)) {
@@ -447,7 +464,7 @@ std::optional<Route> routeAt(mlir::ModuleOp module, mlir::Location location, llv
   for (op::RouteAttr route : routes.getAsRange<op::RouteAttr>()) {
     const llvm::StringRef where = route.getWhere() ? route.getWhere().getValue() : "";
     const auto first = llvm::cast<mlir::StringAttr>(route.getTargets()[0]);
-    if (first.getValue() == kFrameworkRoute) {
+    if (isHonoured(first.getValue(), route.getTargets().size())) {
       continue;  // capture has honoured it
     }
     if (!isOverload(route.getOp()) && names(route.getOp(), where, location, op, false)) {

@@ -19,7 +19,7 @@ namespace straightline {
 struct Route {
   /// ATen's name ("linear"), an overload of ATen's ("add.Tensor"), or "*"
   std::string op;
-  /// "native": any kernel of that backend; "native.gemm"; kAutoRoute; kFrameworkRoute
+  /// "native": any kernel of that backend; "native.gemm"; kAutoRoute; kFrameworkRoute; kGemsRoute
   std::vector<std::string> targets;
   /// who said so, for messages: "the argument routes", "STRAIGHTLINE_ROUTE_linear", "routes.txt:3"
   std::string origin;
@@ -51,6 +51,10 @@ class RoutePlace {
 /// The backend of torch's ops. A route to it holds for any op, and is done when a model is
 /// captured: what would become that op stays torch's. It is the first of a rule's targets.
 inline constexpr const char* kFrameworkRoute = "aten";
+/// FlagGems' kernels for an op of torch's, by its name there. It is done when a model is captured,
+/// as well, and is the first of a rule's targets; those behind it are for what FlagGems does not
+/// take.
+inline constexpr const char* kGemsRoute = "flaggems";
 /// The estimates decide.
 inline constexpr const char* kAutoRoute = "auto";
 /// Any kernel of the host; in a program for a device with copies around it. Behind other targets:

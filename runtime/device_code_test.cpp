@@ -11,6 +11,7 @@
 
 #include "device_notes_for_tests.h"
 #include "straightline/abi/queue.h"
+#include "straightline/abi/start_entry.h"
 #include "test_description.h"
 
 namespace straightline::testing {
@@ -117,7 +118,7 @@ class DeviceCode : public ::testing::Test {
     ASSERT_EQ(SL_OK, sl_queue_team(1, &team, nullptr));
   }
 
-  void make(int64_t arenaBytes, int32_t device = 0) {
+  void make(int64_t arenaBytes, int32_t device = 0, const sl_entry* kernel = nullptr) {
     const int32_t space = builder.space("noting");
     builder.queue("noting");
     builder.extent("blocks", 0, 9);
@@ -125,7 +126,7 @@ class DeviceCode : public ::testing::Test {
     builder.statement(SL_STATEMENT_LAUNCH, "mul", "model.py:3");
     builder.arena(space, builder.constant(arenaBytes));
     sl_program_desc* desc = builder.build(runTwice);
-    desc->entries = &entry;
+    desc->entries = kernel ? kernel : &entry;
     desc->entry_count = 1;
     sl_message message;
     ASSERT_EQ(SL_OK, sl_program_create_on(desc, device, nullptr, nullptr, &program, &message))
@@ -176,6 +177,37 @@ TEST_F(DeviceCode, RunsOnTheCallersOwnQueueAndAsksForNothingElse) {
   ASSERT_EQ(SL_OK, call({x}, {}, {2})) << call.message.text;
   EXPECT_EQ("load twice of 4, twice 2x64 on 5 of 7, twice 2x64 on 5 of 7", notes().take());
   sl_queue_release(queue);
+}
+
+TEST_F(DeviceCode, AKernelIsStartedByItself) {
+  const sl_expr_step steps[] = {{'s', 0}};
+  const sl_device_code own = {
+      sizeof(sl_device_code), "twice", &image, {steps, 1}, 64, 1, 0, nullptr};
+  const sl_argument argument = {sizeof(sl_argument), "x", SL_ARGUMENT_INPUT, 1, kFloat32, -1};
+  const sl_entry kernel = {sizeof(sl_entry), "twice", "noting", SL_ENTRY_KERNEL, 1,   &argument, 1,
+                           nullptr,          0,       0,        nullptr,         &own};
+  make(0, 0, &kernel);
+  sl_queue* queue = nullptr;
+  ASSERT_EQ(SL_OK, sl_queue_adopt("noting", 0, reinterpret_cast<void*>(5), &queue, nullptr));
+  void* pointers[] = {x};
+  const int64_t extents[] = {6};
+  sl_message message;
+  ASSERT_EQ(SL_OK, sl_program_start(program, 0, queue, pointers, nullptr, extents, &message))
+      << message.text;
+  ASSERT_EQ(SL_OK, sl_program_start(program, 0, queue, pointers, nullptr, extents, &message));
+  EXPECT_EQ("load twice of 4, twice 6x64 on 5 of 7, twice 6x64 on 5 of 7", notes().take());
+  notes().refuses = true;
+  EXPECT_EQ(SL_DEVICE_ERROR,
+            sl_program_start(program, 0, queue, pointers, nullptr, extents, &message));
+  EXPECT_NE(nullptr, std::strstr(message.text, "the device failed: too many threads"));
+  EXPECT_EQ(SL_INVALID_ARGUMENT,
+            sl_program_start(program, 0, team, pointers, nullptr, extents, &message));
+  EXPECT_STREQ("the queue is a team of the host but the program is on device 0", message.text);
+  sl_queue_release(queue);
+  sl_weights_release(weights);  // before what the description points to
+  sl_program_release(program);
+  weights = nullptr;
+  program = nullptr;
 }
 
 TEST_F(DeviceCode, IsLoadedOnTheProgramsDeviceAndRefusesQueuesOfAnother) {

@@ -639,13 +639,13 @@ sl_text* sl_route_table_rules(const sl_route_table* table) {
 int32_t sl_route_table_find(const sl_route_table* table, const char* op,
                             const sl_location* location) {
   auto* const context = const_cast<mlir::MLIRContext*>(&table->context.context);
-  if (!straightline::isRoutable(op, context)) {
-    return -1;
-  }
   const SourceLocation place = locationOf(location);
   const straightline::Route* route = straightline::findRoute(table->routes, op, place.overload,
                                                              place.module, place.file, place.line);
-  return route == nullptr ? -1 : static_cast<int32_t>(route - table->routes.data());
+  // FlagGems has ops of torch's, which need not be ops here.
+  const bool isFound = route != nullptr && (route->targets.front() == straightline::kGemsRoute ||
+                                            straightline::isRoutable(op, context));
+  return isFound ? static_cast<int32_t>(route - table->routes.data()) : -1;
 }
 
 sl_text* sl_backends(void) {

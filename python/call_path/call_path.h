@@ -277,6 +277,8 @@ PyObject* slOpCallFunctions(PyObject* module, PyObject* args);
 /// The queue over the framework's current stream of a CUDA device; borrowed, kept for good. NULL
 /// with an exception.
 sl_queue* slCurrentStream(const sl_dl_exchange* exchange, int32_t device);
+/// The same over a stream of a CUDA device that the caller knows.
+sl_queue* slQueueOfStream(void* stream, int32_t device);
 /// The queue on which this thread uses a device of a plug-in; NULL with an exception set.
 sl_queue* slCurrentQueue(const char* backend, int32_t device);
 /// cuda_calls(): what the runtime asked of the driver so far, by kind; None, or why there is no

@@ -25,6 +25,10 @@ sl_queue* slCurrentStream(const sl_dl_exchange* exchange, int32_t device) {
   if (exchange->stream(SL_DLPACK_CUDA, device, &stream)) {
     return NULL;
   }
+  return slQueueOfStream(stream, device);
+}
+
+sl_queue* slQueueOfStream(void* stream, int32_t device) {
   for (Known* known = known_; known; known = known->next) {
     if (known->stream == stream && known->device == device) {
       return known->queue;

@@ -80,11 +80,11 @@ class Kernel:
         return f"<kernel {self.backend}.{self.name}({', '.join(words)})>"
 
     def __call__(self, *operands: Any, out: Any = None, **sizes: int) -> Any:
-        """Runs the kernel on tensors, on this thread.
+        """Runs the kernel on tensors, on this thread; one of a CUDA device on torch's current stream there, without waiting.
 
         Args:
-            operands: A tensor (of torch, or an array of numpy) for each argument that is an input, in order. Their dtypes, sizes
-                and strides are the kernel's: memory that a program packs has the packed shape.
+            operands: A tensor (of torch, or an array of numpy for a kernel of the host) for each argument that is an input, in
+                order. Their dtypes, sizes and strides are the kernel's: memory that a program packs has the packed shape.
             out: A tensor for each argument that is written, one or a tuple; by default new ones (zeros for one that is also
                 read).
             sizes: Values of named sizes that do not follow from the operands.
@@ -94,7 +94,8 @@ class Kernel:
 
         Raises:
             UserError: An operand is not what the kernel takes; both are named.
-            UnsupportedError: The kernel runs on a device, or needs an object that the program makes for it.
+            UnsupportedError: The kernel runs on a device that is not here or a plug-in's, or needs an object that the program
+                makes for it.
         """
         given, written = self._operands(operands, out)
         values = self._sizes({**given, **written}, sizes)
@@ -104,20 +105,42 @@ class Kernel:
         for argument in self.arguments:
             tensor = made.get(argument.name, written.get(argument.name))
             if tensor is None:
-                tensor = _new(argument, values, like)
+                tensor = _new(argument, values, like, self._device)
             self._compare(argument, tensor, values)
             kept.append(tensor)
             addresses.append(_address(tensor))
             if argument.role in _WRITTEN:
                 results.append(tensor)
-        self._entry.run(tuple(addresses), tuple(values[name] for name in self._entry.scalars))
+        numbers = tuple(values[name] for name in self._entry.scalars)
+        if self._device == "cpu":
+            self._entry.run(tuple(addresses), numbers)
+        else:
+            import torch
+
+            extents = tuple(values.get(name, 0) for name in self._entry.extents)
+            stream = torch.cuda.current_stream(self._entry.device).cuda_stream
+            self._entry.start(tuple(addresses), numbers, extents, stream)
         return results[0] if len(results) == 1 else tuple(results)
+
+    @property
+    def _device(self) -> str:
+        """Where it runs: "cpu", "cuda:0", or the name of a plug-in's device."""
+        spaces = {argument.space for argument in self.arguments} - {"host"}
+        if not spaces and "blocks" not in self._row():
+            return "cpu"
+        space = min(spaces, default="cuda")
+        return f"cuda:{self._entry.device}" if space == "cuda" else space
 
     def _operands(self, operands: Sequence[Any], out: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         roles = [argument.role for argument in self.arguments]
-        if any(argument.space != "host" for argument in self.arguments) or "blocks" in self._row():
+        if self._device != "cpu" and not self._device.startswith("cuda:"):
             raise UnsupportedError(
-                f"{self.name} runs on a device; nearest supported form: emit='python', whose text calls it there"
+                f"{self.name} runs on {self._device}, a plug-in's device; nearest supported form: emit='python', whose text "
+                "calls it there"
+            )
+        if self._device != "cpu" and (why := _missing(self._entry.device)):
+            raise UnsupportedError(
+                f"{self.name} runs on {self._device}, which is not here: {why}; nearest supported form: a call where it is"
             )
         if "handle" in roles:
             raise UnsupportedError(
@@ -145,7 +168,8 @@ class Kernel:
             for extent, size in zip(argument.shape, tensor.shape):
                 if isinstance(extent, str) and extent.isidentifier():
                     values.setdefault(extent, int(size))
-        missing = [name for name in self._entry.scalars if name not in values]
+        needed = dict.fromkeys((*self._entry.scalars, *self._entry.grid_sizes))
+        missing = [name for name in needed if name not in values]
         if missing:
             raise UserError(
                 f"{self.name} needs the sizes {', '.join(missing)}, which no operand says: give {missing[0]}="
@@ -155,9 +179,10 @@ class Kernel:
     def _compare(self, argument: Any, tensor: Any, values: Mapping[str, int]) -> None:
         """As the interpreter compares what a statement gives an entry with what that takes."""
         where = f"{self.name}: {argument.name} ({argument.role})"
-        dtype, device = str(tensor.dtype).removeprefix("torch."), getattr(tensor, "device", "cpu")
-        if str(device) != "cpu":
-            raise UserError(f"{where} is on {device} but the kernel runs on the host")
+        dtype, device = str(tensor.dtype).removeprefix("torch."), str(getattr(tensor, "device", "cpu"))
+        wanted = self._device if argument.space != "host" or self._device == "cpu" else "cpu"
+        if device != wanted:
+            raise UserError(f"{where} is on {_spelled(device)} but the kernel runs on {_spelled(wanted)}")
         if dtype != argument.dtype:
             raise UserError(f"{where} is {dtype} but the kernel takes {argument.dtype}")
         if argument.shape is None:
@@ -196,16 +221,32 @@ def _value(extent: int | str, values: Mapping[str, int]) -> int:
     return of(ast.parse(extent, mode="eval").body)
 
 
-def _new(argument: Any, values: Mapping[str, int], like: Any) -> Any:
-    """Memory for an argument that is not given."""
+def _spelled(device: str) -> str:
+    return "the host" if device == "cpu" else device
+
+
+def _missing(number: int) -> str:
+    """Why a CUDA device is not here; "": it is."""
+    from straightline import _frameworks
+
+    torch = _frameworks.installed_torch()
+    if torch is None:
+        return "its tensors are torch's, which is not installed"
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return "" if number < count else f"torch has {count} devices"
+
+
+def _new(argument: Any, values: Mapping[str, int], like: Any, device: str) -> Any:
+    """Memory for an argument that is not given, on the device where the kernel runs."""
     if argument.shape is None:
         raise UnsupportedError(f"{argument.name} has several sizes in its program: give out=")
     shape = [_value(extent, values) for extent in argument.shape]
     strides = [_value(stride, values) for stride in argument.strides or ()]
-    if type(like).__module__.startswith("torch"):
+    if type(like).__module__.startswith("torch") or device != "cpu":
         import torch
 
-        return torch.empty_strided(shape, strides, dtype=getattr(torch, argument.dtype)).zero_()
+        where = device if argument.space != "host" else "cpu"
+        return torch.empty_strided(shape, strides, dtype=getattr(torch, argument.dtype), device=where).zero_()
     import numpy
 
     last = sum((size - 1) * stride for size, stride in zip(shape, strides)) + 1 if 0 not in shape else 0

@@ -250,6 +250,17 @@ class Entry:
     def __call__(self, *arguments: Any) -> Any: ...
     def run(self, addresses: tuple[int, ...], sizes: tuple[int, ...]) -> None:
         """The kernel by itself, on this thread; the caller has compared what lies there with `arguments`."""
+    def start(self, addresses: tuple[int, ...], sizes: tuple[int, ...], extents: tuple[int, ...], stream: int) -> None:
+        """The same for a kernel of a CUDA device, on a stream of it; `extents` has a value for each of `extents`."""
+    @property
+    def extents(self) -> tuple[str, ...]:
+        """Names of all named sizes of its program."""
+    @property
+    def grid_sizes(self) -> tuple[str, ...]:
+        """Names of those that its number of blocks depends on."""
+    @property
+    def device(self) -> int:
+        """The number of its program's device, 0 on the host."""
 
 def entries(program: ProgramCapsule) -> list[Entry]:
     """All that the statements of a program call."""

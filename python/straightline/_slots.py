@@ -65,10 +65,11 @@ def checked(slots: Any) -> dict[str, tuple[str, ...]]:
     for op, targets in given.items():
         if len(targets) < 2 or len(set(targets)) != len(targets):
             raise UserError(f"slot {op!r} is {list(targets)} but must have two targets or more, each once")
-        if "aten" in targets:
+        if taken := next((target for target in targets if target in ("aten", "flaggems")), None):
+            what = "what stays torch's" if taken == "aten" else "what FlagGems does"
             raise UserError(
-                f"slot {op!r} has 'aten': what stays torch's is decided when the model is captured, which a slot does not "
-                "do again; nearest form: two functions, one with routes={...: 'aten'}"
+                f"slot {op!r} has '{taken}': {what} is decided when the model is captured, which a slot does not "
+                f"do again; nearest form: two functions, one with routes={{...: '{taken}'}}"
             )
     count = len(list(itertools.product(*given.values())))
     if count > MOST_PROGRAMS:

@@ -52,6 +52,10 @@ class Call:
     options: Options
     aligned: bool
     arch: str
+    #: Constants, options and a name for each configuration, where they are known; None: the wrappers say.
+    known: Sequence[tuple[dict[str, Any], Options, str]] | None = None
+    #: Who launches the kernel, for `explain`; "": the user's own.
+    origin: str = ""
 
     def machine_code(self, result_parameters: Callable[[Mapping[str, Any]], dict[str, int]]) -> MachineCode:
         """The launch. Of several configurations the fastest, where a device is here; else the first that can be compiled.
@@ -104,6 +108,8 @@ class Call:
         """Constants, options and a name for each configuration of the autotuners; of heuristics what they compute."""
         from triton.runtime.autotuner import Autotuner
 
+        if self.known is not None:
+            return list(self.known)
         found: list[tuple[dict[str, Any], Options, str]] = [(dict(self.constants), self.options, "")]
         for wrapper in self.wrappers:
             if not isinstance(wrapper, Autotuner):
@@ -114,9 +120,7 @@ class Call:
             if wrapper.early_config_prune:
                 configs = list(wrapper.early_config_prune(configs, dict(self.values), **self.constants))
             found = [
-                (constants | config.kwargs, _with(options, config), str(config))
-                for constants, options, _ in found
-                for config in configs
+                with_configuration(constants, options, config) for constants, options, _ in found for config in configs
             ]
         return found
 
@@ -134,7 +138,11 @@ class Call:
         self._check_parameters(compiled, signature)
         grid = checked_grid(self.grid(dict(self.values) | constants, number), self.op)
         warps = compiled.threads // 32
-        facts = [f"Triton {triton().__version__}", f"{warps} warp{'s' if warps > 1 else ''}"]
+        facts = [
+            *([self.origin] if self.origin else []),
+            f"Triton {triton().__version__}",
+            f"{warps} warp{'s' if warps > 1 else ''}",
+        ]
         facts += [f"{name}={value}" for name, value in constants.items()]
         facts += [f"grid {' x '.join(map(str, grid))}"] if grid[1:] != (1, 1) else []
         machine = _cubin.architecture_of(compiled.image)
@@ -243,8 +251,12 @@ def _constant(value: Any) -> Any:
     return found
 
 
-def _with(options: Options, config: Any) -> Options:
-    return Options(
+def with_configuration(
+    constants: Mapping[str, Any], options: Options, config: Any
+) -> tuple[dict[str, Any], Options, str]:
+    """Constants and options with what a configuration of an autotuner says, and its name."""
+    with_its = Options(
         config.num_warps, config.num_stages, config.num_ctas if config.num_ctas != 1 else None,
         config.maxnreg if config.maxnreg is not None else options.maxnreg,
     )  # fmt: skip
+    return {**constants, **config.kwargs}, with_its, str(config)

@@ -17,7 +17,7 @@ class Rule:
 
     Attributes:
         op: ATen's name (`linear`), an overload (`add.Tensor`), or `*`.
-        targets: Backends, kernels, `auto` or `aten`; the first that takes an op runs it.
+        targets: Backends, kernels, `auto`, `aten` or `flaggems`; the first that takes an op runs it.
         where: A module pattern (`layers.*.attn`) or source lines (`model.py:120-140`); "" is everywhere.
         by: "the argument routes", a variable of the environment, or a line of a file.
     """
@@ -68,8 +68,12 @@ class RouteReport(Printed):
             known["ops"] += row["ops"]
             known["decides"] += row["decides"]
             return
-        # Calls of torch say the rule in their reason: capture has honoured it.
-        calls = [each for each in self.rows if each["backend"] == "aten" and text in each["why"]]
+        # Calls of torch and launches of FlagGems say the rule in their reason: capture has honoured it.
+        calls = [
+            each
+            for each in self.rows
+            if text in each["why"] and (each["backend"] == "aten" or f"{text}: FlagGems" in each["why"])
+        ]
         for call in calls:
             call["rule"] = text
         statements = [each for each in self.rows if each["rule"] == text]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from straightline import _compiler, backend_plugins
+from straightline import _compiler, _flaggems, backend_plugins
 from straightline._printed import Printed
 from straightline.capture.builder import Location
 from straightline.errors import RouteWarning, UserError
@@ -20,6 +20,8 @@ from straightline.route_report import Rule
 #: The backend of torch's ops, to which rules are honoured while a model is captured.
 _FRAMEWORK = "aten"
 _VARIABLES = ("STRAIGHTLINE_ROUTE_", "STRAIGHTLINE_ROUTES")
+#: Targets that capture decides about.
+_CAPTURED = (_FRAMEWORK, _flaggems.NAME)
 #: How the origin of a rule begins that a plug-in brings.
 _DEFAULT_RULES = "default rules of "
 
@@ -138,7 +140,7 @@ def _rules(table: _compiler.RouteTable) -> list[Rule]:
 
 
 class FrameworkRoutes:
-    """Which ops of a graph that is being captured stay the framework's."""
+    """Which ops of a graph that is being captured stay the framework's, or are FlagGems'."""
 
     def __init__(self, table: _compiler.RouteTable, rules: Sequence[Rule]) -> None:
         self._table, self._rules = table, rules
@@ -153,14 +155,28 @@ class FrameworkRoutes:
         self.used.add(self._rules[found])
         return str(self._rules[found])
 
+    def flaggems(self, names: Sequence[str], place: Location) -> Rule | None:
+        """The rule that gives an op with one of these names to FlagGems, at a place; None: none does."""
+        numbers = [self._table.find(name, place.overload, place.module, place.file, place.line) for name in names]
+        found = min((number for number in numbers if number >= 0), default=-1)
+        if found < 0 or self._rules[found].targets[0] != _flaggems.NAME:
+            return None
+        self.used.add(self._rules[found])
+        return self._rules[found]
+
+    @property
+    def asked(self) -> _flaggems.Asked | None:
+        """`flaggems`, where a rule names it."""
+        return self.flaggems if any(rule.targets[0] == _flaggems.NAME for rule in self._rules) else None
+
 
 def framework_routes(request: Mapping[str, Any]) -> FrameworkRoutes | None:
-    """Those of the options of a compilation, of the environment and of plug-ins; None: no rule keeps an op."""
+    """Those of the options of a compilation, of the environment and of plug-ins; None: capture decides about no op."""
     if not _has_rules(request):
         return None
     table = _table(request)
     rules = _rules(table)
-    return FrameworkRoutes(table, rules) if any(rule.targets[0] == _FRAMEWORK for rule in rules) else None
+    return FrameworkRoutes(table, rules) if any(rule.targets[0] in _CAPTURED for rule in rules) else None
 
 
 def gives_to_host(request: Mapping[str, Any]) -> bool:

@@ -18,6 +18,7 @@ from straightline import (
     _complex,
     _devices,
     _ending,
+    _flaggems,
     _frameworks,
     _internal_options,
     _launch,
@@ -155,7 +156,8 @@ def compiled(
         allows_aten = options.allow is None or "aten" in options.allow
         if _devices.is_plugin(place):
             allows_aten &= routing.gives_to_host(request)  # torch's ops run there
-        with own_images.compiling_for(own_images.Place(place, number, options.cache)):
+        asked = kept.asked if kept is not None else None
+        with own_images.compiling_for(own_images.Place(place, number, options.cache)), _flaggems.routing(asked):
             captures = captures_in(Where(place, allows_aten, kept))
         check_interrupts()
         _check_distinct(captures)

@@ -188,8 +188,32 @@ class Launch:
     """An op that is one launch of a kernel, as a traced body has it."""
 
     op: Any
-    #: The kernel's parameters that are arguments of the op; behind them the op takes the grids, three numbers for each.
+    #: The kernel's parameters that are arguments of the op; behind them the op takes sizes of the grids that a call knows.
     names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Grids:
+    """The grids of a launch, one for each configuration of its kernel."""
+
+    #: Three numbers of blocks each: a number, or "blocks_0" for the first of `sizes`.
+    blocks: tuple[tuple[int | str, ...], ...]
+    #: Those that only a call knows, as torch has them.
+    sizes: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, grids: Sequence[Sequence[Any]]) -> Grids:
+        """Grids of three numbers or sizes each."""
+        sizes: dict[str, Any] = {}
+
+        def place(value: Any) -> int | str:
+            if isinstance(value, int):
+                return int(value)
+            sizes.setdefault(str(value), value)
+            return f"blocks_{list(sizes).index(str(value))}"
+
+        blocks = tuple(tuple(place(value) for value in grid) for grid in grids)
+        return cls(blocks, tuple(sizes.values()))
 
 
 #: By kernel, constants and kinds of arguments; they stay until the process ends.
@@ -197,9 +221,13 @@ _launches: dict[Any, Launch] = {}
 
 
 def launch_op(
-    fn: Any, wrappers: Sequence[Any], given: Mapping[str, Any], written: frozenset[str], configurations: int
-) -> Launch:
-    """The op of a launch with arguments by name, of which some are written, and a grid for each configuration."""
+    fn: Any, wrappers: Sequence[Any], given: Mapping[str, Any], written: frozenset[str], grids: Grids,
+    known: tuple[tuple[dict[str, Any], Options, str], ...] | None = None, origin: str = "",
+) -> Launch:  # fmt: skip
+    """The op of a launch with arguments by name, of which some are written, and a grid for each configuration.
+
+    `known` and `origin` are those of the `Call`: configurations, where they are known, and who launches the kernel.
+    """
     jit, _ = unwrapped(fn)
     kinds: dict[str, str] = {}
     constants: dict[str, Any] = {}
@@ -219,7 +247,9 @@ def launch_op(
         tuple((n, constant_key(v)) for n, v in constants.items()),
         tuple(kinds.items()),
         written,
-        configurations,
+        grids.blocks,
+        known and tuple((tuple((n, constant_key(v)) for n, v in c.items()), o, name) for c, o, name in known),
+        origin,
     )
     with lock:
         if key in _launches:
@@ -229,14 +259,17 @@ def launch_op(
             f"{updates.pop(0) if name in written else kind} {name}" if kind == "Tensor" else f"{kind} {name}"
             for name, kind in kinds.items()
         ]
-        types += [f"SymInt grid_of_{number}_{axis}" for number in range(configurations) for axis in "xyz"]
+        types += [f"SymInt blocks_{number}" for number in range(len(grids.sizes))]
         name = f"straightline_triton::{jit.__name__}_{len(_launches)}"
 
         def grid(meta: Mapping[str, Any], number: int) -> Any:
-            return tuple(meta[f"grid_of_{number}_{axis}"] for axis in "xyz")
+            return tuple(meta[each] if isinstance(each, str) else each for each in grids.blocks[number])
 
         def machine_code(values: Mapping[str, Any], results: Sequence[Any], arch: str) -> MachineCode:
-            call = Call(jit, list(wrappers), name, values, [], grid, dict(constants), Options(), True, arch)
+            every = [(constants | own, options, text) for own, options, text in known] if known else None
+            call = Call(
+                jit, list(wrappers), name, values, [], grid, dict(constants), Options(), True, arch, every, origin
+            )
             return call.machine_code(lambda _: {})
 
         parsed = own_schemas.parse(f"{name}({', '.join(types)}) -> ()", effectful=True)

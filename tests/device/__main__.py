@@ -29,7 +29,9 @@ from bench import cuda_results
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: Files of this folder, and those of many tests, which take several processes each where pytest-xdist is installed.
-_FILES = ("families", "launch", "bad_input", "two_devices", "tune", "artifacts", "own_kernels", "tvm_library", "triton")
+_FILES = (
+    "families", "launch", "bad_input", "two_devices", "tune", "artifacts", "own_kernels", "alone", "tvm_library", "triton", "flaggems",
+)  # fmt: skip
 _MANY = ("driver_calls", "models")
 #: These look at how much of the device's memory is free, or at how long something takes: before the others.
 _ALONE = ("launch", "bad_input")

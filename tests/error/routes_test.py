@@ -26,7 +26,7 @@ NAMELESS: dict[str, tuple[str, str, str]] = {
     "storage": ("parameter", "native", "'parameter' is never routed"),
     "reduction": ("softmax", "onednn", "backend 'onednn' has no kernel for softmax; native, cuda can do it"),
     "second": ("linear", "native, mkl", "unknown backend 'mkl'; there are native"),
-    "backend": ("linear", "mkl", "unknown backend 'mkl'; there are native.*, auto, cpu and aten"),
+    "backend": ("linear", "mkl", "unknown backend 'mkl'; there are native.*, auto, cpu, aten and flaggems"),
     "backend for all": ("*", "mkl", "unknown backend 'mkl'; there are native"),
     "kernel": (
         "linear",

@@ -99,5 +99,18 @@ def test_a_kernel_of_a_device_is_described() -> None:
     assert kernel.grid is not None
     assert kernel.grid[1] % 32 == 0
     assert "SL_KERNEL(" in kernel.source
-    with pytest.raises(sl.UnsupportedError, match="runs on a device"):
-        kernel(torch.ones(4, 8), torch.ones(4, 8))
+    assert kernel.backend == "cuda"
+    if not torch.cuda.is_available():
+        with pytest.raises(sl.UnsupportedError, match="runs on cuda:0, which is not here: torch has 0 devices"):
+            kernel(torch.ones(4, 8), torch.ones(4, 8))
+
+
+def test_the_sizes_that_a_grid_depends_on() -> None:
+    batch = {0: torch.export.Dim("b", min=1, max=640)}
+    fn = sl.compile(_Model(), (torch.ones(4, 8), torch.ones(4, 8)), target="cuda:sm_90", dynamic_shapes=(batch, batch))
+    (entry,) = [entry for backend in fn.kernels for entry in backend]
+    assert entry.extents == ("b",)
+    assert set(entry.grid_sizes) == {"b"}
+    assert entry.device == 0
+    with pytest.raises(sl.InternalError, match="is run with 1 addresses and 0 sizes"):
+        entry.start((0,), (), (4,), 0)

@@ -210,7 +210,10 @@ def test_out_of_memory_and_the_next_call_works(device: Any) -> None:
         ({"target": "sim", "tune": True}, "tune=True but the target is sim"),
         ({"target": "sim", "launch": "graph"}, "launch is 'graph' but the program is for the sim"),
         ({"target": "sim", "allow": ("aten",)}, "allow is aten but must have 'native'"),
-        ({"target": "sim", "routes": {"*": "cpu, mars"}}, "unknown backend 'mars'; there are .*, auto, cpu and aten"),
+        (
+            {"target": "sim", "routes": {"*": "cpu, mars"}},
+            "unknown backend 'mars'; there are .*, auto, cpu, aten and flaggems",
+        ),
     ],
 )
 def test_what_users_get_wrong(options: dict[str, Any], words: str) -> None:

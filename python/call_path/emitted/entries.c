@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "emitted/emitted.h"
+#include "straightline/abi/start_entry.h"
 
 typedef struct Entry {
   PyObject_HEAD sl_vectorcall vectorcall;
@@ -313,6 +314,34 @@ static PyObject* getArguments(PyObject* self, void* unused) {
   return arguments;
 }
 
+static PyObject* getExtents(PyObject* self, void* unused) {
+  (void)unused;
+  return extentNames(sl_program_description(((Entry*)self)->program));
+}
+
+static PyObject* getGridSizes(PyObject* self, void* unused) {
+  (void)unused;
+  const sl_program_desc* desc = sl_program_description(((Entry*)self)->program);
+  const sl_device_code* code = ((Entry*)self)->entry->code;
+  PyObject* names = PyList_New(0);
+  for (int64_t i = 0; names && code && i < code->blocks.count; ++i) {
+    const sl_expr_step* step = &code->blocks.steps[i];
+    PyObject* name = step->op == 's' ? PyUnicode_FromString(desc->extents[step->value].name) : NULL;
+    if (step->op == 's' && (!name || PyList_Append(names, name))) {
+      Py_CLEAR(names);
+    }
+    Py_XDECREF(name);
+  }
+  PyObject* tuple = names ? PyList_AsTuple(names) : NULL;
+  Py_XDECREF(names);
+  return tuple;
+}
+
+static PyObject* getDevice(PyObject* self, void* unused) {
+  (void)unused;
+  return PyLong_FromLong(sl_program_device(((Entry*)self)->program));
+}
+
 static PyObject* repr(PyObject* self) {
   const sl_entry* entry = ((Entry*)self)->entry;
   PyObject* kind = getKind(self, NULL);
@@ -355,40 +384,58 @@ PyObject* slEntries(PyObject* module, PyObject* capsule) {
   return list;
 }
 
+/// Items of a tuple of integers; NULL with an exception. PyMem_Free frees it.
+static int64_t* integersOf(PyObject* tuple) {
+  const Py_ssize_t count = PyTuple_Size(tuple);
+  int64_t* values = PyMem_Malloc(8 * (size_t)(count + 1));
+  if (!values) {
+    PyErr_NoMemory();
+    return NULL;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    // an address may have its highest bit set
+    values[i] = (int64_t)PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(tuple, i));
+  }
+  if (PyErr_Occurred()) {
+    PyMem_Free(values);
+    return NULL;
+  }
+  return values;
+}
+
+/// Raises an internal error where an entry is run by itself that cannot be, or over something else
+/// than its arguments.
+static int checkAlone(const Entry* self, PyObject* addresses, PyObject* sizes, int is_possible) {
+  const sl_entry* entry = self->entry;
+  const Py_ssize_t count = PyTuple_Size(addresses), size_count = PyTuple_Size(sizes);
+  if (!is_possible || entry->kind == SL_ENTRY_PLAN || entry->kind == SL_ENTRY_SCALAR ||
+      count != entry->argument_count || size_count != entry->scalar_count) {
+    PyErr_Format(slInternalError, "%s.%s is run with %zd addresses and %zd sizes", entry->backend,
+                 entry->name, count, size_count);
+    return -1;
+  }
+  return 0;
+}
+
 /// entry.run(addresses, sizes): the kernel by itself, on this thread, outside of any call. Whoever
 /// calls it has compared what lies there with `arguments`.
 static PyObject* runAlone(PyObject* object, PyObject* args) {
   const Entry* self = (Entry*)object;
-  const sl_entry* entry = self->entry;
   PyObject *addresses, *sizes;
-  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &addresses, &PyTuple_Type, &sizes)) {
+  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &addresses, &PyTuple_Type, &sizes) ||
+      checkAlone(self, addresses, sizes, !self->entry->code)) {
     return NULL;
   }
-  const Py_ssize_t count = PyTuple_Size(addresses), size_count = PyTuple_Size(sizes);
-  if (entry->code || entry->kind == SL_ENTRY_PLAN || entry->kind == SL_ENTRY_SCALAR ||
-      count != entry->argument_count || size_count != entry->scalar_count) {
-    PyErr_Format(slInternalError, "%s.%s is run with %zd addresses and %zd sizes", entry->backend,
-                 entry->name, count, size_count);
-    return NULL;
-  }
-  void** pointers = PyMem_Malloc(8 * (size_t)(count + size_count + 1));
-  if (!pointers) {
-    return PyErr_NoMemory();
-  }
-  int64_t* scalars = (int64_t*)(pointers + count);
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    pointers[i] = PyLong_AsVoidPtr(PyTuple_GetItem(addresses, i));
-  }
-  for (Py_ssize_t i = 0; i < size_count; ++i) {
-    scalars[i] = PyLong_AsLongLong(PyTuple_GetItem(sizes, i));
-  }
+  int64_t* pointers = integersOf(addresses);
+  int64_t* scalars = pointers ? integersOf(sizes) : NULL;
   sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
-  if (!PyErr_Occurred()) {
+  if (scalars) {
     PyThreadState* state = PyEval_SaveThread();
-    entry->thunk(&context, (sl_team){NULL, 0, 1}, pointers, scalars);
+    self->entry->thunk(&context, (sl_team){NULL, 0, 1}, (void**)pointers, scalars);
     PyEval_RestoreThread(state);
   }
   PyMem_Free(pointers);
+  PyMem_Free(scalars);
   if (!PyErr_Occurred() && context.status == SL_INDEX_ERROR) {
     char text[160];
     PyOS_snprintf(text, sizeof(text), "index %lld is out of range [%lld, %lld)",
@@ -398,6 +445,43 @@ static PyObject* runAlone(PyObject* object, PyObject* args) {
   } else if (!PyErr_Occurred() && context.status != SL_OK) {
     slRaiseStatus(context.status, context.text);
   }
+  if (PyErr_Occurred()) {
+    return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
+/// entry.start(addresses, sizes, extents, stream): the kernel by itself on a stream of the
+/// program's CUDA device. `extents` has a value for each of `extents`.
+static PyObject* startAlone(PyObject* object, PyObject* args) {
+  const Entry* self = (Entry*)object;
+  const sl_program_desc* desc = sl_program_description(self->program);
+  PyObject *addresses, *sizes, *extents;
+  unsigned long long stream;
+  if (!PyArg_ParseTuple(args, "O!O!O!K", &PyTuple_Type, &addresses, &PyTuple_Type, &sizes,
+                        &PyTuple_Type, &extents, &stream) ||
+      checkAlone(self, addresses, sizes, PyTuple_Size(extents) == desc->extent_count)) {
+    return NULL;
+  }
+  sl_queue* queue = slQueueOfStream((void*)(uintptr_t)stream, sl_program_device(self->program));
+  int64_t* pointers = queue ? integersOf(addresses) : NULL;
+  int64_t* scalars = pointers ? integersOf(sizes) : NULL;
+  int64_t* values = scalars ? integersOf(extents) : NULL;
+  if (values) {
+    sl_message message;
+    message.text[0] = '\0';
+    PyThreadState* state = PyEval_SaveThread();
+    const int32_t status =
+        sl_program_start(self->program, (int32_t)(self->entry - desc->entries), queue,
+                         (void* const*)pointers, scalars, values, &message);
+    PyEval_RestoreThread(state);
+    if (status != SL_OK) {
+      slRaiseStatus(status, message.text);
+    }
+  }
+  PyMem_Free(pointers);
+  PyMem_Free(scalars);
+  PyMem_Free(values);
   if (PyErr_Occurred()) {
     return NULL;
   }
@@ -424,6 +508,7 @@ static PyMemberDef members[] = {
 };
 static PyMethodDef methods[] = {
     {"run", runAlone, METH_VARARGS, "The kernel by itself, over addresses that fit its arguments."},
+    {"start", startAlone, METH_VARARGS, "The same for one of a device, on a stream of it."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef facts[] = {
@@ -434,6 +519,10 @@ static PyGetSetDef facts[] = {
     {"cost_us", getCost, NULL, "Estimated microseconds of its slowest call, 0 when unknown.", NULL},
     {"arguments", getArguments, NULL, "Names, roles, dtypes, sizes and strides, in order.", NULL},
     {"scalars", getScalars, NULL, "Names of the sizes that come last.", NULL},
+    {"extents", getExtents, NULL, "Names of all named sizes of its program.", NULL},
+    {"grid_sizes", getGridSizes, NULL, "Names of those that its number of blocks depends on.",
+     NULL},
+    {"device", getDevice, NULL, "The number of its program's device, 0 on the host.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

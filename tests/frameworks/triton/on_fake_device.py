@@ -14,9 +14,10 @@ from typing import Any
 
 import straightline as sl
 import torch
+from straightline import _call
 from torch import Tensor
 
-from bench.cuda_call_path import HERE, compiled, fake_tensors, made, run_there
+from bench.cuda_call_path import HERE, compiled, fake_tensors, made, on_device, run_there
 from tests.frameworks.triton import kernels
 
 _OPTIONS: tuple[dict[str, Any], ...] = ({}, {"fast_path": False}, {"emit": "python"})
@@ -81,6 +82,26 @@ def _parameters_and_grid(driver: Any, tensors: Any) -> None:
                     assert again or (seen.shared > 0) == (model is _product), (launch, options, seen.shared)
 
 
+def _by_itself(driver: Any, tensors: Any) -> None:
+    """A kernel of a program is started alone, on a stream, with what a call would give it."""
+    alpha = int.from_bytes(struct.pack("<f", 2.5), "little")
+    for model, named in _MODELS:
+        function = compiled(*model(), "stream", **named)
+        (entry,) = [entry for entry in _call.entries(function._compilation.program) if entry.kind == "kernel"]
+        places = [tensors.place(on_device(tensors, tensor)) for tensor in model()[1]]
+        addresses = (*places, 1 << 20)
+        extents = tuple({"m": 100, "n": 40}[name] for name in entry.extents)
+        driver.fake_watch(_THREADS, 7 if model is _add else 8)
+        entry.start(addresses, tuple({"m": 100, "n": 40}[name] for name in entry.scalars), extents, 0)
+        seen = _Seen.from_address(driver.fake_seen())
+        if model is _add:
+            expected, grid = [*addresses, 3000, alpha, 0, 0], [3, 1, 1]
+        else:
+            expected, grid = [*places, 100, 40, 64, addresses[-1], 0, 0], [2, 2, 1]
+        assert seen.count == 1 and list(seen.grid) == grid, (named, seen.count, list(seen.grid))
+        assert list(seen.values)[: len(expected)] == expected, (named, list(seen.values), expected)
+
+
 def _an_address_that_is_not_aligned(tensors: Any) -> None:
     for launch in _LAUNCHES:
         for options in _OPTIONS:
@@ -115,6 +136,7 @@ def main() -> None:
     driver.fake_seen.restype = ctypes.c_void_p
     tensors = fake_tensors()
     _parameters_and_grid(driver, tensors)
+    _by_itself(driver, tensors)
     driver.fake_watch(0, 0)
     _an_address_that_is_not_aligned(tensors)
     print("right")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from typing import Any
 
@@ -78,6 +79,37 @@ def test_a_launch_is_a_kernel_of_the_program() -> None:
     row = json.loads(fn._compilation.explain_json)["statements"][0]
     assert row["blocks"] == 1 and "BLOCK=512" in row["why"]
     assert "aten" not in fn.code
+
+
+@triton.jit
+def _rows_sum(x_ptr, out_ptr, rows, columns, row_stride, column_stride, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    sums = tl.zeros((BLOCK,), tl.float32)
+    for row in range(rows):
+        sums += tl.load(x_ptr + row * row_stride + at * column_stride, mask=at < columns, other=0)
+    tl.store(out_ptr + at, sums, mask=at < columns)
+
+
+@triton_op("own_triton_op::rows_sum", mutates_args={})
+def rows_sum(x: Tensor) -> Tensor:
+    """The sum of the rows of a matrix, which its strides find."""
+    out = x.new_empty(x.shape[1])
+    wrap_triton(_rows_sum)[(1,)](x, out, x.shape[0], x.shape[1], x.stride(0), x.stride(1), BLOCK=64)
+    return out
+
+
+def test_a_kernel_gets_memory_as_its_strides_say() -> None:
+    """Values lie in row-major order in a program; what is behind an address is what torch's strides are of."""
+    x = torch.randn(30, 10)
+    # The memory has the shape [30, 10], also that of the transposed matrix; of columns 2 to 5 it is 29 * 10 + 4 elements.
+    for model, operand in (
+        (rows_sum, "30x10"),
+        (lambda x: rows_sum(x.t()), "30x10"),
+        (lambda x: rows_sum(x[:, 2:6]), "294"),
+    ):
+        assert re.search(rf"op\.own_kernel .* : \(tensor<{operand}xf32>\) -> ", str(_compiled(model, x).ir("op"))), (
+            operand
+        )
 
 
 def test_named_sizes() -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which ATen ops are imported whole, and what one call of any other consists of.
 
-One call is decomposed at a time, by torch's own functions over fake tensors: a `_Recorder` stands at the end of torch's
+One call is decomposed at a time, by torch's own functions over fake tensors: a `Recorder` stands at the end of torch's
 dispatcher, below autograd, where composite ops arrive whole too. It lets ops through that are imported, takes apart the others,
 and notes what came through. A graph is never traced again for the sake of one op in it.
 """
@@ -138,7 +138,9 @@ def _body_of_triton(op: Op) -> Callable[..., Any] | None:
     return body_of(op)
 
 
-class _Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):
+    """Notes the calls that come through, and takes apart those that are not imported."""
+
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[Call] = []
@@ -218,7 +220,7 @@ def recorded(
         kwargs: its keyword arguments.
         around: a context such as autocast, which adds ops of its own.
     """
-    recorder = _Recorder()
+    recorder = Recorder()
     with below_autograd(mode), recorder, around():
         result = op(*args, **kwargs)
     return recorder.calls, result

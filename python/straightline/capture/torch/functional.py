@@ -23,10 +23,12 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils import _pytree as pytree
 
+from straightline import _flaggems
 from straightline.capture.graph_builder import Reject
 from straightline.capture.torch import dropouts
 from straightline.capture.torch.complex_decompositions import is_of_complex
 from straightline.capture.torch.decompose import (
+    Call,
     Op,
     is_composite,
     is_of_triton,
@@ -173,7 +175,8 @@ def value_graph(module: GraphModule, same: Mapping[str, str] | None = None) -> V
     attributes = {
         node.target: nested_attribute(module, node.target) for node in module.graph.nodes if node.op == "get_attr"
     }
-    if not attributes and not any(_needs_work(node) for node in module.graph.nodes):
+    is_free = not attributes and _flaggems.rules() is None
+    if is_free and not any(_needs_work(node) for node in module.graph.nodes):
         return ValueGraph(module.graph, {})
     return _Rewriter(module, attributes, same or {}).run()
 
@@ -344,6 +347,8 @@ class _Rewriter:
         """One call of the source; composite ops among what it consists of have been taken apart already if not `exact`."""
         if dropouts.is_in_eval_mode(op, args, kwargs):
             return self._handed_on(args[0], fake)
+        if _flaggems.rules() is not None and (parts := self._parts_of_flaggems(op, args, kwargs)) is not None:
+            return parts[0]
         if self._is_taken_apart(op, args, kwargs):
             return self._parts(op, args, kwargs)
         if exact and may_hide_views(op):
@@ -410,7 +415,18 @@ class _Rewriter:
     def _parts(self, op: Op, args: Any, kwargs: Any) -> Any:
         """Inserts the calls into which a call is decomposed."""
         fakes = self._fakes((tuple(args), kwargs))
-        calls, result = recorded(self._mode, op, *fakes, self._around or nullcontext)
+        return self._inserted(*recorded(self._mode, op, *fakes, self._around or nullcontext), fakes, args, kwargs)
+
+    def _parts_of_flaggems(self, op: Op, args: Any, kwargs: Any) -> tuple[Any] | None:
+        """The results of FlagGems' form of a call that a rule gives to it; None: it is not given to it."""
+        from straightline.capture.torch import gems
+
+        fakes = self._fakes((tuple(args), kwargs))
+        parts = gems.parts(self._mode, op, *fakes, location_of(self._template))
+        return None if parts is None else (self._inserted(*parts, fakes, args, kwargs),)
+
+    def _inserted(self, calls: Sequence[Call], result: Any, fakes: Any, args: Any, kwargs: Any) -> Any:
+        """Inserts calls that were recorded for a call with these fake arguments, of which they use the tensors."""
         known: dict[int, Any] = {}
         self._know(known, fakes, (tuple(args), kwargs))
         for call in calls:

@@ -74,9 +74,10 @@ def _launch(variable: Any, grids: list[Any], arguments: Mapping[str, Any], tx: N
         p.name: arguments[p.name] if p.name in arguments else p.default for p in jit.params if _is_given(p, arguments)
     }
     written = written_by(variable.kernel, given)
-    launch = triton_kernels.launch_op(variable.kernel, wrappers, given, written, len(grids))
-    sizes = [size for grid in grids for size in grid]
-    launch.op(*(given[name] for name in launch.names), *sizes)
+    of_grids = triton_kernels.Grids.of([(*grid, 1, 1)[:3] for grid in grids])
+    launch = triton_kernels.launch_op(variable.kernel, wrappers, given, written, of_grids)
+    tensors = {name: memory_of(value) for name, value in given.items() if isinstance(value, torch.Tensor)}
+    launch.op(*(tensors.get(name, given[name]) for name in launch.names), *of_grids.sizes)
 
 
 def _is_given(parameter: Any, arguments: Mapping[str, Any]) -> bool:
@@ -104,3 +105,27 @@ def written_by(kernel: Any, arguments: Mapping[str, Any]) -> frozenset[str]:
             f"{_triton.place_of(jit)} writes to none of its tensors; nearest supported form: a kernel that stores a result"
         )
     return frozenset(found & tensors)
+
+
+def memory_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A view that begins at a tensor's first element and has all memory that its strides reach, in row-major order.
+
+    That is what a kernel reads behind the address that it is given: in a program a tensor is in row-major order, whatever strides
+    torch says, which a kernel may be given as numbers.
+    """
+    if tensor.is_contiguous():
+        return tensor
+    for dim in range(tensor.dim()):
+        if isinstance(tensor.stride(dim), int) and tensor.stride(dim) == 0:
+            tensor = tensor.narrow(dim, 0, 1)
+    order = sorted(range(tensor.dim()), key=lambda dim: -_number(tensor.stride(dim)))
+    tensor = tensor.permute(order)
+    if tensor.is_contiguous():
+        return tensor
+    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return tensor.as_strided((span,), (1,))
+
+
+def _number(stride: Any) -> int:
+    """A stride, of a named size the example's."""
+    return int(stride.node.hint) if isinstance(stride, torch.SymInt) else int(stride)

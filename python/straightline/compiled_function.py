@@ -360,7 +360,7 @@ class FunctionMethods:
             kwargs: Of the call.
 
         Raises:
-            UnsupportedError: There is no compiler.
+            UnsupportedError: There is no compiler, or a plug-in's device has no timed events.
         """
         profile = of_the_compiler("profile").profile
         return profile(self, args, kwargs, runs, nvtx)

@@ -24,7 +24,7 @@ from straightline import (
 from straightline._compilation import compile_module
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
-from straightline._tuning import Tuning, processor
+from straightline._tuning import Tuning, machine_of
 from straightline.compiled_function import Binding, CompiledElsewhere, CompiledFunction
 from straightline.errors import UnsupportedError, UserError
 from straightline.options import CompileOptions, takes_options
@@ -166,7 +166,7 @@ def _compiled_with(
     _aten_calls.install()
     path, place = _paths.chosen(chosen.fast_path), request["target"]
     with kept_interrupts() as check_interrupts, CompileProgress() as progress:
-        machine = processor() if place == "cpu" else ""
+        machine = "" if not chosen.tune or place.startswith("cuda") else machine_of(place, request.get("device", 0))
         tuning = Tuning(progress, check_interrupts, chosen.cache, machine) if chosen.tune else None
         compilation = compile_module(module, progress, tuning, **request)
     explained = json.loads(compilation.explain_json)

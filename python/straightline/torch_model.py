@@ -32,7 +32,7 @@ from straightline import (
 )
 from straightline._compilation import compile_module, progress_of
 from straightline._interrupts import kept_interrupts
-from straightline._tuning import Tuning, processor
+from straightline._tuning import Tuning, machine_of
 from straightline.compiled_function import Binding, CompiledElsewhere, CompiledFunction, FunctionMethods, grouped
 from straightline.errors import PlaceError, UnsupportedError, UserError
 from straightline.module_builder import ModuleBuilder
@@ -149,7 +149,7 @@ def compiled(
     with _ending.held_off(), kept_interrupts() as check_interrupts, shown as progress:
         tuning = None
         if options.tune:
-            machine = processor() if place == "cpu" else _targets.machine(number)
+            machine = machine_of(place, number)
             tuning = Tuning(progress, check_interrupts, options.cache, machine, options.launch == "stream")
         kept = routing.framework_routes(request)
         allows_aten = options.allow is None or "aten" in options.allow

@@ -43,7 +43,14 @@ def test_the_simulated_accelerator(tmp_path: Path) -> None:
     assert {check["status"] for checks in report.values() for check in checks.values()} == {"passed"}, report
     assert status == 0
     device = set(report["device sim"])
-    assert {"order between queues", "pinned memory", "times", "random numbers", "compiler"} <= device
+    assert {
+        "order between queues",
+        "order between devices",
+        "pinned memory",
+        "times",
+        "random numbers",
+        "compiler",
+    } <= device
     for kernel in ("sim.linear", "sim.relu", "sim.softmax"):
         assert list(report[kernel]) == KERNEL_CHECKS
 
@@ -91,6 +98,7 @@ def test_faults_of_a_kernel(fault: str, check: str, words: str, tmp_path: Path) 
         ("FAULT_STATUS", "copies", "gives SL_OK and writes status 10: all is well"),
         ("FAULT_QUERY", "copies", "query is not 1 behind synchronize"),
         ("FAULT_WAIT", "order between queues", "does not hold what the order of the calls says"),
+        ("FAULT_WAIT_DEVICES", "order between devices", "device 1 does not wait for an event of device 0"),
         ("FAULT_DESTROY", "a queue that ends", "returns before the queue's work has run"),
         ("FAULT_RANDOM", "random numbers", "repeat those of seed 7, offset 0"),
         ("FAULT_CRASH", "crash", "ended by SIGABRT in: finish"),

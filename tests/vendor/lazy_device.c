@@ -36,6 +36,7 @@ typedef struct Item {
 struct Queue {
   Item* items;
   long count, done;
+  int32_t device;
   int references; /* of its owner and of events */
 };
 
@@ -99,8 +100,8 @@ static void deallocate(int32_t device, void* address, size_t bytes) {
   free(address);
 }
 static void* queueCreate(int32_t device) {
-  (void)device;
   Queue* queue = calloc(1, sizeof(Queue));
+  queue->device = device;
   queue->references = 1;
   return queue;
 }
@@ -145,6 +146,11 @@ static void waitFor(void* queue, void* event) {
   (void)queue;
   (void)event;
 #else
+#ifdef FAULT_WAIT_DEVICES
+  if (((Event*)event)->queue->device != ((Queue*)queue)->device) {
+    return;
+  }
+#endif
   pthread_mutex_lock(&lock);
   ++((Event*)event)->references;
   add(queue, (Item){NULL, NULL, 0, event, NULL, 0});
@@ -205,7 +211,10 @@ static void runRelu(const Item* item) {
 #endif
 #ifdef FAULT_KERNEL_OTHER_BITS
   static int runs = 0;
-  y[0] += ++runs % 2 ? 1e-7f : 0;
+  ++runs;
+  for (int64_t i = 0; i < count; ++i) {
+    y[i] *= runs % 2 ? 1.0000002f : 1;
+  }
 #endif
 #ifdef FAULT_KERNEL_CRASH
   *(volatile int*)8 = 0;
@@ -323,6 +332,7 @@ static uint64_t step(int32_t kind, sl_dtype dtype, int64_t count) {
   return (uint64_t)count;
 }
 #endif
+static int32_t count(void) { return 2; }
 #ifdef FAULT_CRASH
 static void finish(int32_t device) {
   (void)device;
@@ -344,6 +354,7 @@ static const sl_device_desc kDevice = {
     .synchronize = synchronize,
     .event_destroy = eventDestroy,
     .query = query,
+    .count = count,
 #ifdef FAULT_RANDOM
     .random = drawNumbers,
     .random_step = step,

@@ -221,7 +221,7 @@ def _hooked(one: Any, runs: int, nvtx: bool) -> tuple[Any, _Recorder | _DeviceRe
     options = {**binding.options, "profile": recorder.option, "fast_path": True}
     if on_device:
         options["launch"] = "stream"  # a graph has no statements
-    own = replace(binding, options=options, tuning=None)
+    own = replace(binding, options=options, tuning=None, sharing=None)
     weights = own.set_of(compilation.program, binding.present(one), None, {})
     made = own.function(compilation, weights, None, None)
     return made, recorder

@@ -6,6 +6,7 @@
 #include "codegen/cpp_text.h"
 #include "codegen/program_index.h"
 #include "dialect/kernel/recorded.h"
+#include "dialect/kernel/shared_prepared.h"
 #include "dialect/op/recorded.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/JSON.h"
@@ -46,6 +47,9 @@ class Explainer {
     result["threads"] = program_.getTarget().getThreads();
     result["arena_bytes"] = arenaBytes_;
     result["prepared_bytes"] = preparedBytes();
+    if (json::Array shared = sharedBuffers(); !shared.empty()) {
+      result["prepared"] = std::move(shared);
+    }
     result["parameter_bytes"] = parameterBytes;
     result["parameters"] = json::Array(parameters);
     result["kept_parameters"] = keptParameters();
@@ -162,6 +166,22 @@ class Explainer {
       end = std::max(end, endOf(prepared.getOffsetAttr(), prepared.getBuffer()));
     }
     return end;
+  }
+
+  /// Prepared buffers that other programs may share, as share-prepared takes them.
+  json::Array sharedBuffers() {
+    json::Array rows;
+    for (auto prepared : program_.getBodyBlock()->getOps<kernel::PreparedOp>()) {
+      if (const llvm::StringRef digest = kernel::madeBy(prepared); !digest.empty()) {
+        auto type = llvm::cast<kernel::BufferType>(prepared.getBuffer().getType());
+        const int64_t bytes = bytesOf(prepared.getBuffer());
+        rows.push_back((digest + " " + type.getSpace() + " " +
+                        llvm::Twine(endOf(prepared.getOffsetAttr(), prepared.getBuffer()) - bytes) +
+                        " " + llvm::Twine(bytes))
+                           .str());
+      }
+    }
+    return rows;
   }
 
   int64_t endOf(kernel::ExtentAttr offset, mlir::Value buffer) {

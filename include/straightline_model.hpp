@@ -68,6 +68,15 @@ class Model {
         },
         {});
   }
+  /// Another model over the same code and weights, whose calls take other kernels: "linear =
+  /// onednn, convolution = native" (sl_model_with_slots).
+  Model withSlots(const std::string& choice) const {
+    return made(
+        [&](const sl_model_options&, sl_model** out, sl_message* message) {
+          return sl_model_with_slots(get(), choice.c_str(), out, message);
+        },
+        {});
+  }
 
   explicit operator bool() const { return model_ != nullptr; }
   /// "mlp(x: float32[n, 64]) -> (float32[n, 10]), n from 1 to 1024", a line a program.

@@ -7,6 +7,7 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
+#include "passes/sharing/passes.h"
 #include "passes/targets/target.h"
 
 namespace straightline {
@@ -124,6 +125,13 @@ void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& optio
     manager.addPass(createVerifyKernelLevelPass());
   }
   addTargetPasses(PipelinePlace::beforePlanning, manager, options);
+  // After placing, which adds prepared data, and before kernels are shared: a function then says
+  // by itself what it computes.
+  if (options.sharesPrepared) {
+    passes::SharePreparedOptions share;
+    share.before.assign(options.preparedBefore.begin(), options.preparedBefore.end());
+    manager.addPass(passes::createSharePrepared(share));
+  }
   // After placing: these leave kernels of a device alone.
   manager.addPass(passes::createBandPools());
   manager.addPass(passes::createSharePrepareKernels());

@@ -47,6 +47,8 @@ struct PipelineOptions {
   std::string tf32;
   /// tensors of a program for a device are in host memory, and each run copies them
   bool hostEdges = false;
+  bool sharesPrepared = false;              ///< prepared data is that of several programs
+  std::vector<std::string> preparedBefore;  ///< by programs before it (share-prepared)
 };
 
 /// All passes from a captured module (op level, with the module attributes op.target and, where

@@ -127,8 +127,12 @@ class Planner {
   }
 
   void planPrepared() {
+    const auto all = program_.getBodyBlock()->getOps<kernel::PreparedOp>();
+    if (llvm::all_of(all, [](kernel::PreparedOp op) { return op.getOffsetAttr() != nullptr; })) {
+      return;  // share-prepared has placed them
+    }
     llvm::MapVector<mlir::StringRef, AffineExpr> ends;
-    for (auto prepared : program_.getBodyBlock()->getOps<kernel::PreparedOp>()) {
+    for (kernel::PreparedOp prepared : all) {
       auto type = llvm::cast<kernel::BufferType>(prepared.getBuffer().getType());
       auto [end, fresh] = ends.try_emplace(type.getSpace(), zero());
       prepared.setOffsetAttr(attribute(end->second));

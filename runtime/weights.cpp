@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weights.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -25,6 +26,7 @@ void freeWeights(sl_weights* weights) {
   for (size_t i = 0; i < weights->prepared.size(); ++i) {
     releaseBlock(program.spaceDevices[i], &weights->prepared[i]);
   }
+  sl_weights_release(weights->memory);
   sl_program_release(weights->program);
   delete weights;
 }
@@ -102,25 +104,84 @@ class PrepareResources {
   std::vector<sl_queue> deviceQueues_;
 };
 
-int32_t allocatePrepared(sl_weights* weights, sl_message* message) {
+size_t preparedBytes(const sl_program& program, size_t space) {
+  const int64_t bytes = sl_expr_value(&program.desc->prepared_bytes[space], nullptr);
+  return bytes > 0 ? static_cast<size_t>(bytes) : 0;
+}
+
+/// What the programs that share memory need in a space at most.
+size_t sharedBytes(const sl_shared_weights& shared, const char* space) {
+  size_t most = 0;
+  for (int32_t p = 0; p < shared.program_count; ++p) {
+    const sl_program& program = *shared.programs[p];
+    for (size_t i = 0; i < program.spaceDevices.size(); ++i) {
+      if (std::strcmp(program.desc->spaces[i], space) == 0) {
+        most = std::max(most, preparedBytes(program, i));
+      }
+    }
+  }
+  return most;
+}
+
+int32_t allocatePrepared(sl_weights* weights, const sl_shared_weights* shared,
+                         sl_message* message) {
   const sl_program& program = *weights->program;
-  const sl_program_desc& desc = *program.desc;
   weights->prepared.resize(program.spaceDevices.size());
   weights->preparedAddresses.resize(weights->prepared.size());
   for (size_t i = 0; i < weights->prepared.size(); ++i) {
-    const int64_t bytes = sl_expr_value(&desc.prepared_bytes[i], nullptr);
-    if (!allocateBlock(program.spaceDevices[i], program.device,
-                       bytes > 0 ? static_cast<size_t>(bytes) : 0, &weights->prepared[i])) {
-      return reportNoMemory(program, i, "the prepared weights need ", bytes, "", message);
+    size_t bytes = preparedBytes(program, i);
+    bytes = shared ? std::max(bytes, sharedBytes(*shared, program.desc->spaces[i])) : bytes;
+    if (!allocateBlock(program.spaceDevices[i], program.device, bytes, &weights->prepared[i])) {
+      return reportNoMemory(program, i, "the prepared weights need ", static_cast<int64_t>(bytes),
+                            "", message);
     }
     weights->preparedAddresses[i] = weights->prepared[i].address;
   }
   return SL_OK;
 }
 
-int32_t prepare(sl_weights* weights, const sl_executor* executor, sl_message* message) {
+/// Takes the memory of the program before, space by space.
+int32_t takeMemory(sl_weights* weights, sl_weights* before, sl_message* message) {
+  const sl_program& program = *weights->program;
+  sl_weights* const owner = before->memory ? before->memory : before;
+  const sl_program& first = *owner->program;
+  weights->prepared.resize(program.spaceDevices.size());
+  weights->preparedAddresses.resize(weights->prepared.size());
+  for (size_t i = 0; i < weights->prepared.size(); ++i) {
+    const char* const space = program.desc->spaces[i];
+    size_t have = 0;
+    for (size_t k = 0; k < first.spaceDevices.size(); ++k) {
+      if (std::strcmp(first.desc->spaces[k], space) == 0) {
+        have = owner->prepared[k].bytes;
+        weights->preparedAddresses[i] = owner->preparedAddresses[k];
+      }
+    }
+    if (have < preparedBytes(program, i) || first.device != program.device) {
+      MessageWriter(message)
+          .text("the shared weights have ")
+          .number(static_cast<int64_t>(have))
+          .text(" bytes in '")
+          .text(space)
+          .text("' of device ")
+          .number(first.device)
+          .text(" but the program needs ")
+          .number(static_cast<int64_t>(preparedBytes(program, i)))
+          .text(" of device ")
+          .number(program.device);
+      return SL_INVALID_ARGUMENT;
+    }
+  }
+  sl_weights_retain(owner);
+  weights->memory = owner;
+  return SL_OK;
+}
+
+int32_t prepare(sl_weights* weights, const sl_executor* executor, const sl_shared_weights* shared,
+                sl_message* message) {
   const sl_program_desc& desc = *weights->program->desc;
-  if (int32_t status = allocatePrepared(weights, message); status != SL_OK || !desc.prepare) {
+  const int32_t status = shared && shared->before ? takeMemory(weights, shared->before, message)
+                                                  : allocatePrepared(weights, shared, message);
+  if (status != SL_OK || !desc.prepare) {
     return status;
   }
   if (executor == sl_interpreter() && !interpretable(*weights->program, message)) {
@@ -221,6 +282,14 @@ int32_t sl_weights_create(sl_program* program, void* const* parameters, void (*r
 int32_t sl_weights_create_by(sl_program* program, void* const* parameters,
                              const sl_executor* executor, void (*release)(void*), void* user,
                              sl_weights** out, sl_message* message) {
+  return sl_weights_create_shared(program, parameters, executor, nullptr, release, user, out,
+                                  message);
+}
+
+int32_t sl_weights_create_shared(sl_program* program, void* const* parameters,
+                                 const sl_executor* executor, const sl_shared_weights* shared,
+                                 void (*release)(void*), void* user, sl_weights** out,
+                                 sl_message* message) {
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
     std::unique_ptr<sl_weights> bare(new sl_weights);
@@ -230,7 +299,7 @@ int32_t sl_weights_create_by(sl_program* program, void* const* parameters,
     const sl_program_desc& desc = *program->desc;
     weights->parameters.assign(parameters, parameters + desc.parameter_count);
     weights->handles.resize(static_cast<size_t>(desc.handle_count));
-    if (const int32_t status = prepare(weights.get(), executor, message)) {
+    if (const int32_t status = prepare(weights.get(), executor, shared, message)) {
       return status;
     }
     weights->release = release;
@@ -260,8 +329,7 @@ int32_t sl_weights_create_prepared(sl_program* program, void* const* parameters,
     weights->preparedAddresses.resize(weights->prepared.size());
     for (int32_t i = 0; i < desc.space_count; ++i) {
       const auto space = static_cast<size_t>(i);
-      const int64_t wanted = sl_expr_value(&desc.prepared_bytes[i], nullptr);
-      const size_t least = wanted > 0 ? static_cast<size_t>(wanted) : 0;
+      const size_t least = preparedBytes(*program, space);
       if (bytes[i] < least) {
         MessageWriter(message)
             .text("the prepared weights have ")
@@ -269,7 +337,7 @@ int32_t sl_weights_create_prepared(sl_program* program, void* const* parameters,
             .text(" bytes in '")
             .text(desc.spaces[i])
             .text("' but the program prepares ")
-            .number(wanted);
+            .number(static_cast<int64_t>(least));
         return SL_INVALID_ARGUMENT;
       }
       if (!program->spaceDevices[space]) {

@@ -12,6 +12,7 @@
 /// code destroys the handles.
 struct sl_weights {
   sl_program* program = nullptr;
+  sl_weights* memory = nullptr;  ///< whose prepared data is shared, a reference; null: its own
   void (*release)(void*) = nullptr;
   void* user = nullptr;
   std::atomic<int32_t> references{1};

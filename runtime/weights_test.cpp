@@ -121,6 +121,67 @@ TEST_F(WeightsTest, SeveralSetsOverOneProgram) {
   sl_program_release(program);
 }
 
+/// A program that prepares so many bytes, by `prepare`.
+sl_program* sharing(DescriptionBuilder* builder, int64_t bytes,
+                    int32_t (*prepare)(sl_ctx*, sl_team, const sl_bindings*)) {
+  builder->prepared(0, builder->constant(bytes));
+  sl_program* made = nullptr;
+  EXPECT_EQ(SL_OK, sl_program_create(builder->build(runNothing, prepare), nullptr, nullptr, &made,
+                                     nullptr));
+  return made;
+}
+
+TEST(Weights, ProgramsShareWhatThoseBeforeThemPrepared) {
+  static float* memory = nullptr;
+  DescriptionBuilder builders[2];
+  sl_program* programs[] = {
+      sharing(&builders[0], 64,
+              [](sl_ctx*, sl_team, const sl_bindings* io) -> int32_t {
+                memory = static_cast<float*>(io->prepared[0]);
+                memory[0] = 5;
+                return SL_OK;
+              }),
+      sharing(&builders[1], 4096, [](sl_ctx*, sl_team, const sl_bindings* io) -> int32_t {
+        EXPECT_EQ(memory, io->prepared[0]);
+        EXPECT_EQ(5, memory[0]) << "what the first program prepared is there";
+        memory[1023] = 6;
+        return SL_OK;
+      })};
+  sl_shared_weights shared{};
+  shared.size = sizeof shared;
+  shared.programs = programs;
+  shared.program_count = 2;
+  sl_weights* weights[2] = {};
+  int released = 0;
+  ASSERT_EQ(SL_OK, sl_weights_create_shared(programs[0], nullptr, nullptr, &shared, countRelease,
+                                            &released, &weights[0], nullptr));
+  EXPECT_EQ(4096u, sl_weights_prepared_bytes(weights[0])) << "as many as the largest needs";
+  shared.before = weights[0];
+  ASSERT_EQ(SL_OK, sl_weights_create_shared(programs[1], nullptr, nullptr, &shared, countRelease,
+                                            &released, &weights[1], nullptr));
+  EXPECT_EQ(0u, sl_weights_prepared_bytes(weights[1]));
+  sl_weights_release(weights[0]);
+  EXPECT_EQ(0, released) << "the second uses its memory";
+  EXPECT_EQ(6, memory[1023]);
+  sl_weights_release(weights[1]);
+  EXPECT_EQ(2, released);
+
+  // The first was made without a word of the second.
+  sl_message message;
+  ASSERT_EQ(SL_OK, sl_weights_create(programs[0], nullptr, nullptr, nullptr, &weights[0], nullptr));
+  shared.before = weights[0];
+  EXPECT_EQ(SL_INVALID_ARGUMENT, sl_weights_create_shared(programs[1], nullptr, nullptr, &shared,
+                                                          nullptr, nullptr, &weights[1], &message));
+  EXPECT_STREQ(
+      "the shared weights have 64 bytes in 'host' of device 0 but the program needs 4096 of device "
+      "0",
+      message.text);
+  sl_weights_release(weights[0]);
+  for (sl_program* program : programs) {
+    sl_program_release(program);
+  }
+}
+
 TEST(Weights, PrepareMayNotDependOnAnExtent) {
   DescriptionBuilder builder;
   const int32_t b = builder.extent("b", 1, 8);

@@ -72,6 +72,10 @@ Failure readInternal(const sl_internal_options* given, InternalOptions* options)
   }
   options->prefer = text(own.prefer);
   options->deviceBackend = text(own.device_backend);
+  options->sharesPrepared = own.shares_prepared != 0;
+  for (int32_t i = 0; i < own.prepared_count; ++i) {
+    options->preparedBefore.push_back(text(own.prepared[i]));
+  }
   return Failure::none();
 }
 

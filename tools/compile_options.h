@@ -25,6 +25,8 @@ struct InternalOptions {
   std::vector<std::pair<std::string, std::string>> choices;
   std::string prefer;
   std::string deviceBackend;
+  bool sharesPrepared = false;
+  std::vector<std::string> preparedBefore;
 };
 
 /// sl_compile_options, which says what each means.

@@ -171,6 +171,11 @@ typedef struct sl_internal_options {
   const char* device_backend;  ///< backend on whose device all statements run
   int32_t links;               ///< 1: sl_compilation_links says what became of each op
   int32_t passes;              ///< 1: sl_compilation_passes has the module after each pass
+  /// 1: prepared data is shared by several programs, compiled one after the other: `explain` lists
+  /// its buffers as `prepared`, and what is in `prepared` is made by a program before this one
+  int32_t shares_prepared;
+  int32_t prepared_count;
+  const char* const* prepared;  ///< "DIGEST SPACE OFFSET BYTES" of each buffer
 } sl_internal_options;
 
 /// All zero but `size`: every option has its default. A caller's struct may be shorter (what it

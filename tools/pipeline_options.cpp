@@ -123,6 +123,8 @@ Failure readPipelineOptions(const CompileOptions& given, mlir::MLIRContext* cont
   options->everyBranch = given.internal.everyBranch;
   options->choices = given.internal.choices;
   options->prefer = given.internal.prefer;
+  options->sharesPrepared = given.internal.sharesPrepared;
+  options->preparedBefore = given.internal.preparedBefore;
   if (const std::string& backend = given.internal.deviceBackend; !backend.empty()) {
     if (Failure failure = chooseDevice(backend, &options->device); failure.failed()) {
       return failure;

@@ -10,6 +10,7 @@
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
+#include "passes/sharing/passes.h"
 #include "passes/targets/target.h"
 
 namespace straightline {
@@ -22,6 +23,7 @@ void registerAllDialects(mlir::DialectRegistry& registry) {
 void registerAllPasses() {
   mlir::registerTransformsPasses();
   passes::registerStraightlinePasses();
+  passes::registerSharingPasses();
   registerKernelPasses();
   registerLevelPasses();
   for (const Target* target : allTargets()) {

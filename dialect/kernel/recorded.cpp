@@ -3,6 +3,7 @@
 
 #include "dialect/alternative.h"
 #include "dialect/kernel/own.h"
+#include "dialect/kernel/shared_prepared.h"
 #include "dialect/own_argument.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -18,7 +19,7 @@ constexpr llvm::StringLiteral kCostUs = "kernel.cost_us", kChoice = "kernel.choi
                               kRule = "kernel.rule", kAlternatives = "kernel.alternatives",
                               kOnHost = "kernel.on_host", kOutsideGraph = "kernel.outside_graph",
                               kExclusiveHandle = "kernel.exclusive_handle",
-                              kOwnArguments = "kernel.own_arguments",
+                              kMadeBy = "kernel.made_by", kOwnArguments = "kernel.own_arguments",
                               kOwnTraits = "kernel.own_traits", kOwnSource = "kernel.own_source",
                               kEveryBranch = "kernel.every_branch",
                               kEarlyStart = "kernel.early_start", kParts = "kernel.parts",
@@ -67,6 +68,14 @@ void setOnHost(Operation* statement) {
 bool isOutsideGraph(Operation* declaration) { return declaration->hasAttr(kOutsideGraph); }
 void setOutsideGraph(DeclOp declaration) {
   declaration->setAttr(kOutsideGraph, mlir::UnitAttr::get(declaration.getContext()));
+}
+
+llvm::StringRef madeBy(PreparedOp prepared) {
+  auto digest = prepared->getAttrOfType<mlir::StringAttr>(kMadeBy);
+  return digest ? digest.getValue() : llvm::StringRef();
+}
+void setMadeBy(PreparedOp prepared, llvm::StringRef digest) {
+  prepared->setAttr(kMadeBy, mlir::StringAttr::get(prepared.getContext(), digest));
 }
 
 bool hasExclusiveHandle(DeclOp declaration) { return declaration->hasAttr(kExclusiveHandle); }
@@ -176,6 +185,7 @@ bool hasPlan(Operation* op) {
   auto declaration = llvm::dyn_cast<DeclOp>(op);
   return declaration && declaration.getPlan() && declaration.getDestroy();
 }
+bool isPreparedBuffer(Operation* op) { return llvm::isa<PreparedOp>(op); }
 bool isModule(Operation* op) { return llvm::isa<mlir::ModuleOp>(op); }
 
 bool isWhole(Attribute value) {
@@ -255,6 +265,7 @@ constexpr Recorded kRecorded[] = {
     {kOutsideGraph, "a kernel.decl", isDeclaration, "a unit attribute", isA<mlir::UnitAttr>},
     {kExclusiveHandle, "a kernel.decl with a plan", hasPlan, "a unit attribute",
      isA<mlir::UnitAttr>},
+    {kMadeBy, "a kernel.prepared", isPreparedBuffer, "a string", isA<mlir::StringAttr>},
     {kOwnArguments, "a kernel.decl without a plan", isWithoutPlan, "an array of arguments",
      areOwnArguments},
     {kOwnSource, "a kernel.func", isKernel, "a source with function, threads and arguments",

@@ -441,6 +441,7 @@ typedef struct sl_weights_record {
 PyObject* slWeightsNew(PyObject* module, PyObject* args);
 PyObject* slWeightsParameters(PyObject* module, PyObject* args);
 PyObject* slWeightsPrepared(PyObject* module, PyObject* capsule);
+PyObject* slWeightsPreparedBytes(PyObject* module, PyObject* capsule);
 /// 1 when every parameter of a live set is at its old address, 0 when one has moved or has other
 /// sizes, -1 with an exception.
 int slWeightsStay(sl_weights_record* record);

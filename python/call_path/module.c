@@ -97,6 +97,8 @@ static PyMethodDef functions[] = {
      "digest(address, bytes)\n--\n\nXXH3-128 of memory, as 32 hexadecimal digits."},
     {"prepared", slWeightsPrepared, METH_O,
      "prepared(weights)\n--\n\nThe prepared data of a set, as bytes a memory space."},
+    {"prepared_bytes", slWeightsPreparedBytes, METH_O,
+     "prepared_bytes(weights)\n--\n\nBytes of prepared data that a set holds itself."},
     {"callable_type", callableType, METH_VARARGS,
      "callable_type(name, base)\n--\n\nA type like Callable with the methods of a class without "
      "fields."},
@@ -154,7 +156,8 @@ static PyMethodDef functions[] = {
     {"viewed_parameters", slViewedParameters, METH_O,
      "viewed_parameters(program)\n--\n\nNumbers of the parameters that results are views of."},
     {"weights", slWeightsNew, METH_VARARGS,
-     "weights(program, parameters, live=False, prepare=None)\n--\n\nBorrows the parameters' "
+     "weights(program, parameters, live=False, prepare=None, shared=None)\n--\n\nBorrows the "
+     "parameters' "
      "storage and prepares "
      "them; gives a weights capsule."},
     {"parameters", slWeightsParameters, METH_VARARGS,

@@ -23,14 +23,17 @@ void slProfileNote(void* user, int32_t statement, int32_t begin) {
   }
 }
 
-/// On a device the host only enqueues: the caller's function records events there. Under the GIL.
+/// On a device the host only enqueues: the caller's function records events there. With the GIL or
+/// without it, as the call is.
 void slProfileTell(void* user, int32_t statement, int32_t begin) {
   Profile* profile = user;
+  const PyGILState_STATE state = PyGILState_Ensure();
   PyObject* result = PyObject_CallFunction(profile->told, "ii", (int)statement, (int)begin);
   if (!result) {
     PyErr_WriteUnraisable(profile->told);
   }
   Py_XDECREF(result);
+  PyGILState_Release(state);
 }
 
 int slProfileParse(PyObject* option, Profile* profile) {

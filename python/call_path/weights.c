@@ -238,15 +238,16 @@ static int takeParameter(const sl_program* program, int32_t i, PyObject* object,
 
 /// By emitted Python, `prepare(io)`, under the GIL.
 static int32_t createByPython(sl_program* program, sl_weights_record* record, void** pointers,
-                              PyObject* prepare, sl_message* message) {
+                              PyObject* prepare, const sl_shared_weights* shared,
+                              sl_message* message) {
   Io* io = slIoNew(program);
   if (!io) {
     return SL_OUT_OF_MEMORY;
   }
   SlPythonCall python = {io, prepare, NULL};
   const sl_executor executor = {sizeof(executor), slIoExecute, &python};
-  const int32_t status = sl_weights_create_by(program, pointers, &executor, releaseBases,
-                                              record->bases, &record->weights, message);
+  const int32_t status = sl_weights_create_shared(
+      program, pointers, &executor, shared, releaseBases, record->bases, &record->weights, message);
   slIoDismantle(io);
   Py_DECREF((PyObject*)io);
   return status;
@@ -271,8 +272,46 @@ static int32_t createPrepared(sl_program* program, sl_weights_record* record, vo
   return status;
 }
 
+/// sl_shared_weights of (weights of the program before or None, list of program capsules), or NULL
+/// of None: 0. The list of programs is the caller's to free with PyMem_Free.
+static int readShared(PyObject* given, sl_shared_weights* own, const sl_shared_weights** shared) {
+  memset(own, 0, sizeof *own);
+  *shared = NULL;
+  if (given == Py_None) {
+    return 0;
+  }
+  PyObject *before, *list;
+  if (!PyArg_ParseTuple(given, "OO!", &before, &PyList_Type, &list)) {
+    return -1;
+  }
+  own->size = sizeof *own;
+  if (before != Py_None) {
+    sl_weights_record* record = slWeightsRecord(before);
+    if (!record) {
+      return -1;
+    }
+    own->before = record->weights;
+  }
+  const Py_ssize_t count = PyList_Size(list);
+  sl_program** programs = PyMem_Calloc((size_t)count + 1, sizeof(sl_program*));
+  own->programs = programs;
+  own->program_count = (int32_t)count;
+  if (!programs) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    programs[i] = PyCapsule_GetPointer(PyList_GetItem(list, i), SL_PROGRAM_CAPSULE);
+    if (!programs[i]) {
+      return -1;
+    }
+  }
+  *shared = own;
+  return 0;
+}
+
 static int createWeights(sl_program* program, sl_weights_record* record, void** pointers,
-                         PyObject* prepare) {
+                         PyObject* prepare, const sl_shared_weights* shared) {
   sl_message message;
   message.text[0] = '\0';
   Py_INCREF(record->bases);  // for the runtime, dropped by releaseBases
@@ -280,10 +319,10 @@ static int createWeights(sl_program* program, sl_weights_record* record, void** 
   if (PyTuple_Check(prepare)) {
     status = createPrepared(program, record, pointers, prepare, &message);
   } else if (prepare != Py_None) {
-    status = createByPython(program, record, pointers, prepare, &message);
+    status = createByPython(program, record, pointers, prepare, shared, &message);
   } else {
-    Py_BEGIN_ALLOW_THREADS status = sl_weights_create(program, pointers, releaseBases,
-                                                      record->bases, &record->weights, &message);
+    Py_BEGIN_ALLOW_THREADS status = sl_weights_create_shared(
+        program, pointers, NULL, shared, releaseBases, record->bases, &record->weights, &message);
     Py_END_ALLOW_THREADS
   }
   if (status != SL_OK) {
@@ -298,13 +337,20 @@ static int createWeights(sl_program* program, sl_weights_record* record, void** 
 }
 
 /// A capsule with a new set over `list`, which has an object for each parameter. `prepare`: emitted
-/// Python, the place of prepared data in an artifact (artifact, program, variant), or None.
-static PyObject* makeWeights(sl_program* program, PyObject* list, int live, PyObject* prepare) {
+/// Python, the place of prepared data in an artifact (artifact, program, variant), or None;
+/// `shared`: as readShared takes it.
+static PyObject* makeWeights(sl_program* program, PyObject* list, int live, PyObject* prepare,
+                             PyObject* shared) {
   const sl_program_desc* desc = sl_program_description(program);
   const Py_ssize_t count = PyList_Size(list);
   sl_weights_record* record = PyMem_Calloc(1, sizeof(*record));
   void** pointers = PyMem_Calloc((size_t)count + 1, sizeof(void*));
   PyObject* result = NULL;
+  sl_shared_weights own;
+  const sl_shared_weights* with = NULL;
+  if (readShared(shared, &own, &with)) {
+    goto done;
+  }
   if (!record || !pointers) {
     PyErr_NoMemory();
     goto done;
@@ -333,7 +379,7 @@ static PyObject* makeWeights(sl_program* program, PyObject* list, int live, PyOb
   record->program = program;
   Py_INCREF(prepare);
   record->prepare = prepare;
-  if (createWeights(program, record, pointers, prepare) == 0) {
+  if (createWeights(program, record, pointers, prepare, with) == 0) {
     result = PyCapsule_New(record, SL_WEIGHTS_CAPSULE, destroyCapsule);
   }
 done:
@@ -341,6 +387,7 @@ done:
     destroyRecord(record);
   }
   PyMem_Free(pointers);
+  PyMem_Free((void*)own.programs);
   return result;
 }
 
@@ -349,13 +396,14 @@ PyObject* slWeightsNew(PyObject* module, PyObject* args) {
   PyObject* capsule = NULL;
   PyObject* objects = NULL;
   PyObject* prepare = Py_None;
+  PyObject* shared = Py_None;
   int live = 0;
-  if (!PyArg_ParseTuple(args, "OO|pO", &capsule, &objects, &live, &prepare)) {
+  if (!PyArg_ParseTuple(args, "OO|pOO", &capsule, &objects, &live, &prepare, &shared)) {
     return NULL;
   }
   sl_program* program = PyCapsule_GetPointer(capsule, SL_PROGRAM_CAPSULE);
   PyObject* list = program ? PySequence_List(objects) : NULL;
-  PyObject* result = list ? makeWeights(program, list, live, prepare) : NULL;
+  PyObject* result = list ? makeWeights(program, list, live, prepare, shared) : NULL;
   Py_XDECREF(list);
   return result;
 }
@@ -368,6 +416,12 @@ static PyObject* liveObjects(const sl_weights_record* record) {
     }
   }
   return list;
+}
+
+PyObject* slWeightsPreparedBytes(PyObject* module, PyObject* capsule) {
+  (void)module;
+  sl_weights_record* record = slWeightsRecord(capsule);
+  return record ? PyLong_FromSize_t(sl_weights_prepared_bytes(record->weights)) : NULL;
 }
 
 PyObject* slWeightsPrepared(PyObject* module, PyObject* capsule) {
@@ -437,7 +491,7 @@ int slWeightsStay(sl_weights_record* record) {
 
 PyObject* slWeightsAgain(sl_weights_record* record) {
   PyObject* list = liveObjects(record);
-  PyObject* result = !list ? NULL : makeWeights(record->program, list, 1, record->prepare);
+  PyObject* result = !list ? NULL : makeWeights(record->program, list, 1, record->prepare, Py_None);
   Py_XDECREF(list);
   return result;
 }

@@ -524,6 +524,7 @@ class Options {
         {"profile", &internal_.profile},
         {"poison", &internal_.poison},
         {"every_branch", &internal_.every_branch},
+        {"shares_prepared", &internal_.shares_prepared},
         {"links", &internal_.links},
         {"passes", &internal_.passes}};
     const auto field = fields.find(name);
@@ -562,6 +563,12 @@ class Options {
     } else if (name == "routes") {
       options_.routes =
           pairs(py::reinterpret_borrow<py::object>(value), &options_.route_count, &routes_);
+    } else if (name == "prepared") {
+      for (py::handle row : value) {
+        prepared_.push_back(text(row));
+      }
+      internal_.prepared = prepared_.data();
+      internal_.prepared_count = static_cast<int32_t>(prepared_.size());
     } else if (name == "choices") {
       internal_.choices =
           pairs(py::reinterpret_borrow<py::object>(value), &internal_.choice_count, &choices_);
@@ -576,6 +583,7 @@ class Options {
   std::vector<const char*> allow_;
   std::vector<sl_pair> routes_;
   std::vector<sl_pair> choices_;
+  std::vector<const char*> prepared_;
 };
 
 Compilation compileModule(const Module& module, Progress* progress, const py::kwargs& named) {

@@ -174,8 +174,11 @@ def weights(
     parameters: Sequence[Any],
     live: bool = False,
     prepare: Callable_[[Io], None] | None = None,
+    shared: tuple[WeightsCapsule | None, list[ProgramCapsule]] | None = None,
 ) -> WeightsCapsule:
     """Borrows the storage of parameters, in the order of the description, and prepares them (by emitted Python).
+
+    `shared`: the weights of the program before it, whose prepared data it adds to, and the programs that share that.
 
     A live set is compared with its tensors at the beginning of each call and made anew when one has other storage.
     """
@@ -206,6 +209,9 @@ def viewed_parameters(program: ProgramCapsule) -> list[int]:
 
 def prepared(weights: WeightsCapsule) -> list[bytes]:
     """The prepared data of a set, a memory space each."""
+
+def prepared_bytes(weights: WeightsCapsule) -> int:
+    """Bytes of prepared data that a set holds itself: 0 where it shares another's."""
 
 def parameters(weights: WeightsCapsule) -> list[Any]:
     """The tensors of a set: those that were given when it is live, else owners of the same storage."""

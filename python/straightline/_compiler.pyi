@@ -108,7 +108,7 @@ class Timing:
 def compile(module: Module, *, progress: Progress | None = None, **options: Any) -> Compilation:
     """Compiles a module; options are the fields of `sl_compile_options` and `sl_internal_options` by name.
 
-    `allow` is a sequence; `routes` and `choices` are dicts; switches are bools.
+    `allow` is a sequence; `prepared` another one; `routes` and `choices` are dicts; switches are bools.
     """
 
 def check_options(**options: Any) -> None:

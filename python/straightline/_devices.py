@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -34,6 +35,22 @@ def names() -> list[str]:
     backend_plugins.open_all()
     rows = json.loads(_compiler.backends_json())
     return [row["name"] for row in rows if row["space"] and row["name"] not in _OWN]
+
+
+def machine(place: str, number: int) -> str:
+    """What measured times of a plug-in's device depend on: its names, its version and the host's part of a call."""
+    from straightline import _compiler
+    from straightline.plugin_check import abi
+    from straightline.plugin_check.device_abi import Device, Properties
+
+    backend = place.partition(":")[0]
+    version = next((row.get("version") for row in json.loads(_compiler.backends_json()) if row["name"] == backend), "")
+    properties = Properties(size=ctypes.sizeof(Properties))
+    address = abi.device_of(backend)
+    if address and (device := Device.from_address(address)).properties:
+        device.properties(number, properties)
+    name = (properties.name or b"").decode(errors="replace")
+    return ", ".join(filter(None, (place, name, version)))
 
 
 def torch_name(number: int) -> str:

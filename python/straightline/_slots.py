@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -79,6 +80,40 @@ def checked(slots: Any) -> dict[str, tuple[str, ...]]:
     return given
 
 
+class Sharing:
+    """Programs for one example, of all choices, over one set of prepared data: what has the same packing is packed once.
+
+    They are compiled one after the other, each with what those before it prepare (passes/share_prepared.cpp).
+    """
+
+    def __init__(self) -> None:
+        #: Capsules of the programs in the order of `choices`, all of them before the first set of weights is made.
+        self.programs: list[Any] = []
+        self._rows: list[str] = []
+
+    def options(self) -> dict[str, Any]:
+        """Options of `_compiler.compile` for the next program."""
+        return {"shares_prepared": True, "prepared": tuple(self._rows)}
+
+    def add(self, compilation: Any) -> None:
+        """A program that was compiled with `options`."""
+        self.programs.append(compilation.program)
+        self._rows += [row for row in json.loads(compilation.explain_json).get("prepared", ()) if row not in self._rows]
+
+    def argument(self, copies: dict[int, Any]) -> tuple[Any, list[Any]]:
+        """The argument `shared` of `_call.weights`; `copies` holds the last set that was made."""
+        return copies[id(self)][1] if id(self) in copies else None, self.programs
+
+    def keep(self, copies: dict[int, Any], weights: Any) -> None:
+        """Tells the sets of the next programs of one that was made."""
+        copies[id(self)] = (self, weights)
+
+
+def sharing_for(slots: Mapping[str, Any], freeze: bool, count: int) -> list[Sharing | None]:
+    """One for each of `count` examples; None where there is nothing to share: no slots, or no prepared data that stays."""
+    return [Sharing() if slots and freeze else None for _ in range(count)]
+
+
 def choices(slots: Mapping[str, Sequence[str]]) -> list[Choice]:
     """Every combination of targets, the first targets first; one without a target where there are no slots."""
     return [dict(zip(slots, targets, strict=True)) for targets in itertools.product(*slots.values())]
@@ -89,12 +124,15 @@ def request_for(request: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
     return {**request, "routes": (*request.get("routes", ()), *choice.items())} if choice else dict(request)
 
 
-def joined(heads: Sequence[Any], slots: Mapping[str, Sequence[str]]) -> Any:
-    """The first of some functions, one for each choice, which hands calls to the one that `slot` chooses."""
+def joined(heads: Sequence[Any], slots: Mapping[str, Sequence[str]], *, named: bool = False) -> Any:
+    """The first of some functions, one for each choice, which hands calls to the one that `slot` chooses.
+
+    `named`: the texts of their examples name the choices already.
+    """
     first, *others = heads
     if not slots:
         return first
-    for head, choice in zip(heads, choices(slots), strict=True):
+    for head, choice in () if named else zip(heads, choices(slots), strict=True):
         words = ", ".join(f"{op} = {target}" for op, target in choice.items())
         for program in head._all:
             program._binding = replace(program._binding, example=f"{program._binding.example} with {words}")

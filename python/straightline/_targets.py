@@ -141,8 +141,8 @@ def check_options(*, tune: bool, place: str, tensors: Iterable[Any]) -> None:
         place: The target, "cuda:sm_NN".
         tensors: The example inputs, or what stands for them.
     """
-    if tune and _devices.is_plugin(place):
-        raise UserError(f"tune=True but the target is {place}: kernels are measured on the cpu and on CUDA devices")
+    if _devices.is_plugin(place):
+        return  # its kernels are measured on device 0 of the plug-in, wherever the tensors are
     if tune and not any(map(_is_on_cuda, tensors)):
         raise UserError(
             f"tune=True measures on the device, but the target is {place} and the example inputs are on the cpu: "

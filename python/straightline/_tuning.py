@@ -21,7 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from straightline import _compiler
+from straightline import _compiler, _devices, _targets
 from straightline._progress import CompileProgress
 from straightline.errors import CacheWarning, InternalError, UnsupportedError
 
@@ -80,7 +80,8 @@ class Tuning:
         missing = [row for row in wanted if row["key"] not in found]
         fresh: dict[str, Measured] = {}
         plain = {name: value for name, value in options.items() if name not in ("team", "team_from_us")}
-        compiled = self._compiled(missing, {**plain, "threads": threads})
+        # Copies between the host and a plug-in's device are the model's, not the contraction's.
+        compiled = self._compiled(missing, {**plain, "threads": threads, "host_edges": 0})
         for number, row in enumerate(missing):
             self.progress.measuring = (f"measuring {row['key'].split('(')[0]}", number, len(missing))
             measured = self._measured(row, compiled[number])
@@ -191,6 +192,13 @@ def _listing(module: _compiler.Module, options: dict[str, Any]) -> dict[str, Any
 def _fits(measured: Measured | None, row: Mapping[str, Any]) -> bool:
     """Whether it was measured among the candidates that there are now."""
     return measured is not None and list(measured.times) == row["candidates"]
+
+
+def machine_of(place: str, number: int) -> str:
+    """What the times of programs for a place depend on, for `Tuning.machine`."""
+    if place == "cpu":
+        return processor()
+    return _devices.machine(place, number) if _devices.is_plugin(place) else _targets.machine(number)
 
 
 def processor() -> str:

@@ -12,10 +12,11 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from straightline import _artifact_tree, _call, _emitted, _paths, _targets, backend_plugins, kernels, own_kernels
 from straightline._frameworks import imported_torch
+from straightline._slots import Sharing, choices, joined
 from straightline._stored import SAFETENSORS, Stored
 from straightline.compiled_function import Binding, CompiledFunction, grouped, of_the_compiler
 from straightline.errors import UnsupportedError, UserError
@@ -61,16 +62,32 @@ def load(
     reader = _artifact_tree.Reader(types)
     try:
         table = ParameterTable.from_rows(artifact.manifest["table"])
-        functions: list[CompiledFunction] = []
-        states: dict[str, Any] = {}
+        slots, sharing = _slots_of(artifact.manifest)
+        count = len(artifact.manifest["programs"]) // len(choices(slots))
+        parts = []
         for i, facts in enumerate(artifact.manifest["programs"]):
             chosen = _call.artifact_choose(artifact.capsule, i, kind, number)
-            functions.append(_function(artifact, i, chosen, facts, table, reader, number, threads or 0, states))
+            share = sharing[i % count] if sharing else None
+            parts.append(_part(artifact, i, chosen, facts, table, reader, number, threads or 0, share))
+        states: dict[str, Any] = {}
+        copies: dict[int, Any] = {}
+        functions = [_function(artifact, part, table, number, states, copies) for part in parts]
+        heads = [grouped(functions[i : i + count]) for i in range(0, len(functions), count)]
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         if isinstance(error, UserError):
             raise
         raise UserError(f"{artifact.path} is no artifact: its manifest is malformed ({error!r})") from error
-    return grouped(functions)
+    return joined(heads, slots, named=True)
+
+
+def _slots_of(manifest: Mapping[str, Any]) -> tuple[dict[str, tuple[str, ...]], list[Sharing]]:
+    """The targets of each slot, and what shares prepared data, one an example; both empty where there are none."""
+    found = manifest.get("slots")
+    if found is None:
+        return {}, []
+    slots = {str(row["op"]): tuple(map(str, row["targets"])) for row in found["ops"]}
+    count = len(manifest["programs"]) // len(choices(slots))
+    return slots, [Sharing() for _ in range(count)] if found["shared"] else []
 
 
 def manifest_of(path: str | os.PathLike[str]) -> Mapping[str, Any]:
@@ -193,7 +210,17 @@ class _SavedCode:
         return _compiler.Module.parse(text, name).print() if level == "op" else text
 
 
-def _function(
+class _Part(NamedTuple):
+    """A program that was loaded, before it has weights."""
+
+    number: int
+    chosen: int
+    facts: Mapping[str, Any]
+    code: _SavedCode
+    binding: Binding
+
+
+def _part(
     artifact: _Artifact,
     number: int,
     chosen: int,
@@ -202,8 +229,8 @@ def _function(
     reader: _artifact_tree.Reader,
     device: int,
     threads: int,
-    states: dict[str, Any],
-) -> CompiledFunction:
+    sharing: Sharing | None,
+) -> _Part:
     variant = facts["variants"][chosen]
     _open_backends(artifact.path, variant.get("backends", ()))
     where = device if str(variant["target"]).startswith("cuda") else None
@@ -212,6 +239,8 @@ def _function(
     own_kernels.bring_tvm_ffi(variant.get("own_kernels", ()))
     program = _call.artifact_program(artifact.capsule, number, chosen, device)
     own_kernels.add_saved(variant.get("own_kernels", ()), artifact.bytes)
+    if sharing is not None:
+        sharing.programs.append(program)
     code = _SavedCode(artifact, facts, variant, program)
     path = _paths.chosen(None)
     chosen_launch = variant.get("launch", facts["launch"])
@@ -240,13 +269,29 @@ def _function(
         name=str(facts["name"]),
         path=path,
         launch=launch,
+        sharing=sharing,
     )
+    return _Part(number, chosen, facts, code, binding)
+
+
+def _function(
+    artifact: _Artifact,
+    part: _Part,
+    table: ParameterTable,
+    device: int,
+    states: dict[str, Any],
+    copies: dict[int, Any],
+) -> CompiledFunction:
+    """`states` and `copies`: of the functions before it, which it shares."""
+    number, chosen, facts, code, binding = part
+    variant, program = facts["variants"][chosen], code.program
+    where = device if str(variant["target"]).startswith("cuda") else None
     viewed = {binding.names[i] for i in _call.viewed_parameters(program)}
     tensors = [_tensor(artifact, name, facts, table, where, states, name in viewed) for name in binding.names]
     own = kernels.Kernels(program, code) if "python" in variant else None
     emitted = _emitted.load(code.python, binding.name, own) if own is not None else None
     prepared = (artifact.capsule, number, chosen) if "prepared" in variant and emitted is None else None
-    weights = binding.set_of(program, tensors, emitted, {}, prepared)
+    weights = binding.set_of(program, tensors, emitted, copies, prepared)
     return binding.function(code, weights, own, emitted)
 
 

@@ -22,8 +22,8 @@ from straightline.errors import InternalError, UnsupportedError, UserError
 from straightline.parameters import raw_bytes
 
 #: Versions of the format; the runtime has them too (runtime/artifact/manifest.h). A file says the least that its readers need:
-#: 2 where a program has code for several architectures of a device.
-FORMAT, SEVERAL_DEVICES = 1, 2
+#: 2 where a program has code for several architectures of a device, 3 where calls choose among targets of an op.
+FORMAT, SEVERAL_DEVICES, SLOTS = 1, 2, 3
 _PAGE = 4096
 #: What every file entry says of its time, so that two saves give the same bytes.
 _TIME = (1980, 1, 1, 0, 0, 0)
@@ -72,6 +72,8 @@ class _Program:
     files: dict[str, bytes] = field(default_factory=dict)
     #: Of each variant.
     compilations: list[Any] = field(default_factory=list)
+    #: What the names of its files begin with, of each variant.
+    bases: list[str] = field(default_factory=list)
 
 
 def write(
@@ -111,20 +113,26 @@ def programs_of(
     """
     if isinstance(cpus, str) or not cpus or not all(isinstance(cpu, str) for cpu in cpus):
         raise UserError(f"cpus is {cpus!r} but must be a sequence of names, such as ('x86-64-v3', 'x86-64-v4')")
-    if function.slots:
+    if function.slots and linked:
         raise UnsupportedError(
-            f"a function with slots ({', '.join(function.slots)}) has no form in a file; nearest form: a function for each "
-            "choice, compiled with routes"
+            f"a function with slots ({', '.join(function.slots)}) has no form as a library; nearest forms: save(..), or a "
+            "function for each choice, compiled with routes"
         )
     if isinstance(libraries, str):
         raise UserError(f"libraries is {libraries!r} but must be a sequence of names")
     targets = _targets_of(function, devices, prepared)
     named = list(dict.fromkeys(_compiler.cpu_features(cpu)[0] for cpu in cpus))
-    programs = []
-    for i, one in enumerate((function, *function._others)):
+    programs: list[_Program] = []
+    heads = (function, *function._slotted)
+    count = 1 + len(function._others)
+    for i, one in enumerate(one for head in heads for one in (head, *head._others)):
         _check_libraries(one, libraries)
-        programs.append(_program(one, f"programs/{i}", named, targets, prepared, linked))
+        before = programs[i % count :: count]
+        programs.append(_program(one, f"programs/{i}", named, targets, prepared, linked, before))
         _add_own_libraries(programs[-1], embeds)
+    if prepared:
+        for example in range(count):
+            _add_prepared(programs[example::count])
     return programs
 
 
@@ -192,14 +200,21 @@ def _check_libraries(function: Any, libraries: Sequence[str]) -> None:
 
 
 def _program(
-    function: Any, folder: str, cpus: Sequence[str], targets: Sequence[str], prepared: bool, linked: bool
+    function: Any,
+    folder: str,
+    cpus: Sequence[str],
+    targets: Sequence[str],
+    prepared: bool,
+    linked: bool,
+    before: Sequence[_Program],
 ) -> _Program:
+    """`before`: programs for the same example with other targets for its slots."""
     binding = function._binding
     request = dict(binding.request)
     onDevice = request.get("target", "cpu") != "cpu"
     result = _Program(function, {})
     variants = [
-        _variant(result, folder, target, cpu, prepared, linked)
+        _variant(result, folder, target, cpu, prepared, linked, before)
         for target in targets
         for cpu in (cpus[:1] if onDevice else cpus)
     ]
@@ -232,19 +247,23 @@ def _program(
     return result
 
 
-def _variant(result: _Program, folder: str, target: str, cpu: str, prepared: bool, linked: bool) -> dict[str, Any]:
+def _variant(
+    result: _Program, folder: str, target: str, cpu: str, prepared: bool, linked: bool, before: Sequence[_Program]
+) -> dict[str, Any]:
     """What the manifest says of the code for one CPU, or for one device and the host beside it; `result` receives its files."""
     function = result.function
     binding, compilation = function._binding, function._compilation
     own, onDevice = binding.request.get("target", "cpu"), target != "cpu"
     isOwn = target == own and cpu == _compiler.cpu_features(binding.request.get("cpu") or "host")[0]
     if not isOwn or not hasattr(compilation, "link"):
-        compilation = binding.compiled_with(target=target, cpu=cpu, emit_only=not prepared and not onDevice)
+        shared = _shared([one.compilations[len(result.compilations)] for one in before]) if binding.sharing else {}
+        compilation = binding.compiled_with(target=target, cpu=cpu, emit_only=not prepared and not onDevice, **shared)
     explained = json.loads(compilation.explain_json)
     if unknown := [name for name in explained["parameters"] if name not in binding.names]:
         raise InternalError(f"for {target} the program reads {', '.join(unknown)}, for {own} it does not")
     base = f"{folder}/{target.replace(':', '-')}-{cpu}" if onDevice else f"{folder}/{cpu}"
     result.compilations.append(compilation)
+    result.bases.append(base)
     code, images, compiler = (b"", {}, 0) if linked and not onDevice else compilation.link()
     variant = {
         "target": target,
@@ -284,10 +303,13 @@ def _variant(result: _Program, folder: str, target: str, cpu: str, prepared: boo
         variant["images"] = {name: f"{base}/{name}.cubin" for name in images}
         variant["image_compiler"] = compiler
         result.files.update({f"{base}/{name}.cubin": image for name, image in images.items()})
-    if prepared and (data := _prepared(function, compilation, explained)):
-        result.files[f"{base}/prepared.bin"] = data
-        variant["prepared"] = f"{base}/prepared.bin"
     return variant
+
+
+def _shared(before: Sequence[Any]) -> dict[str, Any]:
+    """Options of a compilation over the prepared data of those before it."""
+    rows = [row for one in before for row in json.loads(one.explain_json).get("prepared", ())]
+    return {"shares_prepared": True, "prepared": tuple(dict.fromkeys(rows))}
 
 
 def _python(function: Any, compilation: Any, isOwn: bool) -> str:
@@ -315,26 +337,54 @@ def _for_later_devices(result: _Program, variants: Sequence[dict[str, Any]]) -> 
     variant, compilation = variants[plain[lowest]], result.compilations[plain[lowest]]
     texts, compiler = compilation.device_text()
     result.compilations.append(compilation)
+    result.bases.append(result.bases[plain[lowest]])
     files = {name: f"{file.removesuffix('.cubin')}.ptx" for name, file in variant["images"].items()}
     result.files.update({file: texts[name] for name, file in files.items()})
     return {**variant, "target": f"cuda:compute_{lowest}", "images": files, "image_compiler": compiler}
 
 
-def _prepared(function: Any, compilation: Any, explained: Mapping[str, Any]) -> bytes:
-    """The prepared data of a set over the function's present tensors, each memory space at a multiple of 64 bytes."""
-    tensors = _tensors(function)
-    own = [
-        tensors[name].place if isinstance(tensors[name], Stored) else tensors[name] for name in explained["parameters"]
-    ]
-    weights = _call.weights(compilation.program, own, False, None)
-    try:
-        spaces = _call.prepared(weights)
-    except UnsupportedError as error:
-        names = ", ".join(sorted({row["backend"] for row in explained["statements"]} - {"native", "cuda", "runtime"}))
-        raise UnsupportedError(
-            f"prepared=True: {error} ({names}), which a file cannot hold; nearest supported form: prepared=False"
-        ) from error
-    return b"".join(data + bytes(-len(data) % 64) for data in spaces)
+def _add_prepared(programs: Sequence[_Program]) -> None:
+    """Files of the prepared data of each variant. `programs`: one, or those of one example that share it."""
+    for number in range(len(programs[0].facts["variants"])):
+        made = _prepared([(one.function, one.compilations[number]) for one in programs])
+        spaces = {sum(1 for data in each if data) for each in made}
+        if len(programs) > 1 and programs[0].function._binding.sharing and spaces <= {0, 1}:
+            # Each program's data is the beginning of the longest.
+            longest = max(made, key=lambda each: sum(map(len, each)))
+            made = [longest if any(each) else each for each in made]
+        names: dict[bytes, str] = {}
+        for one, each in zip(programs, made, strict=True):
+            if not (data := b"".join(space + bytes(-len(space) % 64) for space in each)):
+                continue
+            name = names.setdefault(data, f"{one.bases[number]}/prepared.bin")
+            one.files.setdefault(name, data)
+            one.facts["variants"][number]["prepared"] = name
+            if len(programs) > 1:
+                one.facts["variants"][number]["prepared_shared"] = True
+
+
+def _prepared(programs: Sequence[tuple[Any, Any]]) -> list[list[bytes]]:
+    """The prepared data of sets over a function's present tensors, a memory space each, for functions with their compilations."""
+    before, sets = None, []
+    for function, compilation in programs:
+        explained, tensors = json.loads(compilation.explain_json), _tensors(function)
+        own = [
+            tensors[name].place if isinstance(tensors[name], Stored) else tensors[name]
+            for name in explained["parameters"]
+        ]
+        isShared = len(programs) > 1 and function._binding.sharing is not None
+        shared = (before, [compilation.program for _, compilation in programs]) if isShared else None
+        before = _call.weights(compilation.program, own, False, None, shared)
+        try:
+            sets.append(_call.prepared(before))
+        except UnsupportedError as error:
+            names = ", ".join(
+                sorted({row["backend"] for row in explained["statements"]} - {"native", "cuda", "runtime"})
+            )
+            raise UnsupportedError(
+                f"prepared=True: {error} ({names}), which a file cannot hold; nearest supported form: prepared=False"
+            ) from error
+    return sets
 
 
 def _tensors(function: Any) -> dict[str, Any]:
@@ -425,14 +475,18 @@ def _umask() -> int:
 
 def write_archive(file: Any, function: Any, programs: Sequence[_Program]) -> None:
     """Writes the zip into an open file."""
+    several = SEVERAL_DEVICES if any(_has_several_devices(program) for program in programs) else FORMAT
     manifest: dict[str, Any] = {
-        "format": SEVERAL_DEVICES if any(_has_several_devices(program) for program in programs) else FORMAT,
+        "format": SLOTS if function.slots else several,
         "abi": _call.ABI_VERSION,
         "straightline": _compiler.version,
         "name": function._binding.name,
         "table": function._binding.table.rows(),
         "programs": [program.facts for program in programs],
     }
+    if function.slots:
+        ops = [{"op": op, "targets": list(targets)} for op, targets in function.slots.items()]
+        manifest["slots"] = {"ops": ops, "shared": function._binding.sharing is not None}
     archive = _Zip(file)
     chunks, count = _weights(programs)
     if len(chunks) > 2:

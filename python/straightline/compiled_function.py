@@ -31,7 +31,7 @@ from straightline import (
     kernels,
     route_report,
 )
-from straightline._slots import joined
+from straightline._slots import Sharing, joined
 from straightline._stored import Stored, tensor_of
 from straightline.errors import CopyError, UnsupportedError, UserError
 from straightline.parameters import ParameterTable, copied, read_safetensors
@@ -360,7 +360,7 @@ class FunctionMethods:
             kwargs: Of the call.
 
         Raises:
-            UnsupportedError: There is no compiler.
+            UnsupportedError: There is no compiler, or a plug-in's device has no timed events.
         """
         profile = of_the_compiler("profile").profile
         return profile(self, args, kwargs, runs, nvtx)
@@ -577,6 +577,8 @@ class Binding:
     tuning: Tuning | None = None
     #: Of a program for these sizes alone.
     sizes: Mapping[str, int] | None = None
+    #: The programs whose prepared data it shares; None: it has its own.
+    sharing: Sharing | None = None
 
     def compiled_with(self, **options: Any) -> Any:
         """A `_compiler.Compilation` of the same program with these options of `_compiler.compile` in place of its own.
@@ -623,6 +625,7 @@ class Binding:
             launch=launch,
             tuning=None,
             sizes=dict(sizes),
+            sharing=None,
         )
 
     def over(self, general: CompiledFunction, compilation: Code) -> CompiledFunction:
@@ -686,7 +689,11 @@ class Binding:
         _targets.settle(own)
         sources = tuple((tensor, _specialize.version(tensor)) for tensor in tensors)
         prepare = emitted.prepare if emitted is not None else prepared
-        return Weights(_call.weights(program, own, self.live, prepare), sources)
+        shared = self.sharing.argument(copies) if self.sharing is not None else None
+        made = _call.weights(program, own, self.live, prepare, shared)
+        if self.sharing is not None:
+            self.sharing.keep(copies, made)
+        return Weights(made, sources)
 
     def function(
         self,

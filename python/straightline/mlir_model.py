@@ -24,7 +24,7 @@ from straightline import (
 from straightline._compilation import compile_module
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
-from straightline._tuning import Tuning, processor
+from straightline._tuning import Tuning, machine_of
 from straightline.compiled_function import Binding, CompiledElsewhere, CompiledFunction
 from straightline.errors import UnsupportedError, UserError
 from straightline.options import CompileOptions, takes_options
@@ -140,19 +140,35 @@ def compiled_module(
     """
     request = _request(chosen, place, number)
     slots = chosen.slots or {}
+    (sharing,) = _slots.sharing_for(slots, chosen.freeze, 1)
+    requests = [_slots.request_for(request, choice) for choice in _slots.choices(slots)]
+    compiled = [_compiled(own, module, chosen, sharing) for own in requests]
+    copies: dict[int, Any] = {}
     return _slots.joined(
         [
-            _compiled_with(
-                _slots.request_for(request, choice), module, table, given, chosen, structures, arguments, number, calls
-            )
-            for choice in _slots.choices(slots)
+            _bound(own, *one, module, table, given, chosen, structures, arguments, number, calls, sharing, copies)
+            for own, one in zip(requests, compiled, strict=True)
         ],
         slots,
     )
 
 
-def _compiled_with(
+def _compiled(
+    request: dict[str, Any], module: _compiler.Module, chosen: CompileOptions, sharing: _slots.Sharing | None
+) -> tuple[_compiler.Compilation, Tuning | None]:
+    """The compilation for one request, and what was measured for it."""
+    _aten_calls.install()
+    with kept_interrupts() as check_interrupts, CompileProgress() as progress:
+        place = request["target"]
+        machine = "" if not chosen.tune or place.startswith("cuda") else machine_of(place, request.get("device", 0))
+        tuning = Tuning(progress, check_interrupts, chosen.cache, machine) if chosen.tune else None
+        return compile_module(module, progress, tuning, sharing, **request), tuning
+
+
+def _bound(
     request: dict[str, Any],
+    compilation: _compiler.Compilation,
+    tuning: Tuning | None,
     module: _compiler.Module,
     table: ParameterTable,
     given: Mapping[str, Any],
@@ -160,15 +176,12 @@ def _compiled_with(
     structures: Sequence[Any] | None,
     arguments: Sequence[tuple[str, Any]] | None,
     number: int,
-    calls: Calls | None = None,
+    calls: Calls | None,
+    sharing: _slots.Sharing | None,
+    copies: dict[int, Any],
 ) -> CompiledFunction | CompiledElsewhere:
     """What `compiled_module` gives, for one request."""
-    _aten_calls.install()
     path, place = _paths.chosen(chosen.fast_path), request["target"]
-    with kept_interrupts() as check_interrupts, CompileProgress() as progress:
-        machine = processor() if place == "cpu" else ""
-        tuning = Tuning(progress, check_interrupts, chosen.cache, machine) if chosen.tune else None
-        compilation = compile_module(module, progress, tuning, **request)
     explained = json.loads(compilation.explain_json)
     routing.warn_unmatched([explained])
     inputs = [(row["name"] or f"input{i}", row) for i, row in enumerate(explained["inputs"])]
@@ -210,10 +223,11 @@ def _compiled_with(
         seconds={"capture": calls.seconds} if calls else {},
         launch=launch,
         tuning=tuning,
+        sharing=sharing,
     )
     if place != "cpu" and (why := _targets.why_no_device(place, number)):
         return CompiledElsewhere(compilation, binding, why, chosen.emit == "python", tensors)
-    return binding.first(compilation, given, chosen.emit == "python", {})
+    return binding.first(compilation, given, chosen.emit == "python", copies)
 
 
 def _all_torch(tensors: Sequence[Any]) -> bool:

@@ -145,31 +145,41 @@ def profile(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], runs:
         raise UserError(f"runs is {runs!r} but must be at least 1")
     one = _program_for(function, args, kwargs)
     hooked, recorder = _hooked(one, runs, nvtx)
-    for _ in range(3):
-        hooked(*args, **kwargs)
-    recorder.clear()
-    calls: list[tuple[float, float]] = []
-    for _ in range(runs):
-        recorder.start()
-        begin = time.perf_counter_ns()
-        hooked(*args, **kwargs)
-        recorder.finish()
-        calls.append((begin, time.perf_counter_ns()))
-    sizes = _sizes(one, args, kwargs)
-    made = _assembled(one, hooked, recorder, calls, sizes)
-    return made if isinstance(recorder, _Recorder) else _of_device(made, function, args, kwargs, runs)
+    try:
+        for _ in range(3):
+            hooked(*args, **kwargs)
+        recorder.clear()
+        calls: list[tuple[float, float]] = []
+        for _ in range(runs):
+            recorder.start()
+            begin = time.perf_counter_ns()
+            hooked(*args, **kwargs)
+            recorder.finish()
+            calls.append((begin, time.perf_counter_ns()))
+        sizes = _sizes(one, args, kwargs)
+        made = _assembled(one, hooked, recorder, calls, sizes)
+        if isinstance(recorder, _Recorder):
+            return made
+        return _of_device(made, recorder, function, args, kwargs, runs)
+    finally:
+        recorder.close()
 
 
-def _of_device(made: Profile, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], runs: int) -> Profile:
+def _of_device(
+    made: Profile,
+    recorder: _DeviceRecorder,
+    function: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    runs: int,
+) -> Profile:
     """With the time of calls of the function as it is, which wait for the device."""
-    import torch
-
     taken = []
     for _ in range(runs):
-        torch.cuda.synchronize()
+        recorder.wait()
         begin = time.perf_counter_ns()
         function(*args, **kwargs)
-        torch.cuda.synchronize()
+        recorder.wait()
         taken.append(time.perf_counter_ns() - begin)
     made.call_us = statistics.median(taken) * 1e-3
     made.overhead_us = made.call_us - sum(row.median_us for row in made.rows)
@@ -203,16 +213,15 @@ def _hooked(one: Any, runs: int, nvtx: bool) -> tuple[Any, _Recorder | _DeviceRe
     compilation = binding.compiled_with(profile=True)
     count = len(_call.describe(compilation.program, {})[1])
     place = str(binding.request.get("target", "cpu"))
-    if _devices.is_plugin(place):
-        raise UnsupportedError(
-            f"the program is for {place}, whose statements are not timed; profile takes those of the cpu and of CUDA devices"
-        )
     on_device = place != "cpu"
-    recorder = _DeviceRecorder(nvtx) if on_device else _Recorder(min((runs + 4) * (4 * count + 16), 1 << 24))
+    if _devices.is_plugin(place):
+        recorder: Any = _PluginRecorder(place.partition(":")[0], int(binding.request.get("device", 0)))
+    else:
+        recorder = _CudaRecorder(nvtx) if on_device else _Recorder(min((runs + 4) * (4 * count + 16), 1 << 24))
     options = {**binding.options, "profile": recorder.option, "fast_path": True}
     if on_device:
         options["launch"] = "stream"  # a graph has no statements
-    own = replace(binding, options=options, tuning=None)
+    own = replace(binding, options=options, tuning=None, sharing=None)
     weights = own.set_of(compilation.program, binding.present(one), None, {})
     made = own.function(compilation, weights, None, None)
     return made, recorder
@@ -236,6 +245,9 @@ class _Recorder:
     def finish(self) -> None:
         """Nothing is behind."""
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def spans(self) -> list[tuple[int, float, float]]:
         """Statement, begin and end in nanoseconds, in order; an inner one comes before what encloses it."""
         count = int(self._numbers[0])
@@ -251,26 +263,48 @@ class _Recorder:
 
 
 class _DeviceRecorder:
-    """Times of a device, by events of the current stream."""
+    """Times of a device, by events of the stream on which the call is. Derived classes know the device's events."""
 
-    def __init__(self, nvtx: bool) -> None:
-        import torch
-
-        self._torch, self._nvtx = torch, nvtx
+    def __init__(self) -> None:
         self._marks: list[tuple[int, int, Any]] = []
         self._spans: list[tuple[int, float, float]] = []
         self._empty = 0.0
         self.option: Callable[[int, int], None] = self._note
 
+    # --- what a device has
+
+    def _record(self) -> Any:
+        """A timed event behind what the stream has."""
+        raise NotImplementedError
+
+    def _between(self, first: Any, second: Any) -> float:
+        """Nanoseconds between two events that have fired."""
+        raise NotImplementedError
+
+    def _forget(self, events: Sequence[Any]) -> None:
+        """They are not used any more."""
+
+    def _keep_busy(self) -> None:
+        """Enqueues work that takes longer than the host needs to enqueue a call."""
+
+    def close(self) -> None:
+        """Gives back what it holds of the device."""
+
+    def wait(self) -> None:
+        """Until the stream has passed all of its work."""
+        raise NotImplementedError
+
+    def limits(self) -> dict[str, float]:
+        """What the device can do, measured: a copy, and a product of matrices (0: not measured)."""
+        raise NotImplementedError
+
+    # --- what is made of it
+
     def _note(self, statement: int, begins: int) -> None:
-        event = self._torch.cuda.Event(enable_timing=True)
-        event.record()
-        self._marks.append((statement, begins, event))
-        if self._nvtx:
-            nvtx = self._torch.cuda.nvtx
-            nvtx.range_push(f"statement {statement}") if begins else nvtx.range_pop()
+        self._marks.append((statement, begins, self._record()))
 
     def clear(self) -> None:
+        self._forget([event for _, _, event in self._marks])
         self._marks.clear()
         self._spans.clear()
 
@@ -280,39 +314,150 @@ class _DeviceRecorder:
             self._empty = self._between_two()
         self._keep_busy()
 
-    def _keep_busy(self) -> None:
-        sleep = getattr(self._torch.cuda, "_sleep", None)
-        if sleep is not None:
-            sleep(20_000_000)  # cycles: about 10 ms
-
     def _between_two(self) -> float:
         """Nanoseconds between two events with nothing between them: every span has as much beside its kernel."""
-        events = [self._torch.cuda.Event(enable_timing=True) for _ in range(41)]
-        self._torch.cuda.synchronize()
+        self.wait()
         self._keep_busy()
-        for event in events:
-            event.record()
-        self._torch.cuda.synchronize()
-        return statistics.median(a.elapsed_time(b) for a, b in zip(events, events[1:])) * 1e6
+        events = [self._record() for _ in range(41)]
+        self.wait()
+        found = statistics.median(self._between(a, b) for a, b in zip(events, events[1:]))
+        self._forget(events)
+        return found
 
     def finish(self) -> None:
         """Waits for the call and turns its events into times."""
-        self._torch.cuda.synchronize()
+        self.wait()
         first = self._marks[0][2] if self._marks else None
         # The last event has just come: the times are laid before now.
-        base = time.perf_counter_ns() - (first.elapsed_time(self._marks[-1][2]) * 1e6 if self._marks else 0.0)  # type: ignore[union-attr]
+        base = time.perf_counter_ns() - (self._between(first, self._marks[-1][2]) if self._marks else 0.0)
         open_: dict[int, float] = {}
         for statement, begins, event in self._marks:
-            at = base + first.elapsed_time(event) * 1e6  # type: ignore[union-attr]
+            at = base + self._between(first, event)
             if begins:
                 open_[statement] = at
             elif statement in open_:
                 begin = open_.pop(statement)
                 self._spans.append((statement, begin, max(begin, at - self._empty)))
+        self._forget([event for _, _, event in self._marks])
         self._marks.clear()
 
     def spans(self) -> list[tuple[int, float, float]]:
         return self._spans
+
+
+class _CudaRecorder(_DeviceRecorder):
+    """By events of torch's current stream."""
+
+    def __init__(self, nvtx: bool) -> None:
+        import torch
+
+        super().__init__()
+        self._torch, self._nvtx = torch, nvtx
+
+    def _record(self) -> Any:
+        event = self._torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def _between(self, first: Any, second: Any) -> float:
+        return float(first.elapsed_time(second) * 1e6)
+
+    def _note(self, statement: int, begins: int) -> None:
+        super()._note(statement, begins)
+        if self._nvtx:
+            nvtx = self._torch.cuda.nvtx
+            nvtx.range_push(f"statement {statement}") if begins else nvtx.range_pop()
+
+    def _keep_busy(self) -> None:
+        sleep = getattr(self._torch.cuda, "_sleep", None)
+        if sleep is not None:
+            sleep(20_000_000)  # cycles: about 10 ms
+
+    def wait(self) -> None:
+        self._torch.cuda.synchronize()
+
+    def limits(self) -> dict[str, float]:
+        return _cuda_limits()
+
+
+class _PluginRecorder(_DeviceRecorder):
+    """By timed events of the queue on which this thread uses a plug-in's device."""
+
+    #: Bytes of the copies that keep the queue busy, and that measure how fast they are.
+    _BLOCK = 1 << 24
+
+    def __init__(self, backend: str, number: int) -> None:
+        from straightline.plugin_check import abi
+        from straightline.plugin_check.device_abi import Device
+
+        super().__init__()
+        address = abi.device_of(backend)
+        self._device: Any = Device.from_address(address or 0)
+        if not self._device.record_timed or not self._device.elapsed_ms:
+            raise UnsupportedError(
+                f"the device '{backend}' has no timed events (record_timed, elapsed_ms), so that its statements are not timed; "
+                "nearest supported form: time whole calls"
+            )
+        self._backend, self._number = backend.encode(), number
+        self._queue = _queue_of(abi.runtime(), self._backend, number)
+        self._context = abi.context
+        self._blocks = [self._device.allocate(number, self._BLOCK, 256) for _ in range(2)]
+
+    def close(self) -> None:
+        self.clear()
+        for block in filter(None, self._blocks):
+            self._device.deallocate(self._number, block, self._BLOCK)
+        self._blocks = []
+
+    def _record(self) -> Any:
+        return self._device.record_timed(self._queue)
+
+    def _between(self, first: Any, second: Any) -> float:
+        return float(self._device.elapsed_ms(first, second) * 1e6)
+
+    def _forget(self, events: Sequence[Any]) -> None:
+        for event in events:
+            self._device.event_destroy(event)
+
+    def _keep_busy(self) -> None:
+        if self._blocks and all(self._blocks):  # else it has no memory for that: the times have the host's in them
+            self._copy()
+
+    def _copy(self) -> None:
+        space = self._device.space
+        to, source = self._blocks
+        self._device.copy(self._queue, self._context(), to, space, source, space, self._BLOCK)
+
+    def wait(self) -> None:
+        event = self._device.record(self._queue)
+        self._device.synchronize(event)
+        self._device.event_destroy(event)
+
+    def limits(self) -> dict[str, float]:
+        found = {"gb_per_second": 0.0, "gflop_per_second": 0.0}
+        if self._blocks and all(self._blocks):
+            self._copy()
+            events = [self._record()]
+            for _ in range(5):
+                self._copy()
+                events.append(self._record())
+            self.wait()
+            least = min(self._between(a, b) for a, b in zip(events, events[1:]))
+            self._forget(events)
+            found["gb_per_second"] = 2 * self._BLOCK / max(least, 1.0)
+        return found
+
+
+def _queue_of(runtime: Any, backend: bytes, number: int) -> int:
+    """What the device's functions take as the queue of this thread."""
+    import ctypes
+
+    queue, message = ctypes.c_void_p(), ctypes.create_string_buffer(4096)
+    runtime.sl_queue_handle.restype = ctypes.c_void_p
+    runtime.sl_queue_handle.argtypes = [ctypes.c_void_p]
+    if runtime.sl_queue_current(backend, number, ctypes.byref(queue), message):
+        raise UnsupportedError(message.value.decode(errors="replace"))
+    return int(runtime.sl_queue_handle(queue) or 0)
 
 
 def _sizes(one: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, int]:
@@ -392,7 +537,7 @@ def _assembled(
         statistics.median(overheads) * 1e-3,
         statistics.median(end - begin for begin, end in calls) * 1e-3,
         len(calls),
-        _limits(one),
+        _limits(one, recorder),
         events,
     )
 
@@ -491,13 +636,13 @@ def _original(
 _measured: dict[tuple[str, int], dict[str, float]] = {}
 
 
-def _limits(one: Any) -> dict[str, float]:
+def _limits(one: Any, recorder: _Recorder | _DeviceRecorder) -> dict[str, float]:
     """What this machine can do with the program's threads, measured once a process: a copy, and a product of matrices."""
     target = str(one._binding.request.get("target", "cpu"))
     threads = int(json.loads(one._compilation.explain_json)["threads"])
     key = (target, threads)
     if key not in _measured:
-        _measured[key] = _device_limits() if target != "cpu" else _host_limits(threads)
+        _measured[key] = _host_limits(threads) if isinstance(recorder, _Recorder) else recorder.limits()
     return _measured[key]
 
 
@@ -520,7 +665,7 @@ def _host_limits(threads: int) -> dict[str, float]:
     return {"gb_per_second": 2 * source.nbytes / copied * 1e-9, "gflop_per_second": 2 * side**3 / us * 1e-3}
 
 
-def _device_limits() -> dict[str, float]:
+def _cuda_limits() -> dict[str, float]:
     import torch
 
     def timed(work: Callable[[], Any], count: int) -> float:

@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from straightline import (
@@ -33,7 +33,7 @@ from straightline import (
 )
 from straightline._compilation import compile_module, progress_of
 from straightline._interrupts import kept_interrupts
-from straightline._tuning import Tuning, processor
+from straightline._tuning import Tuning, machine_of
 from straightline.compiled_function import Binding, CompiledElsewhere, CompiledFunction, FunctionMethods, grouped
 from straightline.errors import PlaceError, UnsupportedError, UserError
 from straightline.module_builder import ModuleBuilder
@@ -150,7 +150,7 @@ def compiled(
     with _ending.held_off(), kept_interrupts() as check_interrupts, shown as progress:
         tuning = None
         if options.tune:
-            machine = processor() if place == "cpu" else _targets.machine(number)
+            machine = machine_of(place, number)
             tuning = Tuning(progress, check_interrupts, options.cache, machine, options.launch == "stream")
         kept = routing.framework_routes(request)
         allows_aten = options.allow is None or "aten" in options.allow
@@ -166,12 +166,19 @@ def compiled(
         table = ParameterTable(first.tensors, first.persistent, read)
         slots = options.slots or {}
         copies: dict[int, Any] = {}
-        heads = []
-        for choice in _slots.choices(slots):
-            own = _slots.request_for(request, choice)
-            made = [
+        sharing = _slots.sharing_for(slots, options.freeze, len(captures))
+        requests = [_slots.request_for(request, choice) for choice in _slots.choices(slots)]
+        compiled = [
+            [
+                compile_module(c.module, progress, tuning, share, **own)
+                for c, share in zip(captures, sharing, strict=True)
+            ]
+            for own in requests
+        ]
+        heads = [
+            [
                 capture.function(
-                    compile_module(capture.module, progress, tuning, **own),
+                    compilation,
                     table,
                     options,
                     request=own,
@@ -179,10 +186,12 @@ def compiled(
                     copies=copies,
                     place=place,
                     tuning=tuning,
+                    sharing=share,
                 )
-                for capture in captures
+                for capture, compilation, share in zip(captures, row, sharing, strict=True)
             ]
-            heads.append(made)
+            for own, row in zip(requests, compiled, strict=True)
+        ]
         functions = heads[0]
         if slots:
             _slots.joined([functions[0], *map(_one_of, heads[1:])], slots)
@@ -281,6 +290,7 @@ class Capture:
         copies: dict[int, Any],
         place: str,
         tuning: Tuning | None,
+        sharing: _slots.Sharing | None = None,
     ) -> CompiledFunction | CompiledElsewhere:
         """The program with the model's own parameters, bound to the signature of the example.
 
@@ -289,6 +299,7 @@ class Capture:
         """
         way = _launch.chosen(options.launch, place, compilation.program)
         binding = self._binding(compilation, table, options, request=request, path=path, launch=way, tuning=tuning)
+        binding = replace(binding, sharing=sharing)
         python = options.emit == "python"
         why = _targets.why_not_here(self._tensors(), place) if place != "cpu" else ""
         if why:

@@ -15,7 +15,7 @@
 #include "straightline/abi/artifact.h"
 
 /// Grows when a function is added or a struct gets longer.
-#define SL_MODEL_VERSION 2
+#define SL_MODEL_VERSION 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -63,6 +63,13 @@ SL_API int32_t sl_model_of_programs(const char* name, sl_program* const* program
 /// every tensor that is unknown or of another dtype or shape.
 SL_API int32_t sl_model_with_parameters(const sl_model* model, const char* path, sl_model** out,
                                         sl_message* message);
+/// Another model over the same code, weights and states, whose calls take other kernels: `choice`
+/// is "linear = onednn, convolution = native", slots that the model was compiled with (slots=) and
+/// one of the targets of each; a slot that it does not name stays as it is. A model that is loaded
+/// has the first target of each. User error: there is no such slot or target, and the message names
+/// those that there are. From version 3 on.
+SL_API int32_t sl_model_with_slots(const sl_model* model, const char* choice, sl_model** out,
+                                   sl_message* message);
 /// No call may be running. Results that were made stay valid; those that are views of states do
 /// not.
 SL_API void sl_model_release(sl_model* model);

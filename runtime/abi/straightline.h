@@ -80,6 +80,26 @@ SL_API int32_t sl_weights_create(sl_program* program, void* const* parameters,
 SL_API int32_t sl_weights_create_by(sl_program* program, void* const* parameters,
                                     const sl_executor* executor, void (*release)(void*), void* user,
                                     sl_weights** out, sl_message* message);
+/// Weights of one of several programs over one set of prepared data: programs that were compiled
+/// one after the other, each with the buffers of those before it (slots).
+typedef struct sl_shared_weights {
+  uint64_t size;  ///< sizeof(sl_shared_weights)
+  /// weights of the program before this one, over the same parameters; NULL: this is the first
+  sl_weights* before;
+  /// of the first: all that will share its memory, itself included, which is as large as the
+  /// largest needs
+  sl_program* const* programs;
+  int32_t program_count;
+  int32_t reserved;
+} sl_shared_weights;
+
+/// As sl_weights_create_by, over shared data: prepare adds to what the programs before it made, and
+/// the memory is freed with the last of the weights. No call of any of the programs may run
+/// meanwhile. User error: `before` has less memory than the program needs, or is on another device.
+SL_API int32_t sl_weights_create_shared(sl_program* program, void* const* parameters,
+                                        const sl_executor* executor,
+                                        const sl_shared_weights* shared, void (*release)(void*),
+                                        void* user, sl_weights** out, sl_message* message);
 /// The same without running prepare, over data that another set of the same program had: `prepared`
 /// and `bytes` have an element a memory space. Data of the host is used where it lies, so that
 /// processes that map one file share it; it is released with the parameters. Data for a device is
@@ -94,6 +114,7 @@ SL_API int32_t sl_weights_read_prepared(const sl_weights* weights, int32_t space
                                         sl_message* message);
 SL_API void sl_weights_retain(sl_weights* weights);
 SL_API void sl_weights_release(sl_weights* weights);
+/// Bytes of prepared data that these weights hold themselves: 0 where another's are shared.
 SL_API size_t sl_weights_prepared_bytes(const sl_weights* weights);
 
 /// The process's shared team of `threads` members (including the caller); made on first use, kept

@@ -466,7 +466,8 @@ int32_t sl_artifact_prepared(sl_artifact* artifact, int32_t program, int32_t var
       at += (bytes[i] + 63) / 64 * 64;  // each begins at a multiple of 64
     }
     touch(contents);  // the first run reads all of it
-    if (contents.empty() ? !chosen->prepared.empty() && at != 0 : at != contents.size()) {
+    const bool fits = chosen->sharesFile ? at <= contents.size() : at == contents.size();
+    if (contents.empty() ? !chosen->prepared.empty() && at != 0 : !fits) {
       MessageWriter(message)
           .text(artifact->archive.path().c_str())
           .text(" is damaged: ")

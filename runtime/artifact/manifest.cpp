@@ -81,6 +81,9 @@ Wrong readVariant(const Json& json, const Manifest& manifest, Variant* out) {
   out->cpu = *cpu;
   out->code = *code;
   out->prepared = textOf(json, "prepared").value_or("");
+  if (const Json* shares = member(json, "prepared_shared")) {
+    out->sharesFile = shares->is_boolean() && shares->get<bool>();
+  }
   if (const Json* replaced = member(json, "python_replaced")) {
     out->isReplaced = replaced->is_boolean() && replaced->get<bool>();
   }
@@ -128,6 +131,35 @@ Wrong readPrograms(const Json& manifest, Manifest* out) {
   return nullptr;
 }
 
+/// Programs are compiled for at most so many combinations (python/straightline/_slots.py).
+constexpr size_t kMostChoices = 1024;
+
+Wrong readSlots(const Json& manifest, Manifest* out) {
+  const Json* slots = member(manifest, "slots");
+  if (!slots) {
+    return nullptr;
+  }
+  const Json* ops = slots->is_object() ? member(*slots, "ops") : nullptr;
+  const Json* shared = slots->is_object() ? member(*slots, "shared") : nullptr;
+  if (!ops || !ops->is_array() || !shared || !shared->is_boolean()) {
+    return "its slots lack their ops, or whether they share prepared data";
+  }
+  out->sharesPrepared = shared->get<bool>();
+  for (const Json& row : *ops) {
+    ManifestSlot slot;
+    const auto op = row.is_object() ? textOf(row, "op") : std::nullopt;
+    if (!op || !readTexts(row, "targets", &slot.targets) || slot.targets.size() < 2 ||
+        out->choices > kMostChoices / slot.targets.size()) {
+      return "a slot lacks its op or two targets, or has too many";
+    }
+    slot.op = *op;
+    out->choices *= slot.targets.size();
+    out->slots.push_back(std::move(slot));
+  }
+  return out->programs.size() % out->choices == 0 ? nullptr
+                                                  : "a combination of slots lacks its programs";
+}
+
 }  // namespace
 
 bool Manifest::read(std::string_view text, const char* path, sl_message* message) {
@@ -162,6 +194,7 @@ bool Manifest::read(std::string_view text, const char* path, sl_message* message
   name = textOf(*manifest, "name").value_or("");
   Wrong wrong = readFiles(*manifest, this);
   wrong = wrong ? wrong : readPrograms(*manifest, this);
+  wrong = wrong ? wrong : readSlots(*manifest, this);
   weights = textOf(*manifest, "weights").value_or("");
   if (!wrong && !weights.empty() && files.count(weights) == 0) {
     wrong = "its weights are not among its files";

@@ -16,7 +16,7 @@ namespace straightline {
 
 /// The versions of the format that this runtime reads, both included.
 constexpr uint64_t kOldestArtifactFormat = 1;
-constexpr uint64_t kArtifactFormat = 2;
+constexpr uint64_t kArtifactFormat = 3;
 
 struct FileFacts {
   uint64_t bytes = 0;
@@ -42,12 +42,24 @@ struct Variant {
   int32_t imageCompiler = 0;
   std::vector<std::string> parameters;  ///< names in the program's order
   std::string prepared;                 ///< file; "": prepare runs at load
+  bool sharesFile = false;  ///< `prepared` is that of several programs: it may be longer
   std::vector<OwnLibrary> ownLibraries;
   bool isReplaced = false;  ///< its Python text was replaced: the code is not what it does
 };
 
+/// An op with several targets, among which calls choose.
+struct ManifestSlot {
+  std::string op;
+  std::vector<std::string> targets;
+};
+
 struct Manifest {
   std::string name;
+  /// The programs of each combination of targets follow each other; of the last slot's targets
+  /// first.
+  std::vector<ManifestSlot> slots;
+  size_t choices = 1;           ///< how many combinations there are
+  bool sharesPrepared = false;  ///< programs of the same example share prepared data
   std::map<std::string, FileFacts> files;
   std::vector<std::vector<Variant>> programs;
   std::string weights;  ///< file; "": there are none

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "artifact/archive.h"
@@ -43,12 +44,32 @@ struct KeptParameters {
 };
 void releaseParameters(void* user) { delete static_cast<KeptParameters*>(user); }
 
+/// Prepares the weights of program `i`, over the data of the programs before it that are for the
+/// same example where the file says that they share it.
+int32_t prepareWeights(const sl_model& model, size_t i, void* const* addresses,
+                       KeptParameters* kept, sl_weights** out, sl_message* message) {
+  const Manifest& manifest = model.artifact->manifest;
+  const size_t examples = model.every.size() / manifest.choices;
+  std::vector<sl_program*> programs;
+  for (size_t k = i % examples; k < model.every.size(); k += examples) {
+    programs.push_back(model.every[k].program);
+  }
+  sl_shared_weights shared{};
+  shared.size = sizeof shared;
+  shared.before = i < examples ? nullptr : model.every[i - examples].weights;
+  shared.programs = programs.data();
+  shared.program_count = static_cast<int32_t>(programs.size());
+  return sl_weights_create_shared(model.every[i].program, addresses, nullptr,
+                                  manifest.sharesPrepared ? &shared : nullptr, releaseParameters,
+                                  kept, out, message);
+}
+
 /// Weights of each program over one set of tensors. `usePrepared`: those of the file, where it has
 /// them.
 int32_t makeWeights(sl_model* model, const std::shared_ptr<Parameters>& parameters,
                     bool usePrepared, sl_message* message) {
-  for (size_t i = 0; i < model->programs.size(); ++i) {
-    Program& program = model->programs[i];
+  for (size_t i = 0; i < model->every.size(); ++i) {
+    Program& program = model->every[i];
     std::vector<void*> addresses;
     if (const int32_t status =
             parameters->addresses(*program.program, program.names, &addresses, message)) {
@@ -69,15 +90,86 @@ int32_t makeWeights(sl_model* model, const std::shared_ptr<Parameters>& paramete
       prepared = std::any_of(bytes.begin(), bytes.end(), [](size_t b) { return b != 0; });
     }
     const int32_t status =
-        prepared ? sl_weights_create_prepared(program.program, addresses.data(), data.data(),
-                                              bytes.data(), releaseParameters, kept.get(),
-                                              &program.weights, message)
-                 : sl_weights_create(program.program, addresses.data(), releaseParameters,
-                                     kept.get(), &program.weights, message);
+        prepared
+            ? sl_weights_create_prepared(program.program, addresses.data(), data.data(),
+                                         bytes.data(), releaseParameters, kept.get(),
+                                         &program.weights, message)
+            : prepareWeights(*model, i, addresses.data(), kept.get(), &program.weights, message);
     if (status != SL_OK) {
       return status;
     }
     [[maybe_unused]] KeptParameters* ofWeights = kept.release();
+  }
+  return SL_OK;
+}
+
+/// Has calls take the programs of a combination of targets.
+void choose(sl_model* model, size_t choice) {
+  const size_t examples = model->every.size() / model->artifact->manifest.choices;
+  model->choice = choice;
+  for (size_t e = 0; e < examples; ++e) {
+    model->programs.push_back(model->every[choice * examples + e]);
+    sl_program_retain(model->programs.back().program);
+    sl_weights_retain(model->programs.back().weights);
+  }
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(' ');
+  return first == text.npos ? std::string_view()
+                            : text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+/// The number of the combination that "op = target, op = target" means, where what it does not name
+/// stays as in `choice`.
+int32_t readChoice(const sl_model& model, std::string_view text, size_t* choice,
+                   sl_message* message) {
+  const std::vector<ManifestSlot>& slots = model.artifact->manifest.slots;
+  std::vector<size_t> numbers(slots.size());
+  for (size_t s = slots.size(), rest = *choice; s-- > 0; rest /= slots[s].targets.size()) {
+    numbers[s] = rest % slots[s].targets.size();
+  }
+  for (std::string_view left = text; !left.empty();) {
+    const std::string_view one = left.substr(0, left.find(','));
+    left.remove_prefix(std::min(left.size(), one.size() + 1));
+    const size_t equals = one.find('=');
+    const std::string op(trimmed(one.substr(0, equals)));
+    const std::string target(equals == one.npos ? "" : trimmed(one.substr(equals + 1)));
+    const auto slot = std::find_if(slots.begin(), slots.end(),
+                                   [&](const ManifestSlot& each) { return each.op == op; });
+    std::string have;
+    for (const ManifestSlot& each : slots) {
+      have += (have.empty() ? "" : ", ") + each.op;
+    }
+    if (slot == slots.end()) {
+      MessageWriter(message)
+          .text("the model has no slot '")
+          .text(op.c_str())
+          .text("'; it has ")
+          .text(have.empty() ? "none" : have.c_str());
+      return SL_INVALID_ARGUMENT;
+    }
+    const auto found = std::find(slot->targets.begin(), slot->targets.end(), target);
+    if (found == slot->targets.end()) {
+      std::string targets;
+      for (const std::string& each : slot->targets) {
+        targets += (targets.empty() ? "" : ", ") + each;
+      }
+      MessageWriter(message)
+          .text("slot ")
+          .text(op.c_str())
+          .text(" is chosen as '")
+          .text(target.c_str())
+          .text("', but the model was compiled with ")
+          .text(targets.c_str());
+      return SL_INVALID_ARGUMENT;
+    }
+    numbers[static_cast<size_t>(slot - slots.begin())] =
+        static_cast<size_t>(found - slot->targets.begin());
+  }
+  *choice = 0;
+  for (size_t s = 0; s < slots.size(); ++s) {
+    *choice = *choice * slots[s].targets.size() + numbers[s];
   }
   return SL_OK;
 }
@@ -236,8 +328,8 @@ int32_t load(sl_artifact* artifact, const sl_model_options* options, sl_model** 
               "it as it was compiled");
       return SL_UNSUPPORTED;
     }
-    model->programs.emplace_back();
-    Program& program = model->programs.back();
+    model->every.emplace_back();
+    Program& program = model->every.back();
     program.variant = variant;
     program.names = chosen.parameters;
     if (const int32_t status = sl_artifact_program(artifact, i, variant, model->options.device,
@@ -250,6 +342,7 @@ int32_t load(sl_artifact* artifact, const sl_model_options* options, sl_model** 
   if (const int32_t status = makeWeights(model.get(), parameters, true, message)) {
     return status;
   }
+  choose(model.get(), 0);
   if (const int32_t status = finish(model.get(), message)) {
     return status;
   }
@@ -354,17 +447,53 @@ int32_t sl_model_with_parameters(const sl_model* model, const char* path, sl_mod
     made->artifact = model->artifact;
     made->name = model->name;
     made->options = model->options;
-    for (const Program& program : model->programs) {
-      made->programs.emplace_back();
+    for (const Program& program : model->every) {
+      made->every.emplace_back();
       sl_program_retain(program.program);
-      made->programs.back().program = program.program;
-      made->programs.back().names = program.names;
-      made->programs.back().variant = program.variant;
+      made->every.back().program = program.program;
+      made->every.back().names = program.names;
+      made->every.back().variant = program.variant;
     }
     auto parameters = std::make_shared<Parameters>(model->artifact, std::move(given), archive);
     if (const int32_t status = makeWeights(made.get(), parameters, false, message)) {
       return status;
     }
+    choose(made.get(), model->choice);
+    if (const int32_t status = finish(made.get(), message)) {
+      return status;
+    }
+    *out = made.release();
+    return SL_OK;
+  });
+}
+
+int32_t sl_model_with_slots(const sl_model* model, const char* choice, sl_model** out,
+                            sl_message* message) {
+  return atBoundary(message, [&]() -> int32_t {
+    if (!model->artifact) {
+      MessageWriter(message).text("the model was made of programs and has no slots");
+      return SL_UNSUPPORTED;
+    }
+    size_t number = model->choice;
+    if (const int32_t status = readChoice(*model, choice, &number, message)) {
+      return status;
+    }
+    std::unique_ptr<sl_model, Release> made(new sl_model);
+    sl_artifact_retain(model->artifact);
+    made->artifact = model->artifact;
+    made->name = model->name;
+    made->options = model->options;
+    for (const Program& program : model->every) {
+      made->every.emplace_back();
+      Program& own = made->every.back();
+      sl_program_retain(program.program);
+      sl_weights_retain(program.weights);
+      own.program = program.program;
+      own.weights = program.weights;
+      own.names = program.names;
+      own.variant = program.variant;
+    }
+    choose(made.get(), number);
     if (const int32_t status = finish(made.get(), message)) {
       return status;
     }

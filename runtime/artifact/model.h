@@ -30,7 +30,11 @@ struct Program {
 struct sl_model {
   sl_artifact* artifact = nullptr;
   sl_model_options options{};
+  /// Those that a call tries. With slots they are those of one combination of targets, and `every`
+  /// has the programs of all; both hold references.
   std::vector<straightline::Program> programs;
+  std::vector<straightline::Program> every;
+  size_t choice = 0;          ///< number of that combination
   sl_queue* queue = nullptr;  ///< a team, or a queue of the device
   sl_queue* team = nullptr;
   bool onDevice = false;
@@ -42,9 +46,11 @@ struct sl_model {
   std::map<const sl_expr*, std::string> sizes;  ///< texts of sl_model_size, of those that need one
 
   ~sl_model() {
-    for (straightline::Program& program : programs) {
-      sl_weights_release(program.weights);
-      sl_program_release(program.program);
+    for (auto* list : {&programs, &every}) {
+      for (straightline::Program& program : *list) {
+        sl_weights_release(program.weights);
+        sl_program_release(program.program);
+      }
     }
     for (const auto& [stream, adopted] : streams) {
       sl_queue_release(adopted);

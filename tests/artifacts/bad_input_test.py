@@ -88,10 +88,10 @@ def test_cut_short(saved: Path, tmp_path: Path) -> None:
 def test_versions(saved: Path, tmp_path: Path) -> None:
     _refused(
         _folder(saved, tmp_path / "a", lambda m: m.update(format=99)),
-        "artifact format 99 but this runtime reads 1 to 2 .*saved by",
+        "artifact format 99 but this runtime reads 1 to 3 .*saved by",
     )
     _refused(
-        _folder(saved, tmp_path / "c", lambda m: m.update(format=0)), "artifact format 0 but this runtime reads 1 to 2"
+        _folder(saved, tmp_path / "c", lambda m: m.update(format=0)), "artifact format 0 but this runtime reads 1 to 3"
     )
     sl.load(_folder(saved, tmp_path / "d", lambda m: m.update(format=2)))
     words = f"abi_version 7 but this runtime reads {_call.ABI_VERSION}.*saved by straightline .*save the model again"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// call FOLDER THREADS: calls FOLDER/m.sl by straightline_model.hpp with the inputs
+// call FOLDER THREADS [SLOTS]: calls FOLDER/m.sl by straightline_model.hpp with the inputs
 // FOLDER/in0, FOLDER/in1, ... (raw, row-major, of the sizes in FOLDER/shapes, a line each) and
-// writes FOLDER/out0, ... Results made by the model, results written into memory of the caller and
-// results of THREADS threads at once must be the same bytes. Status 1 with words otherwise.
+// writes FOLDER/out0, ... SLOTS ("linear = onednn") are chosen. Results made by the model, results
+// written into memory of the caller and results of THREADS threads at once must be the same bytes.
+// Status 1 with words otherwise.
 #include <straightline_model.hpp>
 
 #include <algorithm>
@@ -45,8 +46,9 @@ bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return a.size() == b.size();
 }
 
-int run(const std::string& folder, int threads) {
-  const Model model = Model::load(folder + "/m.sl", {.verify = true});
+int run(const std::string& folder, int threads, const char* slots) {
+  const Model loaded = Model::load(folder + "/m.sl", {.verify = true});
+  const Model model = slots ? loaded.withSlots(slots) : Model::load(folder + "/m.sl");
   std::cout << model.text() << "\n";
   std::vector<std::string> data;
   std::vector<Tensor> inputs;
@@ -122,7 +124,8 @@ int run(const std::string& folder, int threads) {
 
 int main(int argc, char** argv) {
   try {
-    return argc == 3 ? run(argv[1], std::atoi(argv[2])) : 2;
+    return argc == 3 || argc == 4 ? run(argv[1], std::atoi(argv[2]), argc == 4 ? argv[3] : nullptr)
+                                  : 2;
   } catch (const straightline::Error& error) {
     std::cerr << error.what() << "\n";
     return 1;

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from policy import OWN_BACKEND
 from torch import Tensor, nn
 
 import straightline as sl
-from straightline import _compiler
+from straightline import _call, _compiler
 from straightline._slots import place_of
 
 ON_DEVICE = OWN_BACKEND == "cuda"
@@ -181,11 +182,93 @@ def test_slots_that_are_none(slots: Any, words: str) -> None:
         sl.compile(Model().eval(), (X,), slots=slots)
 
 
-def test_what_has_no_slots(tmp_path: Path) -> None:
+class Packed(nn.Module):
+    """Two convolutions, whose weights are packed, and a linear."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.fc = nn.Conv2d(8, 16, 3), nn.Conv2d(16, 16, 1), nn.Linear(16 * 4 * 4, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(torch.relu(self.second(torch.relu(self.first(x)))).flatten(1))
+
+
+def packings(function: Any) -> list[int]:
+    """How many statements of prepare each program has."""
+    rows = [json.loads(one._compilation.explain_json)["statements"] for one in function._all]
+    return [sum(row["phase"] == "prepare" for row in of) for of in rows]
+
+
+def held(function: Any) -> list[int]:
+    """Bytes of prepared data that the weights of each program hold themselves."""
+    return [_call.prepared_bytes(one._weights) for one in function._all]
+
+
+@pytest.mark.skipif(ON_DEVICE, reason="weights of the device's libraries are not packed")
+@pytest.mark.parametrize("emit", ["cpp", "python"])
+def test_what_is_packed_in_the_same_way_is_packed_once(emit: str) -> None:
+    model, x = Packed().eval(), torch.randn(64, 8, 6, 6)
+    alone = [sl.compile(model, (x,), routes={"linear": target}, emit=emit) for target in ("native", "onednn")]
+    function = sl.compile(model, (x,), slots={"linear": ["native", "onednn"]}, emit=emit)
+    assert packings(alone[0]) == [3] and held(alone[1])[0] > 0
+    # oneDNN reads the linear's weight as it is: its program finds all of its prepared data there.
+    assert packings(alone[1]) == [2] and packings(function) == [3, 0]
+    assert held(function) == [held(alone[0])[0], 0]
+    for target in ("native", "onednn", "native"):
+        with sl.slot(linear=target):
+            same(function, model, x)
+    other = Packed().eval()
+    function.load_parameters(other.state_dict())
+    separate = function.with_parameters(model.state_dict())
+    assert held(function) == held(separate) == [held(alone[0])[0], 0]
+    for target in ("native", "onednn"):
+        with sl.slot(linear=target):
+            same(function, other, x)
+            same(separate, model, x)
+    second = function._slotted[0]  # lives without the first, whose memory it uses
+    del function, separate
+    same(second, other, x)
+
+
+@pytest.mark.skipif(ON_DEVICE, reason="kernels of the host")
+def test_each_choice_adds_what_is_not_there() -> None:
+    """Direct and blocked convolutions have packings of their own; the linear has one."""
+    model, x = Packed().eval(), torch.randn(1, 8, 6, 6)
+    slots = {
+        "convolution": ["native.convolution", "native.convolution_direct"],
+        "linear": ["native.gemm", "native.gemv"],
+    }
+    function = sl.compile(model, (x,), slots=slots)
+    alone = [
+        sl.compile(model, (x,), routes={"convolution": a, "linear": b})
+        for a in slots["convolution"]
+        for b in slots["linear"]
+    ]
+    assert held(function)[1:] == [0, 0, 0]
+    assert held(function)[0] < sum(held(one)[0] for one in alone)
+    assert sum(packings(function)) < sum(packings(one)[0] for one in alone)
+    buffers = [json.loads(one._compilation.explain_json).get("prepared", []) for one in function._all]
+    distinct = {row for of in buffers for row in of}
+    assert sum(packings(function)) == len(distinct)
+    for choice in itertools.product(*slots.values()):
+        with sl.slot(convolution=choice[0], linear=choice[1]):
+            same(function, model, x)
+
+
+def test_live_parameters_are_not_shared() -> None:
+    model = Model().eval()
+    function = sl.compile(model, (X,), slots={"linear": [OWN_BACKEND, "auto"]}, freeze=False)
+    assert function._binding.sharing is None
+    with torch.no_grad():
+        model.fc.weight.mul_(2)
+    for target in (OWN_BACKEND, "auto"):
+        with sl.slot(linear=target):
+            same(function, model, X)
+
+
+def test_what_has_no_slots() -> None:
     model = Model().eval()
     function = sl.compile(model, (X,), slots={"linear": LINEAR})
-    with pytest.raises(sl.UnsupportedError, match=r"a function with slots \(linear\) has no form in a file"):
-        function.save(tmp_path / "m.sl")
     with pytest.raises(sl.UserError, match="specialize is for one program, but this function has slots"):
         function.specialize({})
     with pytest.raises(sl.UserError, match="specialize is 2, but programs for frequent sizes have no slots"):

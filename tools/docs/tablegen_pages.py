@@ -44,5 +44,9 @@ def passes_page(root: Path) -> str:
         "Each is a flag of `straightline-opt`; `--straightline-pipeline` runs all of them. "
         "[Passes](../design/passes.md) has them in the order of the pipeline.\n\n"
     )
-    sources = ["passes/passes.td", *(str(p.relative_to(root)) for p in sorted(root.glob("passes/targets/*/passes.td")))]
+    sources = [
+        "passes/passes.td",
+        "passes/sharing/passes.td",
+        *(str(p.relative_to(root)) for p in sorted(root.glob("passes/targets/*/passes.td"))),
+    ]
     return "# Passes\n\n" + intro + "\n".join(_as_markdown(_tablegen(root, s, "-gen-pass-doc")) for s in sources)

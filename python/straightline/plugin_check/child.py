@@ -17,9 +17,10 @@ import numpy
 
 from straightline.backend_plugins import load_backend
 from straightline.errors import StraightlineError
-from straightline.plugin_check import abi
+from straightline.plugin_check import abi, device_kernels
 from straightline.plugin_check.device_abi import Device
 from straightline.plugin_check.device_checks import DeviceChecks
+from straightline.plugin_check.device_trial import DeviceTrial, OnDevice
 from straightline.plugin_check.problems import Problem, activated, problems_of
 from straightline.plugin_check.trial import Broken, Handle, Trial, dtype_for, layouts_of
 
@@ -36,10 +37,10 @@ def say(**what: Any) -> None:
 
 
 class _Checks:
-    """The checks of one kernel, in order."""
+    """The checks of one kernel, in order; `on`: the device that it runs on."""
 
-    def __init__(self, kernel: abi.Kernel, library: ctypes.CDLL, seed: int, on_device: bool) -> None:
-        self._kernel, self._library, self._on_device = kernel, library, on_device
+    def __init__(self, kernel: abi.Kernel, library: ctypes.CDLL, seed: int, on: OnDevice | None) -> None:
+        self._kernel, self._library, self._on, self._seed = kernel, library, on, seed
         self.name, self._op = kernel.name.decode(), kernel.op.decode()
         self._random = numpy.random.default_rng(seed)
         self._trials: list[Trial] = []
@@ -56,8 +57,11 @@ class _Checks:
         if not self._trials:
             say(kernel=self.name, check="results", status="not checked", detail="it takes none of the problems")
             return
-        if self._on_device:
-            say(kernel=self.name, check="results", status="not checked", detail="it runs on a device")
+        if self._on is not None:
+            for name, check in device_kernels.checks_of(self._trials, self._seed):  # type: ignore[arg-type]
+                say(doing=name, kernel=self.name)
+                self._check(name, check)
+            self._check("plan and destroy", self._plans)
             return
         self._check("results", self._results)
         self._check("inputs unchanged, same bits twice", self._twice)
@@ -85,7 +89,8 @@ class _Checks:
         for problem in every:
             for layout in layouts_of(self._kernel, problem):
                 for named in (False, True) if problem.rows and layout == "row-major" else (False,):
-                    trial = Trial(self._kernel, problem, dtype, layout, named=named)
+                    how = (self._kernel, problem, dtype, layout)
+                    trial = DeviceTrial(self._on, *how, named=named) if self._on else Trial(*how, named=named)
                     self._doing("accepts", trial)
                     asked += 1
                     first, again = self._answer(trial), self._answer(trial)
@@ -190,6 +195,8 @@ class _Checks:
             return "it has no plan"
         trial = min(self._trials, key=lambda one: sum(operand.data.size for operand in one.problem.inputs))
         self._doing(f"{PLANS} plans", trial)
+        if isinstance(trial, DeviceTrial):
+            return device_kernels.leaks(trial, PLANS, _bytes_in_use, LEAK_BYTES)
         inputs = trial.inputs()
         for _ in range(PLANS // 10):
             trial.plan(inputs).destroy()
@@ -272,9 +279,10 @@ def main(path: str, seed: int, skipped: list[str]) -> int:
     library, device = abi.runtime(), abi.device_of(loaded.name)
     if device is not None:
         _try_device(loaded.name, device, seed, skipped)
+    on = OnDevice(loaded.name, Device.from_address(device)) if device is not None else None
     for kernel in abi.kernels_of(loaded.name):
         if kernel.name.decode() not in skipped:
-            _Checks(kernel, library, seed, device is not None).run()
+            _Checks(kernel, library, seed, on).run()
             say(finished=kernel.name.decode())
     return 0
 

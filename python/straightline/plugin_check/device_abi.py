@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 
-from straightline.plugin_check.abi import Context, DType
+from straightline.plugin_check.abi import Context, DType, Team
 
 UNIFORM, NORMAL, BITS = 0, 1, 2  # sl_random_kind
 
@@ -66,6 +66,8 @@ class Code(Structure):
     ]
 
 
+#: sl_thunk_fn.
+Thunk = CFUNCTYPE(None, POINTER(Context), Team, POINTER(c_void_p), POINTER(c_int64))
 Give = CFUNCTYPE(None, c_void_p, c_void_p, c_uint64)
 _ENQUEUE = (c_int32, c_void_p, POINTER(Context))
 
@@ -81,7 +83,7 @@ class Device(Structure):
         ("deallocate", CFUNCTYPE(None, c_int32, c_void_p, c_size_t)),
         ("queue_create", CFUNCTYPE(c_void_p, c_int32)),
         ("queue_destroy", CFUNCTYPE(None, c_void_p)),
-        ("launch", c_void_p),
+        ("launch", CFUNCTYPE(*_ENQUEUE, c_void_p, POINTER(c_void_p), c_int32, POINTER(c_int64), c_int32)),
         ("copy", CFUNCTYPE(*_ENQUEUE, c_void_p, c_char_p, c_void_p, c_char_p, c_size_t)),
         ("record", CFUNCTYPE(c_void_p, c_void_p)),
         ("wait", CFUNCTYPE(None, c_void_p, c_void_p)),

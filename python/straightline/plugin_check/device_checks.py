@@ -51,6 +51,8 @@ class DeviceChecks:
         yield "copies", self._copies
         yield "order in a queue", self._order
         yield "order between queues", self._events
+        if self._device.count and self._device.count() > 1:
+            yield "order between devices", self._devices
         yield "a queue that ends", self._ends
         if self._device.finish:
             yield "finish", self._finishes
@@ -222,6 +224,39 @@ class DeviceChecks:
             for i, block in enumerate(blocks):
                 found = self._read(queues[0], block, BLOCK)
                 self._expect(found == expected[i], f"{what}: block {i} does not hold what the order of the calls says")
+
+    def _devices(self) -> str:
+        """Data goes from device 0 to device 1 by memory of the host, which is used again in each round."""
+        rounds = 40
+        with self._blocks(1) as (source,), self._queues(1) as (first,), self._blocks(2, LONG) as long:
+            to, second = self._device.allocate(1, BLOCK, 256), self._device.queue_create(1)
+            self._expect(to and second, "allocate or queue_create gives NULL on device 1")
+            between, sent, found = ctypes.create_string_buffer(BLOCK), [], []
+            for _ in range(rounds):
+                sent.append(ctypes.create_string_buffer(self._random.bytes(BLOCK), BLOCK))
+                found.append(ctypes.create_string_buffer(BLOCK))
+                if self._random.random() < 0.3:
+                    self._copy(first, long[1], self._space, long[0], self._space, LONG)
+                self._copy(first, source, self._space, ctypes.addressof(sent[-1]), HOST, BLOCK)
+                self._copy(first, ctypes.addressof(between), HOST, source, self._space, BLOCK)
+                self._order_behind(first, second)
+                self._copy(second, to, self._space, ctypes.addressof(between), HOST, BLOCK)
+                self._copy(second, ctypes.addressof(found[-1]), HOST, to, self._space, BLOCK)
+                self._order_behind(second, first)
+            self._wait(second)
+            self._wait(first)
+            self._device.queue_destroy(second)
+            self._device.deallocate(1, to, BLOCK)
+            wrong = [i for i in range(rounds) if sent[i].raw != found[i].raw]
+            self._expect(
+                not wrong, f"round {wrong[:1]}: device 1 does not wait for an event of device 0, or the reverse"
+            )
+        return f"{rounds} rounds from device 0 to device 1, with events between"
+
+    def _order_behind(self, earlier: int, later: int) -> None:
+        event = self._device.record(earlier)
+        self._device.wait(later, event)
+        self._device.event_destroy(event)
 
     def _ends(self) -> str:
         with self._blocks(1, LONG) as (block,):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from ctypes import byref, c_double, c_void_p
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 
@@ -22,6 +22,19 @@ Array = numpy.ndarray
 
 class Broken(Exception):
     """What a kernel does wrong."""
+
+
+class Memory(Protocol):
+    """Elements of an operand, where a kernel finds them (`address`) and as the host sees them."""
+
+    address: int
+    elements: Array
+
+    def tensor(self, shape: Sequence[int], strides: Sequence[int]) -> Array:
+        """Strides in elements."""
+
+    def slack_is_intact(self) -> bool:
+        """Whether nothing was written beside the elements."""
 
 
 def row_major(shape: Sequence[int]) -> list[int]:
@@ -94,10 +107,10 @@ def dtype_for(kernel: abi.Kernel) -> str | None:
 
 
 class Trial:
-    """A problem in a layout, for one kernel.
+    """A problem in a layout, for one kernel of the host.
 
     Args:
-        where: "start" or "end": at which end buffers touch a page without access.
+        where: "start" or "end": at which end buffers touch a page without access; "": they are no pages of the host.
         named: Dim 0 is left to the call.
     """
 
@@ -132,7 +145,7 @@ class Trial:
             for text in (
                 self.layout,
                 "a size that the call brings" if self.named else "",
-                f"buffers at the {self.where} of their pages",
+                f"buffers at the {self.where} of their pages" if self.where else "",
             )
             if text
         )
@@ -163,6 +176,11 @@ class Trial:
             strides = channels_last(shape) if self.problem.op == "convolution" else row_major(shape)
             operands.append((place.dtype, self._extents(shape), strides, False))
         told = {name: value for name, value in self.problem.attributes.items() if name != "activation"}
+        return self._described(operands, told)
+
+    def _described(
+        self, operands: Sequence[tuple[str, Sequence[int], Sequence[int], bool]], told: dict[str, Any]
+    ) -> abi.Described:
         return abi.Described(self.problem.op, operands, len(self._inputs), told, len(operands) if self.named else 0)
 
     def _extents(self, shape: Sequence[int]) -> list[int]:
@@ -202,22 +220,25 @@ class Trial:
         told = dict(self._told)
         if self.kernel.rule and self.kernel.rule[0].tells_workspace:
             told["workspace_bytes"] = self._workspace_bytes
-        return abi.Described(self.problem.op, operands, len(self._inputs), told, len(operands) if self.named else 0)
+        return self._described(operands, told)
 
-    def inputs(self) -> list[Buffer]:
+    def inputs(self) -> list[Memory]:
         """The operands in memory of their own."""
         return [self._filled(place) for place in self._inputs]
 
-    def outputs(self) -> list[Buffer]:
+    def outputs(self) -> list[Memory]:
         """Memory for the results."""
-        return [Buffer(place.dtype, place.span, self.where) for place in self._outputs]
+        return [self._memory(place.dtype, place.span) for place in self._outputs]
 
-    def _filled(self, place: _Place) -> Buffer:
-        buffer = Buffer(place.dtype, place.span, self.where)
+    def _memory(self, dtype: str, count: int) -> Memory:
+        return Buffer(dtype, count, self.where)
+
+    def _filled(self, place: _Place) -> Memory:
+        buffer = self._memory(place.dtype, place.span)
         buffer.tensor(place.shape, place.strides)[...] = place.value
         return buffer
 
-    def plan(self, inputs: Sequence[Buffer]) -> Handle:
+    def plan(self, inputs: Sequence[Memory]) -> Handle:
         """Raises `Broken` where it fails."""
         if not self.kernel.plan_symbol:
             return Handle(self.kernel, None, None)
@@ -235,13 +256,15 @@ class Trial:
             raise Broken("plan makes no handle, though SL_KERNEL_EXCLUSIVE_HANDLE says that a run writes into it")
         return Handle(self.kernel, handle.value, described)
 
-    def run(self, handle: Handle, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+    def sizes(self) -> list[int]:
+        """What a call brings: the size of dim 0 of each operand, where it is left to the call."""
+        return [place.shape[0] for place in itertools.chain(self._inputs, self._outputs)] if self.named else []
+
+    def run(self, handle: Handle, inputs: Sequence[Memory], outputs: Sequence[Memory]) -> None:
         """Raises `Broken` where it fails."""
         places = (c_void_p * (len(inputs) + 1))(*[buffer.address for buffer in inputs])
         if self.named:
-            sizes = (ctypes.c_int64 * (len(inputs) + len(outputs)))()
-            for i, place in enumerate(itertools.chain(self._inputs, self._outputs)):
-                sizes[i] = place.shape[0]
+            sizes = (ctypes.c_int64 * (len(inputs) + len(outputs)))(*self.sizes())
             places[len(inputs)] = ctypes.addressof(sizes)
         results = (c_void_p * max(len(outputs), 1))(*[buffer.address for buffer in outputs])
         workspace = Buffer("uint8", self._workspace_bytes, self.where) if self._workspace_bytes else None
@@ -254,7 +277,7 @@ class Trial:
         if workspace and not workspace.slack_is_intact():
             raise Broken("run writes beside its workspace")
 
-    def compare(self, outputs: Sequence[Buffer]) -> None:
+    def compare(self, outputs: Sequence[Memory]) -> None:
         """Raises `Broken` with the first element that is too far from float64."""
         for i, (place, buffer) in enumerate(zip(self._outputs, outputs, strict=True)):
             got = buffer.tensor(place.shape, place.strides)

@@ -329,9 +329,13 @@ LogicalResult ViewOp::verifySymbolUses(SymbolTableCollection& tables) {
 }
 
 LogicalResult SetExtentOp::verify() {
-  if (!llvm::isa<RunOp>((*this)->getParentOp())) {
-    return emitOpError() << "stands in " << (*this)->getParentOp()->getName()
-                         << ", expected the body of kernel.run (set_extent_c1)";
+  mlir::Operation* around = (*this)->getParentOp();
+  while (llvm::isa<IfOp, ForOp, WhileOp>(around)) {
+    around = around->getParentOp();
+  }
+  if (!llvm::isa<RunOp>(around)) {
+    return emitOpError() << "stands in " << around->getName()
+                         << ", expected kernel.run, or a branch or a loop there (set_extent_c1)";
   }
   return mlir::success();
 }
@@ -344,10 +348,13 @@ LogicalResult SetExtentOp::verifySymbolUses(SymbolTableCollection& tables) {
     return emitOpError() << "sets " << getExtentAttr()
                          << ", which the program does not declare with a bound (set_extent_c2)";
   }
-  for (auto other : program.getRunOp().getBody().front().getOps<SetExtentOp>()) {
-    if (other != *this && other.getExtentAttr() == getExtentAttr()) {
-      return emitOpError() << "sets " << getExtentAttr() << " a second time (set_extent_c3)";
-    }
+  const auto again = program.getRunOp().walk([&](SetExtentOp other) {
+    return other != *this && other.getExtentAttr() == getExtentAttr()
+               ? mlir::WalkResult::interrupt()
+               : mlir::WalkResult::advance();
+  });
+  if (again.wasInterrupted()) {
+    return emitOpError() << "sets " << getExtentAttr() << " a second time (set_extent_c3)";
   }
   return mlir::success();
 }

@@ -164,7 +164,8 @@ def Kernel_SetExtentOp : Kernel_Op<"set_extent", [DeclareOpInterfaceMethods<Symb
     ```mlir
     kernel.set_extent @u0 = %n
     ```
-    Statements after it see the value, statements before it the bound. It stands in the body of run, once for each computed extent.
+    Statements after it see the value, statements before it the bound. There is one for each computed extent, in the body of run or in a
+    branch or loop there; in a loop each iteration gives the extent a value.
   }];
   let arguments = (ins FlatSymbolRefAttr:$extent, I64:$value);
   let assemblyFormat = "$extent `=` $value attr-dict";

@@ -78,10 +78,10 @@ def Op_SetExtentOp : Op_Base<"set_extent"> {
   let description = [{
     `op.set_extent %count {extent = "u0", bound = #op.dims<[b * 4]>} : tensor<i64>`. Memory whose size uses the extent is planned at
     `bound`, which is over the sizes of inputs; a value above it, or below the symbol's min, ends the call.
-    Ops whose types use the extent stand behind it.
+    Ops whose types use the extent stand behind it, in its block or in regions of ops of its block. In a loop each iteration gives it a value.
 
     - (set_extent_c1) `bound` is one expression
-    - (set_extent_c2) it stands in no region of another op
+    - (set_extent_c2) it stands in the body of a function, or in a region of `op.if`, `op.for` or `op.while` there
   }];
   let arguments = (ins Op_ScalarIndex:$value, StrAttr:$extent, Op_DimsAttr:$bound);
   let assemblyFormat = "$value attr-dict `:` type($value)";

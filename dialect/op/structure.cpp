@@ -11,10 +11,14 @@ llvm::LogicalResult SetExtentOp::verify() {
     return opError(*this) << "has " << getBound().getExprs().size()
                           << " bounds but one is needed (set_extent_c1)";
   }
-  if (mlir::Operation* around = (*this)->getParentOp();
-      llvm::isa<OpDialect>(around->getDialect())) {
+  mlir::Operation* around = (*this)->getParentOp();
+  while (llvm::isa<IfOp, ForOp, WhileOp>(around)) {
+    around = around->getParentOp();
+  }
+  if (llvm::isa<OpDialect>(around->getDialect())) {
     return opError(*this) << "stands in " << around->getName()
-                          << " but the body of a function is needed (set_extent_c2)";
+                          << " but the body of a function, a branch or a loop is needed"
+                          << " (set_extent_c2)";
   }
   return success();
 }

@@ -76,16 +76,27 @@ LogicalResult lowerCheck(op::CheckOp op, LoweringContext& context) {
 }  // namespace
 
 void orderBehindExtents(mlir::Block& block) {
-  for (auto set : llvm::make_early_inc_range(block.getOps<op::SetExtentOp>())) {
-    llvm::DenseSet<Operation*> late;
-    llvm::SmallVector<Operation*> moved;
-    for (Operation& op : block) {
-      if (&op == set) {
+  llvm::SmallVector<op::SetExtentOp> sets;
+  block.walk([&](op::SetExtentOp set) { sets.push_back(set); });
+  for (op::SetExtentOp set : sets) {
+    llvm::SmallVector<Operation*> around;  // the op itself, then what it is in, up to `block`
+    for (Operation* op = set;; op = op->getParentOp()) {
+      around.push_back(op);
+      if (op->getBlock() == &block) {
         break;
       }
-      if (mentions(&op, set.getExtentAttr()) || readsOneOf(&op, late)) {
-        late.insert(&op);
-        moved.push_back(&op);
+    }
+    llvm::DenseSet<Operation*> late;
+    llvm::SmallVector<Operation*> moved;
+    for (Operation* ancestor : llvm::reverse(around)) {
+      for (Operation& op : *ancestor->getBlock()) {
+        if (&op == ancestor) {
+          break;
+        }
+        if (mentions(&op, set.getExtentAttr()) || readsOneOf(&op, late)) {
+          late.insert(&op);
+          moved.push_back(&op);
+        }
       }
     }
     for (Operation* op : llvm::reverse(moved)) {

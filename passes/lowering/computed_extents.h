@@ -8,8 +8,8 @@
 namespace straightline::lowering {
 
 /// Moves ops whose types use a computed extent, with all that read them, behind the op that gives
-/// the extent its value. Passes know of no order between an op without operands (a range of
-/// numbers) and that op.
+/// the extent its value, in `block` and in regions of its ops. Passes know of no order between an
+/// op without operands (a range of numbers) and that op, and move such ops out of regions.
 void orderBehindExtents(mlir::Block& block);
 
 }  // namespace straightline::lowering

@@ -149,12 +149,12 @@ ProgramParts ProgramLowering::declare(mlir::ModuleOp module, kernel::TargetAttr 
   for (mlir::StringAttr name : sizes_.names()) {
     const symbolic::Bounds bounds = sizes_.boundsOf(name);
     kernel::ExtentAttr bound;
-    for (auto set : function_.getBody().front().getOps<op::SetExtentOp>()) {
+    function_.walk([&](op::SetExtentOp set) {
       if (set.getExtentAttr() == name) {
         bound = kernel::ExtentAttr::get(module.getContext(), set.getBound().getNames(),
                                         set.getBound().getExprs().front());
       }
-    }
+    });
     kernel::ExtentOp::create(builder, loc, name, bounds.lowest, bounds.highest, bound);
   }
   parts.prepare = kernel::PrepareOp::create(builder, loc);

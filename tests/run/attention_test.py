@@ -80,3 +80,10 @@ def test_float64_is_products(heads: int, shared: int, s: int, mask: torch.dtype 
     compiled = check(Attend(causal), tuple(inputs))
     rows = [row for row in compiled.explain().statements if row["phase"] == "run"]
     assert {row["family"] for row in rows} >= {"row_reduction"} and not any(row["backend"] == "aten" for row in rows)
+
+
+@pytest.mark.parametrize("heads", [(2, 4), (4, 2), (2, 1), (1, 4)])
+def test_keys_and_values_of_different_numbers_of_heads(heads: tuple[int, int]) -> None:
+    """Of one, each is repeated for the queries by itself; the module did not verify."""
+    q, k, v = (torch.randn(2, h, 5, 16) for h in (4, *heads))
+    check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), (q, k, v))

@@ -162,6 +162,45 @@ def test_repetitions() -> None:
     check(lambda x, c: torch.repeat_interleave(x, c, dim=0, output_size=7), [(x, fixed), (x, fixed.flip(0))])
 
 
+def _counted(x: Tensor, most: int, **how: Any) -> Tensor:
+    counts = torch.bincount(x, **how)
+    torch._check(counts.shape[0] <= most)
+    return counts
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.int8])
+@pytest.mark.parametrize("minlength", [0, 6, 20])
+def test_bincount(dtype: torch.dtype, minlength: int) -> None:
+    generator = seeded()
+    calls = [(torch.randint(0, most, (30,), generator=generator).to(dtype),) for most in (12, 1, 3, 20)]
+    check(lambda x: _counted(x, 40, minlength=minlength), calls)
+    weights = [(x, torch.rand(30, generator=generator)) for (x,) in calls]
+    check(lambda x, w: _counted(x, 40, weights=w, minlength=minlength), weights)
+    named = [(torch.randint(0, 9, (n,), generator=generator).to(dtype),) for n in (5, 0, 1, 30)]
+    check(lambda x: _counted(x, 40, minlength=minlength), named, dynamic_shapes=({0: torch.export.Dim("n", max=64)},))
+
+
+def test_bincount_of_a_known_length() -> None:
+    """Where a model says how many there are, each call is compared with it."""
+
+    def model(x: Tensor) -> Tensor:
+        counts = torch.bincount(x, minlength=6)
+        torch._check(counts.shape[0] == 6)
+        return counts * torch.arange(6)
+
+    (compiled, *_) = check(model, [(torch.tensor([0, 5, 5, 2]),), (torch.tensor([1, 1, 1, 1]),)])
+    with pytest.raises(sl.UserError, match="a size that depends on data is not 6"):
+        compiled(torch.tensor([0, 6, 1, 1]))
+    with pytest.raises(sl.UserError, match="bincount: a number is below 0"):
+        compiled(torch.tensor([0, -1, 1, 1]))
+    for dtype in (torch.uint8, torch.int8):  # has a bound of its own
+        check(torch.bincount, [(torch.tensor([0, 5, 5, 2], dtype=dtype),), (torch.tensor([9, 0, 1, 1], dtype=dtype),)])
+    check(torch.bincount, [(torch.zeros(0, dtype=torch.uint8),)])
+    with pytest.raises(sl.UnsupportedError, match=r"has no bound.*nearest supported form: torch\._check"):
+        sl.compile(torch.bincount, (torch.tensor([0, 5]),))
+    sl.compile(model, (torch.tensor([0, 5, 5, 2]),), target="cuda:sm_90", allow=["cuda"])
+
+
 UNIQUE: dict[str, Model] = {
     "values": lambda x: torch.unique(x),
     "all": lambda x: torch.unique(x, return_inverse=True, return_counts=True),

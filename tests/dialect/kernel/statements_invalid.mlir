@@ -180,7 +180,7 @@ kernel.program @p target(<"cpu", "x86-64-v3">) {
   kernel.extent @u0 min(0) max(8) bound(8)
   kernel.prepare {
     %n = arith.constant 3 : i64
-    // expected-error@+1 {{stands in kernel.prepare, expected the body of kernel.run (set_extent_c1)}}
+    // expected-error@+1 {{stands in kernel.prepare, expected kernel.run, or a branch or a loop there (set_extent_c1)}}
     kernel.set_extent @u0 = %n
   }
   kernel.run () outs() {

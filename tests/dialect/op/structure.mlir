@@ -47,6 +47,21 @@ func.func @sources(%x: tensor<?xf32, #op.dims<[b]>> {op.name = "x"})
 
 op.symbol @u0 {min = 0 : i64, max = 256 : i64}
 
+op.symbol @u1 {min = 0 : i64, max = 256 : i64}
+
+// CHECK-LABEL: func.func @computed_in_a_branch
+func.func @computed_in_a_branch(%n: tensor<i64>, %c: tensor<i1>) -> tensor<i64> {
+  // CHECK: op.if
+  %r = op.if %c -> (tensor<i64>) {
+    // CHECK-NEXT: op.set_extent %{{.*}} {bound = #op.dims<[4]>, extent = "u1"} : tensor<i64>
+    op.set_extent %n {extent = "u1", bound = #op.dims<[4]>} : tensor<i64>
+    op.yield %n : tensor<i64>
+  } else {
+    op.yield %n : tensor<i64>
+  }
+  return %r : tensor<i64>
+}
+
 // CHECK-LABEL: func.func @computed
 func.func @computed(%x: tensor<?xf32, #op.dims<[b]>>, %n: tensor<i64>, %fits: tensor<i1>) -> tensor<?xf32, #op.dims<[u0]>> {
   // CHECK: op.check %{{.*}} {message = "n fits"} : tensor<i1>

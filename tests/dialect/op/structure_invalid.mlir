@@ -100,13 +100,12 @@ func.func @set_extent_c1(%n: tensor<i64>) {
 // -----
 
 op.symbol @u0 {min = 0 : i64, max = 4 : i64}
-func.func @set_extent_c2(%n: tensor<i64>, %c: tensor<i1>) {
-  %r = op.if %c -> (tensor<i64>) {
-    // expected-error @+1 {{set_extent: stands in op.if but the body of a function is needed (set_extent_c2)}}
-    op.set_extent %n {extent = "u0", bound = #op.dims<[4]>} : tensor<i64>
-    op.yield %n : tensor<i64>
-  } else {
-    op.yield %n : tensor<i64>
+func.func @set_extent_c2(%n: tensor<i64>) {
+  %r = op.fusion(%n) {family = "pointwise"} : (tensor<i64>) -> tensor<i64> {
+  ^bb0(%a: tensor<i64>):
+    // expected-error @+1 {{set_extent: stands in op.fusion but the body of a function, a branch or a loop is needed (set_extent_c2)}}
+    op.set_extent %a {extent = "u0", bound = #op.dims<[4]>} : tensor<i64>
+    op.yield %a : tensor<i64>
   }
   return
 }

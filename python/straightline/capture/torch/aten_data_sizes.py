@@ -12,7 +12,7 @@ from straightline.capture.builder import Dim, Extent, TensorType
 from straightline.capture.extents import broadcast, product_of
 from straightline.capture.graph_builder import FLOATS, SLICE_END_BY_TYPE, Reject, Tensor, wrap
 from straightline.capture.torch.data_sizes import scalar_of, scalar_of_parts
-from straightline.capture.torch.importer import Arguments, Importer, converter
+from straightline.capture.torch.importer import Arguments, Importer, converter, dtype_name
 
 _SCALAR = TensorType("i64", ())
 
@@ -275,6 +275,34 @@ def _repeat_rows(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     rows = _repeats(ctx, counts, node.meta["val"].shape[dim])
     type = TensorType(x.dtype, (*x.extents[:dim], rows.extents[0], *x.extents[dim + 1 :]))
     return ctx.emit_one("index_select", [x, rows], type, {"dim": dim})
+
+
+#: Above the largest number of an element type that a bincount may have as many places as.
+_ABOVE = {"i1": 2, "ui8": 256, "i8": 128}
+
+
+@converter("aten.bincount.default")
+def _bincount(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    """How often each number is there, or the sum of its weights: as many places as the largest needs, `minlength` at least."""
+    x, least = a.self, a.get("minlength") or 0
+    if x.rank != 1:  # of none eager asks no rank
+        raise Reject(f"bincount of {x.rank} dims", "one dim")
+    size, dtype = _rows(node), dtype_name(node.meta["val"].dtype)
+    places = ctx.cast(x, "i64")
+    count = x.extents[0]
+    if count == 0:
+        return ctx.full(0, dtype, (ctx.data_sizes.give(ctx, size, ctx.full(least, "i64"), least),))
+    if x.dtype not in ("i1", "ui8"):
+        signs = ctx.emit_one("ge", [places, ctx.operand(0, places.type)], TensorType("i1", (count,)))
+        holds = ctx.emit_one("all", [signs], TensorType("i1", ()), {"dims": [0], "keepdim": False})
+        ctx.emit("check", [holds], [], {"message": "bincount: a number is below 0"})
+    last = ctx.full(least - 1, "i64", (1,))  # of no element, which a named count may be, there is no largest
+    largest = ctx.reduce("amax", ctx.cat([places, last], 0, TensorType("i64", (count + 1,))), [0], False)
+    limit = max(_ABOVE[x.dtype], least) if x.dtype in _ABOVE else None
+    found = ctx.data_sizes.give(ctx, size, _binary(ctx, "add", largest, 1), limit)
+    each = ctx.full(1, "i64", (count,)) if a.get("weights") is None else ctx.cast(a.weights, dtype)
+    memory = ctx.full(0, dtype, (found,))
+    return ctx.emit_one("scatter", [memory, places, each], memory.type, {"dim": 0, "reduce": "sum"})
 
 
 def _runs(ctx: Importer, x: Tensor, size: int | torch.SymInt, order: Tensor | None) -> Sequence[Tensor]:

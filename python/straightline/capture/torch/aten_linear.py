@@ -225,8 +225,10 @@ def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     width = q.extents[-1]
     if a.scale is None and not isinstance(width, int):
         raise Reject("attention over a dynamic head size", "a constant head size")
-    # With grouped queries, k and v keep their smaller number of heads (dimension -3).
+    # With grouped queries, k and v keep their smaller number of heads (dimension -3), if it is one.
     lead = -3 if a.enable_gqa else -2
+    if a.enable_gqa and k.extents[-3] != v.extents[-3]:
+        k, v = (_repeated_heads(ctx, x, q.extents[-3]) for x in (k, v))
     batch = broadcast(broadcast(q.extents[:lead], k.extents[:lead]), v.extents[:lead])
     q, k, v = (ctx.expand(x, (*batch, *x.extents[lead:])) for x in (q, k, v))
     v = ctx.same(v, (*v.extents[:-2], k.extents[-2], v.extents[-1]))
@@ -247,6 +249,17 @@ def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     else:
         result = _of_two_widths(ctx, q, k, v, mask, is_causal, scale)
     return ctx.reshape(result, ctx.result_type(node).extents)
+
+
+def _repeated_heads(ctx: Importer, x: Tensor, heads: Dim) -> Tensor:
+    """Each head as often as so many heads of queries have it."""
+    *batch, own, rows, width = x.extents
+    if own == heads:
+        return x
+    if not isinstance(own, int) or not isinstance(heads, int):
+        raise Reject(f"attention of {heads} heads over {own}", "constant numbers of heads")
+    apart = ctx.expand(ctx.reshape(x, (*batch, own, 1, rows, width)), (*batch, own, heads // own, rows, width))
+    return ctx.reshape(apart, (*batch, heads, rows, width))
 
 
 def _kept(ctx: Importer, node: torch.fx.Node) -> str | None:

@@ -7,9 +7,10 @@ gives it to an extent, with a bound over the sizes of inputs at which memory is 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -38,7 +39,7 @@ class DataSizes:
         names: torch's name of a symbol -> ours; those of inputs, to which computed ones are added.
         inputs: The symbols of inputs.
         ranges: Bounds of symbols, by torch's names.
-        nodes: The graph's own nodes: sizes in branches and loops are refused.
+        nodes: The graph's own nodes, which assert bounds; those of a nested graph come with `nested`.
         above_zero: Symbols, by torch's names, that must not be 0.
     """
 
@@ -53,13 +54,27 @@ class DataSizes:
         self._names, self._ranges, self._above_zero = names, ranges, above_zero
         self._limits: dict[str, Dim] = {}
         self._intervals = {spec.name: (spec.min, spec.max) for spec in inputs}
-        self._nodes = set(nodes)
         self._spare = (name for n in itertools.count() if (name := f"u{n}") not in set(names.values()))
-        self._asserted = dict(_asserted(self._nodes))
+        self._asserted = dict(_asserted(nodes))
         #: Numbers that are no sizes, by our names of their symbols.
         self.numbers: dict[str, Tensor] = {}
         #: The extents that the graph computes.
         self.computed: list[SymbolSpec] = []
+
+    @contextlib.contextmanager
+    def nested(self, nodes: Iterable[Node]) -> Iterator[None]:
+        """While a branch, a loop's body or one of its steps is converted: symbols that it gives are its own.
+
+        A graph may be converted several times, and then gives its symbols new extents each time.
+        """
+        names, asserted = dict(self._names), self._asserted
+        self._asserted = asserted | dict(_asserted(nodes))
+        try:
+            yield
+        finally:
+            self._asserted = asserted
+            for name in self._names.keys() - names.keys():
+                del self._names[name]
 
     def give(self, ctx: Importer, size: int | torch.SymInt, count: Tensor, limit: Dim | None = None) -> Dim:
         """Gives the size of a result the number `count`, which no call exceeds `limit` with; returns the size.
@@ -82,8 +97,6 @@ class DataSizes:
         limit = self._limit(ctx, torch_name, limit, high)
         if limit is None:
             raise Reject(f"a size {DEPENDS_ON_DATA}, and has no bound", "torch._check(n <= k) before it is used")
-        if ctx.node not in self._nodes:
-            raise Reject(f"a size that {DEPENDS_ON_DATA}, in a branch or a loop", "the size computed before it")
         limit = evaluated(
             limit, lambda leaf: self._limits.get(leaf, Extent(leaf)) if isinstance(leaf, str) else leaf, _apply
         )
@@ -107,7 +120,7 @@ class DataSizes:
             return self.give(ctx, value, tensor)
         torch_name = str(symbol)
         low, high = self._range(torch_name)
-        if low >= 0 and self._limit(ctx, torch_name, None, high) is not None and ctx.node in self._nodes:
+        if low >= 0 and self._limit(ctx, torch_name, None, high) is not None:
             return self.give(ctx, value, tensor)
         name = next(self._spare)
         self._names[torch_name] = name

@@ -413,7 +413,10 @@ class Importer(GraphBuilder):
 
     def inline(self, graph: ValueGraph, operands: Sequence[Any]) -> list[Any]:
         """Converts the graph of a nested module at this place; returns its outputs."""
-        inputs = iter(operands)
+        with self.data_sizes.nested(graph.graph.nodes):
+            return self._inlined(graph, iter(operands))
+
+    def _inlined(self, graph: ValueGraph, inputs: Iterator[Any]) -> list[Any]:
         around, self.outer = self.outer, self.location
         for node in graph.graph.nodes:
             if node.op == "placeholder":

@@ -32,6 +32,7 @@ from straightline.capture.torch.importer import TORCH_FOLDER
 from straightline.capture.torch.model_check import check_dynamic_shapes, check_module, check_tensor
 from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
 from straightline.capture.torch.side_effects import warned_of_constants, without_seeds
+from straightline.capture.torch.wider_examples import wider
 from straightline.errors import UnsupportedError, UserError
 
 #: torch.export keeps state of the export that goes on in globals, and so does `_plain_ops`: one thread at a time.
@@ -202,6 +203,12 @@ def _export(
         check_tensor(tensor, f"parameter {name}")
     check_dynamic_shapes(named, dynamic_shapes)
     mode = _mode_of(itertools.chain(module.parameters(), module.buffers()))
+    with mode:
+        larger = wider(named, dynamic_shapes)
+    if larger is not None:
+        bound = inspect.signature(module.forward).bind(*args, **kwargs)
+        bound.arguments.update(larger)
+        args, kwargs = bound.args, dict(bound.kwargs)
     try:
         with warned_of_constants(), mode, _plain_ops(), without_seeds():
             return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)

@@ -118,12 +118,16 @@ class _Generators:
         raise DrawsRandomNumbers
 
 
-def _answers(arch: str) -> dict[str, Any]:
-    """What `torch.cuda` says of a device that need not be here, by name."""
+def _answers(arch: str, is_importing: bool) -> dict[str, Any]:
+    """What `torch.cuda` says of a device that need not be here, by name; while importing also of one that is here.
+
+    No device is available to the import, and torch's own functions do not take that.
+    """
     import torch
 
     number = own_images.number_of(arch)
-    if torch.cuda.is_available() and torch.cuda.get_device_capability(own_images.place().number) == divmod(number, 10):
+    is_here = not is_importing and torch.cuda.is_available()
+    if is_here and torch.cuda.get_device_capability(own_images.place().number) == divmod(number, 10):
         return {"default_generators": _Generators()}  # it is here
     facts = types.SimpleNamespace(
         name=arch, major=number // 10, minor=number % 10, L2_cache_size=_L2_BYTES, total_memory=16 << 30,
@@ -148,7 +152,7 @@ def _answering(arch: str, is_importing: bool = False) -> Iterator[None]:
     """
     import torch
 
-    answers = _answers(arch)  # not of is_available: fake tensors would ask for a context then
+    answers = _answers(arch, is_importing)  # not of is_available: fake tensors would ask for a context then
     if is_importing:
         answers["is_available"] = lambda: False
         del answers["default_generators"]

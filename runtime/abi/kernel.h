@@ -354,7 +354,7 @@ typedef struct sl_device_desc {
                   const void* source, const char* source_space, size_t bytes);
   /// an event that fires when the queue has passed this point
   void* (*record)(void* queue);
-  /// later work of the queue starts after the event
+  /// later work of the queue starts after the event, which may be one of another of its devices
   void (*wait)(void* queue, void* event);
   /// blocks the calling host thread until the event has fired
   void (*synchronize)(void* event);

@@ -96,11 +96,55 @@ def test_timed_events(sim: Any) -> None:
     assert 0 <= first.elapsed_time(second) < 60_000
 
 
-def test_an_event_of_another_device() -> None:
+def test_a_stream_waits_for_an_event_of_another_device(sim: Any) -> None:
+    """As on CUDA: the wait is the stream's, not the host's."""
+    number = random.randrange(2**32)
+    print("seed", number)
+    x = torch.zeros(1000, device="sl:0")
+    pinned = torch.zeros(1000).pin_memory()
+    with torch.sl.device(1):
+        copy = torch.zeros(1000, device="sl:1")
+    torch.sl.synchronize(0)
+    torch.sl.synchronize(1)
+    sim.sim_device_set_delay(300, number)
+    for i in range(1, 30):
+        x.fill_(i)
+        pinned.copy_(x, non_blocking=True)
+        event = torch.sl.current_stream("sl:0").record_event()
+        torch.sl.current_stream("sl:1").wait_event(event)
+        copy.copy_(pinned, non_blocking=True)
+        back = torch.sl.current_stream("sl:1").record_event()
+        torch.sl.current_stream("sl:0").wait_event(back)  # pinned is written again behind that
+        assert copy.cpu().eq(i).all()
+    sim.sim_device_set_delay(0, 1)
+    x + 1  # compiled
+    torch.sl.synchronize(0)
+    sim.sim_device_hold(1)
     with torch.sl.device(1):
         event = torch.sl.current_stream().record_event()
-    with pytest.raises(RuntimeError, match=r"an event of device sl:1 cannot be waited for by a stream of device sl:0"):
-        torch.sl.current_stream("sl:0").wait_event(event)
+        copy.fill_(-1)
+        late = torch.sl.current_stream().record_event()
+    torch.sl.current_stream("sl:0").wait_event(late)  # returns though nothing has run
+    y = x + 1
+    assert not late.query()
+    sim.sim_device_hold(0)
+    assert y.cpu().eq(30).all() and late.query() and event.query()
+
+
+def test_what_events_of_two_devices_do_not_have() -> None:
+    with torch.sl.device(1):
+        other = torch.Event("sl", enable_timing=True)
+        other.record()
+    own = torch.Event("sl", enable_timing=True)
+    own.record()
+    torch.sl.synchronize(0)
+    torch.sl.synchronize(1)
+    with pytest.raises(
+        RuntimeError, match="an event of device sl:0 and an event of device sl:1 have no time between them"
+    ):
+        own.elapsed_time(other)
+    with pytest.raises(RuntimeError, match="an event of device sl:1 cannot be recorded on a stream of device sl:0"):
+        other.record(torch.sl.current_stream("sl:0"))
 
 
 def test_a_stream_is_a_threads_own() -> None:

@@ -280,10 +280,6 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     if (!event) {
       return;  // never recorded
     }
-    TORCH_CHECK(asEvent(event)->index == on.device_index(), "an event of device ",
-                c10::Device(kType, asEvent(event)->index),
-                " cannot be waited for by a stream of device ", on.device(),
-                ": synchronize it on the host");
     device().wait(sl_queue_handle(queueOf(on.device_index(), on.id())), asEvent(event)->event);
   }
   bool queryEvent(void* event) const override {
@@ -312,6 +308,10 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   double elapsedTime(void* first, void* second, const c10::DeviceIndex) const override {
     TORCH_CHECK(first && second, "both events must be recorded before their time is asked");
+    TORCH_CHECK(asEvent(first)->index == asEvent(second)->index, "an event of device ",
+                c10::Device(kType, asEvent(first)->index), " and an event of device ",
+                c10::Device(kType, asEvent(second)->index),
+                " have no time between them: record both on one device");
     TORCH_CHECK(device().elapsed_ms, "device '", backend(), "' has no timed events");
     TORCH_CHECK(queryEvent(first) && queryEvent(second),
                 "both events must be completed before their time is asked: synchronize them");

@@ -143,7 +143,10 @@ def _elementwise() -> list[Form]:
         Form("convert", "to a float of 8 bits", lambda t: t.astype("float8_e4m3fn").astype("float32"), x, refused=True)
     ]
     forms += [Form("bitcast_convert", "32 bits", lambda t: lax.bitcast_convert_type(t, jnp.uint32), x),
-              Form("bitcast_convert", "16 bits of floats", lambda t: t.view("int16"), "f16[4]", True)]  # fmt: skip
+              Form("bitcast_convert", "float16", _through("float16"), "ui16[4]"),
+              Form("bitcast_convert", "bfloat16", _through("bfloat16"), "ui16[4]"),
+              Form("bitcast_convert", "other widths",
+                   lambda t: (t.view("int16"), t.view("uint8").view("int32")), "i32[3,4]")]  # fmt: skip
     forms += [Form("reduce_precision", "bfloat16", lambda t: lax.reduce_precision(t, 8, 7), x),
               Form("reduce_precision", "others", lambda t: lax.reduce_precision(t, 8, 9), x, refused=True)]  # fmt: skip
     activations = {"gelu": jax.nn.gelu, "softmax": jax.nn.softmax, "log_softmax": jax.nn.log_softmax, "silu": jax.nn.silu,
@@ -203,7 +206,7 @@ def _products() -> list[Form]:
         Form("convolution", "groups", _conv((1, 1), "SAME", feature_group_count=3), f"{images} f32[6,1,3,3]"),
         Form("convolution", "transposed", lambda a, b: lax.conv_transpose(a, b, (2, 2), "SAME"), "f32[2,5,5,3] f32[3,3,3,4]"),
         Form("convolution", "three dims", _conv((1, 1, 1), "SAME"), "f32[1,2,4,4,4] f32[3,2,3,3,3]"),
-        Form("convolution", "groups of images", _conv((1, 1), "SAME", batch_group_count=2), f"{images} {weights}", refused=True),
+        Form("convolution", "groups of images", _conv((1, 1), "SAME", batch_group_count=2), f"{images} {weights}"),
     ]  # fmt: skip
 
 
@@ -217,8 +220,9 @@ def _reductions() -> list[Form]:
     forms += [Form("reduce", "integers", lambda t: (t.sum(), t.max(0), t.min(1), t.prod(0)), "i32[4,6]")]
     forms += [Form("reduce", "argmax, argmin", lambda t: (t.argmax(0), t.argmin(-1), t.argmax()), x)]
     forms += [Form("reduce", "a start", lambda t: lax.reduce(t, jnp.full((), 3, t.dtype), lax.add, (0,)), x)]
-    own = lambda t: lax.reduce(t, jnp.float32(0), lambda a, b: jnp.sin(a) + b, (0,))  # noqa: E731
-    forms += [Form("reduce", "a function of its own", own, x, refused=True)]
+    own = lambda t: lax.reduce(t, t.dtype.type(-np.inf), jnp.logaddexp, (0, 2))  # noqa: E731
+    forms += [Form("reduce", "an associative function", own, x)]
+    forms += [Form("reduce", "several arrays, an associative function", _affine, f"{x} {x}")]
     nhwc = "f32[2,8,8,3]"
     forms += [
         Form("reduce_window", "max over two dims", _windows(-np.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"), nhwc),
@@ -230,9 +234,36 @@ def _reductions() -> list[Form]:
         Form("reduce_window", "integers", _windows(0, lax.add, (2, 2), (1, 1), "VALID"), "i32[4,4]"),
         Form("reduce_window", "cumsum, cumprod, cummax, cummin",
              lambda t: (jnp.cumsum(t, 0), jnp.cumprod(t, 1), lax.cummax(t, 0), lax.cummin(t, 1, reverse=True)), "f32[4,6]"),
-        Form("reduce_window", "a function of its own", lambda t: lax.cumlogsumexp(t, 1), "f32[4,6]", refused=True),
+        Form("reduce_window", "a function of its own", _windows_of_pairs, "f32[6,6]"),
+        Form("reduce_window", "cumlogsumexp",
+             lambda t: (lax.cumlogsumexp(t, 1), lax.cumlogsumexp(t, 0, reverse=True)), "f32[4,6]"),
+        Form("select_and_scatter", "the gradient of a pool of maxima", jax.grad(_square_of_pool), nhwc),
     ]  # fmt: skip
     return forms
+
+
+def _affine(a: Any, b: Any) -> Any:
+    """X -> a x + b, composed."""
+    start = (a.dtype.type(1), b.dtype.type(0))
+    return lax.reduce((a, b), start, lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (1,))
+
+
+def _windows_of_pairs(t: Any) -> Any:
+    places = jnp.arange(t.size, dtype=t.dtype).reshape(t.shape)
+
+    def larger(p: Any, q: Any) -> Any:
+        return tuple(jnp.where(p[0] >= q[0], a, b) for a, b in zip(p, q))
+
+    return lax.reduce_window((t, places), (t.dtype.type(-np.inf), t.dtype.type(-1)), larger, (2, 3), (2, 1), "SAME")
+
+
+def _square_of_pool(t: Any) -> Any:
+    return jnp.sum(_windows(-np.inf, lax.max, (1, 3, 2, 1), (1, 2, 2, 1), "SAME")(t) ** 2)
+
+
+def _through(dtype: str) -> Callable[..., Any]:
+    """Bits as a float, which is multiplied, and back."""
+    return lambda t: lax.bitcast_convert_type(lax.bitcast_convert_type(t, jnp.dtype(dtype)) * 2, t.dtype)
 
 
 def _places() -> list[Form]:

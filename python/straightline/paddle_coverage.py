@@ -45,6 +45,12 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
         paddle.logical_xor(b, x > 0), paddle.logical_not(b), b & (x > 0), ~b, paddle.where(b, x, y),
         paddle.where(x > 0, x, paddle.zeros_like(x)), paddle.masked_fill(x, b, 2.0), paddle.any(b, 1), paddle.all(b),
         paddle.clip(x, -0.5, 0.5)]),
+    "sizes of data": ([_M, _B], lambda x, b: [
+        paddle.nonzero(x > 0), paddle.masked_select(x, b), *paddle.nonzero(x, as_tuple=True), x[x > 5].sum(),
+        paddle.index_put(x, (b,), paddle.to_tensor(2.0)), paddle.index_put(x, (b,), paddle.to_tensor(2.0), True)]),
+    "positives": ([_M, _M], lambda x, y: [
+        F.binary_cross_entropy_with_logits(x, F.sigmoid(y), pos_weight=paddle.full([x.shape[1]], 3.0), reduction=how)
+        for how in ("none", "mean")]),
     "casts": ([_M, _I, _B], lambda x, i, b: [
         x.astype("float64"), x.astype("int64"), x.astype("bool"), i.astype("float32"), b.astype("float32"),
         b.astype("int32"), x.astype("bfloat16").astype("float32"), x.astype("float16"), i.astype("int8"), i.astype("uint8")]),
@@ -208,7 +214,7 @@ def _written_tensor(m: Any) -> Any:
 _ELSEWHERE = {
     "rnn": "models_test", "if": "models_test, files_test", "while": "models_test, files_test",
     "increment_": "models_test", "full_with_tensor": "files_test", "assign_out_": "tensors_test",
-    "flash_attn": "capture_test", "unique": "capture_test (refused)", "nonzero": "", "masked_select": "",
+    "flash_attn": "capture_test", "unique": "capture_test (refused)",
     "repeat_interleave_with_tensor_index": "", "bincount": "",
 }  # fmt: skip
 #: Forms of one op under names of their own, and what lists are made of: no rows.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -319,15 +320,73 @@ def _saturated(ctx: Importer, x: Tensor, dtype: str) -> Tensor:
 
 @converter("bitcast_convert")
 def _bitcast(ctx: Importer, op: Op) -> Tensor:
+    """Elements that are narrower or wider stand along a last dim, the lowest bits first."""
     x, dtype = ctx.tensor(op.inputs[0]), op.dtype()
     width, other = _width(x.dtype), _width(dtype)
-    if width != other:
-        raise Reject(f"the bits of {x.dtype} as {dtype}", "types of one width")
-    if x.dtype in v.BITS and dtype in v.BITS or x.dtype == dtype:
+    if "i1" in (x.dtype, dtype) and x.dtype != dtype:
+        raise Reject(f"the bits of {x.dtype} as {dtype}", "integers and floats")
+    if width > other:
+        whole, parts = _with_bits(ctx, x, f"ui{width}"), []
+        for place in range(0, width, other):
+            part = ctx.cast(shifted(ctx, "shift_right_logical", whole, place), f"ui{other}")
+            parts.append(ctx.reshape(part, (*x.extents, 1)))
+        type = TensorType(f"ui{other}", (*x.extents, len(parts)))
+        return _with_bits(ctx, ctx.cat(parts, x.rank, type), dtype)
+    if width < other:
+        parts = [
+            shifted(
+                ctx,
+                "shift_left",
+                ctx.cast(_with_bits(ctx, ctx.select(x, x.rank - 1, i), f"ui{width}"), f"ui{other}"),
+                i * width,
+            )
+            for i in range(other // width)
+        ]
+        return _with_bits(ctx, functools.reduce(lambda a, b: ctx.binary("bitwise_or", a, b), parts), dtype)
+    return _with_bits(ctx, x, dtype)
+
+
+def _with_bits(ctx: Importer, x: Tensor, dtype: str) -> Tensor:
+    """The bits of elements as another type of their width."""
+    if x.dtype == dtype or x.dtype in v.BITS and dtype in v.BITS:
         return ctx.cast(x, dtype)
-    if width in (32, 64):
+    if _width(dtype) in (32, 64):
         return ctx.emit_one("bit_cast", [x], TensorType(dtype, x.extents))
-    raise Reject(f"the bits of {x.dtype} as {dtype}", "types of 32 or of 64 bits, or integers of one width")
+    if x.dtype in FLOATS and dtype in FLOATS:
+        return _with_bits(ctx, _with_bits(ctx, x, "ui16"), dtype)
+    if x.dtype in FLOATS:
+        return ctx.cast(_bits_of_half(ctx, x), dtype)
+    return _half_of_bits(ctx, ctx.cast(ctx.cast(x, "ui16"), "ui32"), dtype)
+
+
+def _bits_of_half(ctx: Importer, x: Tensor) -> Tensor:
+    """Of float16 and bfloat16 by those of the float32 of the same value, which has further bits, and further exponents."""
+    wide = ctx.cast(x, "f32")
+    if x.dtype == "bf16":
+        return shifted(ctx, "shift_right_logical", _with_bits(ctx, wide, "ui32"), 16)
+    sign = ctx.binary("bitwise_and", shifted(ctx, "shift_right_logical", _with_bits(ctx, wide, "ui32"), 16), 0x8000)
+    scaled = _with_bits(ctx, ctx.binary("mul", ctx.unary("abs", wide), 2.0**-112), "ui32")
+    finite = shifted(ctx, "shift_right_logical", scaled, 13)
+    # infinity, and the one NaN that is left of all
+    special = ctx.where(
+        ctx.compare("eq", wide, wide), ctx.full(0x7C00, "ui32", x.extents), ctx.full(0x7E00, "ui32", x.extents)
+    )
+    is_finite = ctx.compare("le", ctx.unary("abs", wide), 65504.0)
+    return ctx.binary("bitwise_or", ctx.where(is_finite, finite, special), sign)
+
+
+def _half_of_bits(ctx: Importer, bits: Tensor, dtype: str) -> Tensor:
+    """A float16 or bfloat16 whose bits are those of a ui32, by the float32 of the same value."""
+    if dtype == "bf16":
+        return ctx.cast(_with_bits(ctx, shifted(ctx, "shift_left", bits, 16), "f32"), dtype)
+    rest = ctx.binary("bitwise_and", bits, 0x7FFF)
+    is_finite = ctx.compare("lt", rest, 0x7C00)
+    moved = shifted(ctx, "shift_left", rest, 13)
+    finite = ctx.binary("mul", _with_bits(ctx, moved, "f32"), 2.0**112)
+    special = _with_bits(ctx, ctx.binary("bitwise_or", moved, 0x7F800000), "f32")
+    value = ctx.where(is_finite, finite, special)
+    negative = ctx.compare("gt", bits, 0x7FFF)
+    return ctx.cast(ctx.where(negative, ctx.unary("neg", value), value), dtype)
 
 
 def _width(dtype: str) -> int:

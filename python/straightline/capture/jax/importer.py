@@ -145,6 +145,8 @@ class Importer(Recognizer):
     _wide: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     _regions: int = 0
     _depth: int = 0
+    #: Sizes that a function of scalars is applied over, element by element.
+    _over: tuple[Dim, ...] | None = None
 
     # Walk -------------------------------------------------------------------------------------------------------------
 
@@ -160,6 +162,26 @@ class Importer(Recognizer):
                 return [self.value(operand) for operand in operation.operands]
             self.run_op(operation)
         raise Reject("a block without a return")
+
+    def applied(self, block: ir.Block, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """What a function of scalars, such as that of a reduction, returns for each element of arguments of one shape."""
+        over, self._over = self._over, arguments[0].extents
+        try:
+            found = self.run_block(block, arguments)
+            return [self.expand(self.tensor(x), arguments[0].extents) for x in found]
+        finally:
+            self._over = over
+
+    def _widened(self, op: Op) -> list[Value]:
+        """The operands of an op of scalars that is applied to whole tensors."""
+        if not op.inputs:
+            return []
+        convert = CONVERTERS.get(op.kind)
+        if op.kind != "func.call" and (convert is None or not convert.__module__.endswith(("elementwise", "own"))):
+            raise Reject(f"{op.operation.name} in the function of a reduction", "ops of elements")
+        if op.kind == "func.call" or all(isinstance(x, Known) for x in op.inputs):
+            return op.inputs
+        return [self.expand(self.tensor(x), self._over or ()) for x in op.inputs]
 
     def call(self, name: str, arguments: Sequence[Value]) -> list[Value]:
         """What a function of the module returns."""
@@ -187,6 +209,8 @@ class Importer(Recognizer):
         op = Op(operation, [])
         try:
             op.inputs = [self.value(operand) for operand in operation.operands]
+            if self._over is not None:
+                op.inputs = self._widened(op)
             results = self._results(op)
             for result, value in zip(operation.results, results, strict=True):
                 self._env[result] = value

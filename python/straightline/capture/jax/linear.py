@@ -106,8 +106,6 @@ def _arranged(ctx: Importer, x: Tensor, order: list[int], extents: Sequence[Dim]
 @converter("convolution")
 def _convolution(ctx: Importer, op: Op) -> Tensor:
     n = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
-    if op.number("batch_group_count", 1) != 1:
-        raise Reject(f"a convolution of {op.number('batch_group_count')} groups of images", "batch_group_count 1")
     space = list(n.input_spatial_dimensions)
     rank = len(space)
     x = ctx.moved(ctx.tensor(op.inputs[0]), [n.input_batch_dimension, n.input_feature_dimension, *space])
@@ -125,12 +123,23 @@ def _convolution(ctx: Importer, op: Op) -> Tensor:
     for dim, spread in enumerate(op.numbers("lhs_dilation", [1] * rank)):
         if spread > 1:
             x = _spread(ctx, x, number(0, dtype), dim + 2, spread - 1)
-    found = _convolved(ctx, op, x, weight, rank)
+    groups = op.number("feature_group_count", 1)
+    if (images := op.number("batch_group_count", 1)) != 1:
+        x, groups = _images_as_features(ctx, x, images), images
+    found = _convolved(ctx, op, x, weight, rank, groups)
     back = [n.output_batch_dimension, n.output_feature_dimension, *n.output_spatial_dimensions]
     return ctx.moved(found, [back.index(d) for d in range(rank + 2)])
 
 
-def _convolved(ctx: Importer, op: Op, x: Tensor, weight: Tensor, rank: int) -> Tensor:
+def _images_as_features(ctx: Importer, x: Tensor, groups: int) -> Tensor:
+    """Images [groups * n, c, ..] as [n, groups * c, ..]: a group of images beside the others, as a group of features."""
+    count, features, *space = x.extents
+    count = known(count) // groups
+    split = ctx.moved(ctx.reshape(x, (groups, count, features, *space)), [1, 0, *range(2, x.rank + 1)])
+    return ctx.reshape(split, (count, groups * features, *space))
+
+
+def _convolved(ctx: Importer, op: Op, x: Tensor, weight: Tensor, rank: int, groups: int) -> Tensor:
     """Images [n, c, ..] and weights [o, i, ..]."""
     stride, dilation = op.numbers("window_strides", [1] * rank), op.numbers("rhs_dilation", [1] * rank)
     flat = op.numbers("padding", [0] * (2 * rank))
@@ -144,7 +153,7 @@ def _convolved(ctx: Importer, op: Op, x: Tensor, weight: Tensor, rank: int) -> T
     ]
     how: dict[str, Any] = {
         "stride": stride, "padding": [p for p, _ in pads], "dilation": dilation, "transposed": False,
-        "output_padding": [0] * rank, "groups": op.number("feature_group_count", 1),
+        "output_padding": [0] * rank, "groups": groups,
     }  # fmt: skip
     type = TensorType(x.dtype, (x.extents[0], weight.extents[0], *sizes))
     if rank > 3 or rank == 0:

@@ -68,16 +68,36 @@ def _reduce(ctx: Importer, op: Op) -> list[Tensor]:
     if count == 1:
         kind = combination(op.body())
         if kind is None:
-            raise Reject("a reduction by a function that is no single op", "add, mul, max, min, and, or")
+            return _folded(ctx, op, tensors, dims)
         return [reduced(ctx, kind, tensors[0], dims, op.inputs[1])]
     if count == 2 and (name := _is_arg(op.body())) is not None and len(dims) == 1:
         return _arg(ctx, op, name, tensors, dims[0])
     parts = [_own_combination(op.body(), i) for i in range(count)]
     if None in parts:
-        raise Reject(
-            f"a reduction of {count} arrays by a function that mixes them", "argmax and argmin, as jnp has them"
-        )
+        return _folded(ctx, op, tensors, dims)
     return [reduced(ctx, str(kind), x, dims, start) for kind, x, start in zip(parts, tensors, op.inputs[count:])]
+
+
+def _folded(ctx: Importer, op: Op, tensors: list[Tensor], dims: list[int]) -> list[Tensor]:
+    """A reduction by any function, which is associative: of neighbours, then of neighbours of these, in their order."""
+    starts = [ctx.tensor(x) for x in op.inputs[len(tensors) :]]
+    for dim in reversed(dims):
+        size = known(tensors[0].extents[dim])
+        while size > 1:
+            half = size // 2
+            pairs = [ctx.slice_to(t, dim, place, half, 2) for place in (0, 1) for t in tensors]
+            joined = ctx.applied(op.body(), pairs)
+            if size % 2:
+                types = [TensorType(t.dtype, (*t.extents[:dim], half + 1, *t.extents[dim + 1 :])) for t in tensors]
+                tails = [ctx.slice_to(t, dim, size - 1, 1) for t in tensors]
+                joined = [ctx.cat([a, b], dim, type) for a, b, type in zip(joined, tails, types)]
+            tensors, size = joined, half + size % 2
+        extents = [e for d, e in enumerate(tensors[0].extents) if d != dim]
+        if size == 0:
+            tensors = [ctx.expand(start, extents) for start in starts]
+        else:
+            tensors = [ctx.reshape(t, extents) for t in tensors]
+    return ctx.applied(op.body(), [*(ctx.expand(start, tensors[0].extents) for start in starts), *tensors])
 
 
 def _own_combination(block: ir.Block, place: int) -> str | None:
@@ -148,12 +168,10 @@ def _arg(ctx: Importer, op: Op, name: str, tensors: list[Tensor], dim: int) -> l
 
 
 @converter("reduce_window")
-def _reduce_window(ctx: Importer, op: Op) -> Tensor:
-    if len(op.inputs) != 2:
-        raise Reject(f"windows of {len(op.inputs) // 2} arrays", "one array")
+def _reduce_window(ctx: Importer, op: Op) -> Tensor | list[Tensor]:
     kind = combination(op.body())
-    if kind not in _REDUCTIONS:
-        raise Reject("windows combined by a function that is no single op", "add, mul, max, min")
+    if len(op.inputs) != 2 or kind not in _REDUCTIONS:
+        return _windows_of_function(ctx, op)
     x, start = ctx.tensor(op.inputs[0]), op.inputs[1]
     ones = [1] * x.rank
     window, stride = op.numbers("window_dimensions"), op.numbers("window_strides", ones)
@@ -170,6 +188,63 @@ def _reduce_window(ctx: Importer, op: Op) -> Tensor:
     if found is None and kind in ("add", "maximum") and x.dtype in FLOATS:
         found = _pooled(ctx, kind, x, window, stride, dilation, pads)
     return found if found is not None else _by_slices(ctx, kind, x, start, window, stride, dilation, pads)
+
+
+def _windows_of_function(ctx: Importer, op: Op) -> list[Tensor]:
+    """Windows of one array or several, combined by any function; what is outside of the array is the start."""
+    count = len(op.inputs) // 2
+    tensors, starts = [ctx.tensor(x) for x in op.inputs[:count]], op.inputs[count:]
+    ones = [1] * tensors[0].rank
+    window, stride = op.numbers("window_dimensions"), op.numbers("window_strides", ones)
+    spread, dilation = op.numbers("base_dilations", ones), op.numbers("window_dilations", ones)
+    flat = op.numbers("padding", [0] * (2 * len(ones)))
+    pads = list(zip(flat[::2], flat[1::2]))
+    if spread != ones:
+        raise Reject("windows over a dilated array combined by a function that is no single op", "add, mul, max, min")
+    wide = [d for d, n in enumerate(window) if n != 1]
+    if (
+        stride == ones
+        and dilation == ones
+        and len(wide) == 1
+        and all(p == (0, 0) for d, p in enumerate(pads) if d not in wide)
+    ):
+        size = tensors[0].extents[wide[0]]
+        if window[wide[0]] == size and pads[wide[0]] in ((size - 1, 0), (0, size - 1)):
+            return _running_function(ctx, op, tensors, starts, wide[0], pads[wide[0]][0] == 0)
+    if math.prod(window) > _MOST_SLICES:
+        raise Reject(f"windows of {math.prod(window)} elements combined by a function", f"at most {_MOST_SLICES}")
+    tensors = [_bordered(ctx, t, start, pads) for t, start in zip(tensors, starts)]
+    counts = [(e - ((k - 1) * d + 1)) // s + 1 for e, k, d, s in zip(tensors[0].extents, window, dilation, stride)]
+    found = [ctx.expand(ctx.tensor(start), counts) for start in starts]
+    for place in itertools.product(*(range(k) for k in window)):
+        parts = list(tensors)
+        for dim, offset in enumerate(place):
+            parts = [ctx.slice_to(t, dim, offset * dilation[dim], counts[dim], stride[dim]) for t in parts]
+        found = ctx.applied(op.body(), [*found, *parts])
+    return found
+
+
+def _running_function(ctx: Importer, op: Op, tensors: list[Tensor], starts: Sequence[Value], dim: int,
+                      turned: bool) -> list[Tensor]:  # fmt: skip
+    """Running combinations by an associative function: of 1, 2, 4, ... elements up to each one (from it on, if turned)."""
+    size, step = known(tensors[0].extents[dim]), 1
+    while step < size:
+        parts = []
+        for t, start in zip(tensors, starts):
+            widths = [(0, 0)] * t.rank
+            widths[dim] = (0, step) if turned else (step, 0)
+            kept = ctx.slice_to(t, dim, step if turned else 0, size - step)
+            parts.append(_bordered(ctx, kept, start, widths))
+        operands = [*tensors, *parts] if turned else [*parts, *tensors]
+        tensors, step = ctx.applied(op.body(), operands), 2 * step
+    return tensors
+
+
+def _bordered(ctx: Importer, x: Tensor, start: Value, pads: Sequence[tuple[int, int]]) -> Tensor:
+    """An array with borders of a number."""
+    if not isinstance(start, Known) or start.splat is None or x.dtype == "i1":
+        raise Reject("windows that begin with a value that only a call knows", "a constant")
+    return ctx.padded(x, pads, start.splat)
 
 
 def dynamic_window(ctx: Importer, op: Op) -> Tensor:
@@ -271,6 +346,86 @@ def _by_slices(ctx: Importer, kind: str, x: Tensor, start: Value, window: list[i
         found = part if found is None else combined(ctx, kind, found, part)
     assert found is not None
     return found
+
+
+@converter("select_and_scatter")
+def _select_and_scatter(ctx: Importer, op: Op) -> Tensor:
+    """The gradient of a pool of maxima: each number of the second operand goes to the place that its window selects."""
+    x, source, start = ctx.tensor(op.inputs[0]), ctx.tensor(op.inputs[1]), op.inputs[2]
+    chosen = _selection(op.body(0))
+    if chosen is None or combination(op.body(1)) != "add" or not _is_neutral("add", start, x.dtype):
+        raise Reject(
+            "a select_and_scatter of other functions", "the gradient of a pool of maxima (select GE, add, from 0)"
+        )
+    ones = [1] * x.rank
+    window, stride = op.numbers("window_dimensions", ones), op.numbers("window_strides", ones)
+    flat = op.numbers("padding", [0] * (2 * x.rank))
+    pads = list(zip(flat[::2], flat[1::2]))
+    dims = [d for d in range(x.rank) if window[d] > 1 or stride[d] > 1 or pads[d] != (0, 0)]
+    if math.prod(window) > _MOST_SLICES:
+        raise Reject(f"windows of {math.prod(window)} elements", f"at most {_MOST_SLICES}")
+    if not dims:
+        return source
+    others = [d for d in range(x.rank) if d not in dims]
+    order = [*others, *dims]
+    lead = product_of([x.extents[d] for d in others])
+
+    def rows(t: Tensor) -> Tensor:
+        moved = ctx.moved(t, order)
+        return ctx.reshape(moved, (lead, *moved.extents[len(others) :]))
+
+    wide = ctx.padded(rows(x), [pads[d] for d in dims], _least(x.dtype, chosen == "LE"))
+    given, space = rows(source), [known(e) for e in wide.extents[1:]]
+    places = _selected(ctx, wide, chosen, [window[d] for d in dims], [stride[d] for d in dims], given.extents)
+    dtype = "f32" if x.dtype in ("f16", "bf16") else x.dtype
+    count = product_of(list(given.extents[1:]))
+    zeros = ctx.full(0, dtype, (lead, math.prod(space)))
+    operands = [zeros, ctx.reshape(places, (lead, count)), ctx.cast(ctx.reshape(given, (lead, count)), dtype)]
+    found = ctx.reshape(ctx.emit_one("scatter", operands, zeros.type, {"dim": 1, "reduce": "sum"}), (lead, *space))
+    found = ctx.padded(found, [(-a, -b) for a, b in (pads[d] for d in dims)], 0)
+    back = ctx.reshape(ctx.cast(found, x.dtype), [x.extents[d] for d in order])
+    return ctx.moved(back, [order.index(d) for d in range(x.rank)])
+
+
+def _least(dtype: str, turned: bool) -> float | int:
+    """The smallest number of an element type, or the largest."""
+    if dtype in FLOATS:
+        return math.inf if turned else -math.inf
+    info = np.iinfo(v.numpy_dtype(dtype))
+    return int(info.max if turned else info.min)
+
+
+def _selection(block: ir.Block) -> str | None:
+    """The names "GE" or "LE" where a region says whether its first argument stays the selected one by this comparison alone."""
+    first, *rest = (view.operation for view in block.operations)
+    if len(rest) != 1 or first.name != "stablehlo.compare" or list(first.operands) != list(block.arguments):
+        return None
+    direction = direction_of(Op(first, [])).upper()
+    return direction if direction in ("GE", "LE") else None
+
+
+def _selected(ctx: Importer, x: Tensor, chosen: str, window: list[int], stride: list[int],
+              extents: Sequence[Dim]) -> Tensor:  # fmt: skip
+    """Of rows [n, ..] of dims that windows cover: of each window the selected element's place in the row, as if it had rank 1."""
+    space, counts = [known(e) for e in x.extents[1:]], [known(e) for e in extents[1:]]
+    steps = [math.prod(space[d + 1 :]) for d in range(len(space))]
+    best, place = None, None
+    for offsets in itertools.product(*(range(k) for k in window)):
+        part = x
+        for dim, offset in enumerate(offsets):
+            part = ctx.slice_to(part, dim + 1, offset, counts[dim], stride[dim])
+        offset = sum(o * step for o, step in zip(offsets, steps))
+        if best is None or place is None:
+            best, place = part, ctx.full(offset, "i64", part.extents)
+            continue
+        stays = ctx.compare(chosen.lower(), best, part)
+        best, place = ctx.where(stays, best, part), ctx.where(stays, place, offset)
+    assert place is not None
+    grid = np.zeros(counts, np.int64)
+    for dim, (count, by, step) in enumerate(zip(counts, stride, steps)):
+        shape = [count if d == dim else 1 for d in range(len(counts))]
+        grid = grid + (np.arange(count, dtype=np.int64) * by * step).reshape(shape)
+    return ctx.binary("add", place, ctx.expand(ctx.literal(grid, "i64"), place.extents))
 
 
 # Order ----------------------------------------------------------------------------------------------------------------

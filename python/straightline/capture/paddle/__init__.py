@@ -7,6 +7,7 @@ from straightline.capture.paddle import (  # noqa: F401  (each registers convert
     activation,
     attention,
     control,
+    data_sizes,
     elementwise,
     indexing,
     interpolation,

@@ -162,13 +162,18 @@ def _bce_loss(ctx: Importer, node: Node) -> Tensor:
     return ctx.binary("sub", ctx.binary("mul", rest, miss), ctx.binary("mul", y, hit))
 
 
-@converter("sigmoid_cross_entropy_with_logits", takes="ignore_index", refuses="normalize; weights of positive ones")
+@converter("sigmoid_cross_entropy_with_logits", takes="ignore_index, weights of positive ones", refuses="normalize")
 def _sigmoid_cross_entropy(ctx: Importer, node: Node) -> Tensor:
     x, y = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
-    if node.attribute("normalize", False) or node.input(2) is not None:
-        raise Reject("sigmoid_cross_entropy_with_logits with weights or normalised", "a plain mean or sum of it")
+    if node.attribute("normalize", False):
+        raise Reject("sigmoid_cross_entropy_with_logits that is normalised", "a plain mean or sum of it")
     tail = ctx.unary("log1p", ctx.unary("exp", ctx.unary("neg", ctx.unary("abs", x))))
-    loss = ctx.binary("add", ctx.binary("sub", ctx.unary("relu", x), ctx.binary("mul", x, y)), tail)
+    if node.input(2) is None:
+        loss = ctx.binary("add", ctx.binary("sub", ctx.unary("relu", x), ctx.binary("mul", x, y)), tail)
+    else:  # (1 - y) x + w (log(1 + exp(-|x|)) + relu(-x)); the weight of each element has y in it
+        factor = ctx.expand(ctx.tensor(node.inputs[2]), x.extents)
+        rest = ctx.binary("add", tail, ctx.unary("relu", ctx.unary("neg", x)))
+        loss = ctx.binary("add", ctx.binary("sub", x, ctx.binary("mul", x, y)), ctx.binary("mul", factor, rest))
     return ctx.where(ctx.compare("eq", y, float(node.attribute("ignore_index", -100))), 0, loss)
 
 

@@ -236,7 +236,9 @@ class Importer(GraphBuilder):
 
     def _check(self, op: pir.Op, value: Tensor, type: pir.Type) -> None:
         """What was converted has the type that the program says."""
-        same = value.dtype == type.dtype and value.rank == len(type.shape)
+        # `any` and `all` give bools of every type; PIR says the type of their operand.
+        dtype = "i1" if op.short in ("any", "all") else type.dtype
+        same = value.dtype == dtype and value.rank == len(type.shape)
         sizes = zip(value.extents, type.shape)
         if same and all(a == b or b < 0 or not isinstance(a, int) for a, b in sizes):
             return
@@ -285,6 +287,11 @@ class Importer(GraphBuilder):
         if any(x in self._missing for x in last.operands):
             raise Missing
         return [self.values[x] for x in last.operands]
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether what is converted is in a branch or loop."""
+        return self._depth > 0
 
     # Values -----------------------------------------------------------------------------------------------------------
 

@@ -136,11 +136,16 @@ def _index_add(ctx: Importer, node: Node) -> Tensor:
     return ctx.permute(found, [lead.index(d) for d in range(x.rank)])
 
 
-@converter("index_put", takes="integer indices of the first dims, written or added", refuses="masks")
+@converter("index_put", takes="integer indices of the first dims, written or added; a mask of all dims and one value",
+           refuses="masks of some dims, or with a value for each element")  # fmt: skip
 def _index_put(ctx: Importer, node: Node) -> Tensor:
     x, given, values = ctx.tensor(node.inputs[0]), ctx.tensors(node.inputs[1]), ctx.tensor(node.inputs[2])
+    if len(given) == 1 and given[0].dtype == "i1" and given[0].rank == x.rank and product_of(values.extents) == 1:
+        value = ctx.expand(ctx.reshape(ctx.cast(values, x.dtype), ()), x.extents)
+        value = ctx.binary("add", x, value) if node.attribute("accumulate", False) else value
+        return ctx.where(given[0], value, x)
     if any(t.dtype == "i1" for t in given):
-        raise Reject("index_put by a mask", "where, or integer indices")
+        raise Reject("index_put by a mask", "a mask of all dims and one value, where, or integer indices")
     extents: tuple[Dim, ...] = ()
     for t in given:
         extents = ctx.common(extents, t.extents)
@@ -241,8 +246,6 @@ def _written(ctx: Importer, x: Tensor, bounds: Sequence[tuple[int, int, int, int
 
 
 @converter(
-    "nonzero",
-    "masked_select",
     "unique",
     "repeat_interleave_with_tensor_index",
     "bincount",

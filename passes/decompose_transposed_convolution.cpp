@@ -123,13 +123,11 @@ struct DecomposeTransposedConvolution : mlir::OpRewritePattern<op::ConvolutionOp
     if (!axes || !llvm::all_of(*axes, [](const Axis& axis) { return axis.fits(); }) ||
         !phases.isPrepared(convolution.getWeight())) {
       return rewriter.notifyMatchFailure(
-          convolution,
-          "the weight depends on the call, or the result ends beyond the last phase");
+          convolution, "the weight depends on the call, or the result ends beyond the last phase");
     }
     ValueBuilder build(rewriter, convolution.getLoc());
-    rewriter.replaceOp(convolution,
-                       interleaved(build, phaseByPhase(build, convolution, *axes), *axes,
-                                       build.extents(convolution.getResult())));
+    rewriter.replaceOp(convolution, interleaved(build, phaseByPhase(build, convolution, *axes),
+                                                *axes, build.extents(convolution.getResult())));
     return mlir::success();
   }
 

@@ -63,9 +63,8 @@ SL_INLINE void copyPlaneRow(const S& s, const PlaneRows& plane, int64_t first, c
   for (int64_t p = 0; p < s.strideW; ++p, to += plane.phase) {
     const int64_t begin = p < pad ? minOf(ceilDiv(pad - p, s.strideW), room) : 0;
     const int64_t last = s.w - 1 + pad - p;
-    const int64_t end = from == nullptr || last < 0
-                            ? begin
-                            : maxOf(minOf(last / s.strideW + 1, room), begin);
+    const int64_t end =
+        from == nullptr || last < 0 ? begin : maxOf(minOf(last / s.strideW + 1, room), begin);
     for (int64_t q = 0; q < begin; ++q) {
       to[q] = T(0);
     }

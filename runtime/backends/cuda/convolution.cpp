@@ -74,10 +74,12 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 double cost(const sl_problem* p) {
   const Product c(p);
   if (c.isByLines) {
-    return kLaunchUs + 1.0 + 2e-7 * double(known(c.m, kTypicalPixels)) * double(c.n * c.groups) * double(c.k);
+    return kLaunchUs + 1.0 +
+           2e-7 * double(known(c.m, kTypicalPixels)) * double(c.n * c.groups) * double(c.k);
   }
   if (!c.isTiled) {
-    return kLaunchUs + 1e-6 * double(known(c.m, kTypicalPixels)) * double(c.n * c.groups) * double(c.k);
+    return kLaunchUs +
+           1e-6 * double(known(c.m, kTypicalPixels)) * double(c.n * c.groups) * double(c.k);
   }
   constexpr int64_t kFewChannels = 4;
   // most of what is gathered is zeros
@@ -88,8 +90,8 @@ double cost(const sl_problem* p) {
   const double pixels =
       double(known(attribute(p, "n", 1), 8)) *
       double(known(attribute(p, "h", 1), kTypicalSide) * known(attribute(p, "w", 1), kTypicalSide));
-  const double moved =
-      pixels * double(attribute(p, "c", 1)) + double(known(c.m, kTypicalPixels)) * double(c.n * c.groups);
+  const double moved = pixels * double(attribute(p, "c", 1)) +
+                       double(known(c.m, kTypicalPixels)) * double(c.n * c.groups);
   return kLaunchUs + 0.5 +
          times * (tileMicroseconds(c.groups, c.m, c.n, c.k, c.tileBytes, c.target) - kLaunchUs) +
          moved * double(c.bytes) / 1.8e6;

@@ -51,8 +51,9 @@ inline int32_t acceptsConvolution(const sl_problem* p, bool wide, char* reason, 
     const bool isWeight = o == ranked[1];
     for (int32_t d = isWeight ? 0 : 1; d < (isWeight ? 4 : 2); ++d) {
       if (o->extents[d] == SL_DYNAMIC) {
-        return refuse(reason, bytes, "dim %d of %s is dynamic, only the batch and image sizes may be",
-                      d, isWeight ? "the weight" : "an image");
+        return refuse(reason, bytes,
+                      "dim %d of %s is dynamic, only the batch and image sizes may be", d,
+                      isWeight ? "the weight" : "an image");
       }
     }
   }

@@ -68,8 +68,11 @@ void tune(const sl_problem* p, int64_t* values) {
   values[4] = isOfUnknownLength(p) ? 1 : 0;
 }
 
-constexpr sl_tunable kTunables[] = {
-    {"mr", 6, 1, 14}, {"nr", 16, 4, 96}, {"kc", 0, 0, 4096}, {"mc", 96, 1, 480}, {"blocks", 0, 0, 1}};
+constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},
+                                    {"nr", 16, 4, 96},
+                                    {"kc", 0, 0, 4096},
+                                    {"mc", 96, 1, 480},
+                                    {"blocks", 0, 0, 1}};
 
 constexpr sl_operand_facts kOperands[] = {
     {"a", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, 0, 0},

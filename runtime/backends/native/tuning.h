@@ -343,8 +343,7 @@ inline WinogradChoice chooseWinogradFor(int64_t m, int64_t n, int64_t h, int64_t
   x.nr = machine.vectorBytes >= 64 && k % 32 == 0 ? 32 : 16;
   x.mr = machine.vectorBytes >= 64 && x.nr == 16 ? 12 : machine.isTwoWide() ? 12 : 6;
   // Few tiles and weights far beyond L2: every thread reads its own part of the weights.
-  const bool byOutputs =
-      (weightBytes > 2 * machine.l2Bytes && tiles <= 64 && !isOpen) != otherMode;
+  const bool byOutputs = (weightBytes > 2 * machine.l2Bytes && tiles <= 64 && !isOpen) != otherMode;
   x.mode = byOutputs ? 1 : 0;
   // Chunks of equal size: one tile left over is a pass over all weights (128 channels at 28 x 28,
   // 49 tiles: 395 us, as 48 + 1 544).

@@ -250,7 +250,7 @@ def _dim(dim: Any, place: int, name: str, sizes: Mapping[str, int | tuple[int, i
         return bounds
     if text in sizes:
         importer.bounded.add(symbol)
-    importer.ranges[symbol] = (int(bounds[0]), int(bounds[1]))
+    importer.ranges[symbol] = (max(int(bounds[0]), importer.least.get(symbol, 0)), int(bounds[1]))
     return Extent(symbol)
 
 

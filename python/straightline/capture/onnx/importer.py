@@ -540,8 +540,10 @@ class Importer(GraphBuilder):
         """As GraphBuilder's, of sizes that calls are checked to have, too."""
         return super().expand(self.fitted(x, extents), extents)
 
-    def need_not_negative(self, dim: Dim) -> None:
+    def need_not_negative(self, dim: Dim, always: bool = False) -> None:
         """Takes a size that an op needs to be 0 or more, where one name without bounds of the caller's decides.
+
+        `always`: also a name with such bounds, of which the smallest is raised.
 
         Raises:
             SmallestSize: The import begins again with a larger smallest size, which calls are held to.
@@ -549,7 +551,7 @@ class Importer(GraphBuilder):
         if not isinstance(dim, Extent) or len(dim.symbols) != 1:
             return
         (name,) = dim.symbols
-        if name not in self.ranges or name in self.bounded or name.startswith("found_"):
+        if name not in self.ranges or (name in self.bounded and not always) or name.startswith("found_"):
             return
         low, high = self.ranges[name]
         fits = lambda least: bounds(dim, {**self.ranges, name: (least, high)})[0] >= 0  # noqa: E731
@@ -564,7 +566,7 @@ class Importer(GraphBuilder):
             if not isinstance(size, Extent):
                 continue
             if self.bounds(size)[0] < 1:
-                self.need_not_negative(size - 1)
+                self.need_not_negative(size - 1, always=True)
             if self.bounds(size)[0] < 1:
                 least = self.emit_one("ge", [self.signed(size), self.scalar(1, "i64")], TensorType("i1", ()))
                 words = f"{what} has a result of {size} elements along a dim, of which there are none"

@@ -290,7 +290,8 @@ struct ConvolutionChoice {
   Prefetch prefetch;
 };
 
-/// pixels = n * ho * wo, kUnknown when one of them is dynamic; k output channels; depth = c * kh * kw.
+/// pixels = n * ho * wo, kUnknown when one of them is dynamic; k output channels; depth = c * kh *
+/// kw.
 inline ConvolutionChoice chooseConvolution(int64_t pixels, int64_t k, int64_t depth,
                                            const Machine& machine) {
   const int64_t lanes = machine.vectorBytes / 4;
@@ -326,8 +327,8 @@ struct WinogradChoice {
   double microseconds;
 };
 
-/// The best F(m x m, 3 x 3) for one m. n, h and w may be kUnknown. c and k are multiples of 16. `otherMode`:
-/// threads share the tiles where the outputs would be shared, and the other way round.
+/// The best F(m x m, 3 x 3) for one m. n, h and w may be kUnknown. c and k are multiples of 16.
+/// `otherMode`: threads share the tiles where the outputs would be shared, and the other way round.
 inline WinogradChoice chooseWinogradFor(int64_t m, int64_t n, int64_t h, int64_t w, int64_t c,
                                         int64_t k, const Machine& machine, bool otherMode = false) {
   const int64_t points = (m + 2) * (m + 2);

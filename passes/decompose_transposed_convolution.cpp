@@ -19,9 +19,11 @@ using Extents = ValueBuilder::Extents;
 
 namespace {
 
-/// One spatial dim.
+/// One spatial dim. Where its size is only known at a call, `size` is 1 and `result` that of one
+/// element: `skipped` then fits every size, since both sides of fits() grow by the stride.
 struct Axis {
   int64_t stride, padding, kernel, size, result;
+  bool isOpen = false;
   /// of the taps() - 1 zeros on both sides of x, those that the result does not need
   int64_t skipped = 0;
 
@@ -34,7 +36,7 @@ struct Axis {
   bool fits() const { return places() > 0 && first() + result <= places() * stride; }
 };
 
-/// Null where a size is only known per call.
+/// Null where the size of the kernel is only known per call.
 std::optional<llvm::SmallVector<Axis>> axesOf(op::ConvolutionOp convolution) {
   const mlir::RankedTensorType x = convolution.getX().getType(),
                                weight = convolution.getWeight().getType();
@@ -43,9 +45,13 @@ std::optional<llvm::SmallVector<Axis>> axesOf(op::ConvolutionOp convolution) {
   for (int64_t dim = 2; dim < x.getRank(); ++dim) {
     Axis axis{convolution.getStride()[dim - 2], convolution.getPadding()[dim - 2],
               weight.getDimSize(dim), x.getDimSize(dim), result.getDimSize(dim)};
-    if (mlir::ShapedType::isDynamic(axis.kernel) || mlir::ShapedType::isDynamic(axis.size) ||
-        mlir::ShapedType::isDynamic(axis.result)) {
+    if (mlir::ShapedType::isDynamic(axis.kernel)) {
       return std::nullopt;
+    }
+    if (mlir::ShapedType::isDynamic(axis.size)) {
+      axis.isOpen = true;
+      axis.size = 1;
+      axis.result = axis.kernel - 2 * axis.padding + convolution.getOutputPadding()[dim - 2];
     }
     for (axis.skipped = std::min(axis.padding / axis.stride, axis.taps() - 1);
          axis.skipped > 0 && !axis.fits();) {
@@ -117,12 +123,11 @@ struct DecomposeTransposedConvolution : mlir::OpRewritePattern<op::ConvolutionOp
     if (!axes || !llvm::all_of(*axes, [](const Axis& axis) { return axis.fits(); }) ||
         !phases.isPrepared(convolution.getWeight())) {
       return rewriter.notifyMatchFailure(
-          convolution,
-          "sizes or weights depend on the call, or the result ends beyond the last phase");
+          convolution, "the weight depends on the call, or the result ends beyond the last phase");
     }
     ValueBuilder build(rewriter, convolution.getLoc());
-    rewriter.replaceOp(convolution,
-                       interleaved(build, phaseByPhase(build, convolution, *axes), *axes));
+    rewriter.replaceOp(convolution, interleaved(build, phaseByPhase(build, convolution, *axes),
+                                                *axes, build.extents(convolution.getResult())));
     return mlir::success();
   }
 
@@ -131,11 +136,12 @@ struct DecomposeTransposedConvolution : mlir::OpRewritePattern<op::ConvolutionOp
                             llvm::ArrayRef<Axis> axes) {
     const Value weight = phaseWeights(build, convolution.getWeight(), axes);
     int64_t count = 1;
-    Extents extents = {build.extents(convolution.getX())[0], build.extents(weight)[0]};
+    const Extents image = build.extents(convolution.getX());
+    Extents extents = {image[0], build.extents(weight)[0]};
     llvm::SmallVector<int64_t> padding;
-    for (const Axis& axis : axes) {
+    for (auto [i, axis] : llvm::enumerate(axes)) {
       count *= axis.stride;
-      extents.push_back(build.number(axis.places()));
+      extents.push_back(image[i + 2] + (axis.places() - axis.size));
       padding.push_back(axis.border());
     }
     const Value bias =
@@ -146,9 +152,19 @@ struct DecomposeTransposedConvolution : mlir::OpRewritePattern<op::ConvolutionOp
         weight, bias, ones, padding, ones, /*transposed=*/false, zeros, /*groups=*/1);
   }
 
+  /// `length` elements of a dim from `first` on.
+  static Value part(ValueBuilder& build, Value value, int64_t dim, int64_t first,
+                    mlir::AffineExpr length) {
+    Extents extents = build.extents(value);
+    extents[dim] = length;
+    return build.make<op::SliceOp>(build.type(ValueBuilder::elementOf(value), extents), value, dim,
+                                   first, op::kSliceEndByType, 1);
+  }
+
   /// [n, s.. * o, places..] -> [n, o, result..]. Channels stand last in between, as they lie in
-  /// memory.
-  static Value interleaved(ValueBuilder& build, Value value, llvm::ArrayRef<Axis> axes) {
+  /// memory. `wanted`: the extents of the transposed convolution.
+  static Value interleaved(ValueBuilder& build, Value value, llvm::ArrayRef<Axis> axes,
+                           const Extents& wanted) {
     const Extents extents = build.extents(value);
     const auto count = static_cast<int64_t>(axes.size());
     int64_t phases = 1;
@@ -160,7 +176,7 @@ struct DecomposeTransposedConvolution : mlir::OpRewritePattern<op::ConvolutionOp
       channelsSecond.push_back(1 + dim);
       order.append({1 + dim, 1 + count + dim});
       split.push_back(extents[i + 2]);
-      joined.push_back(build.number(axis.places() * axis.stride));
+      joined.push_back(extents[i + 2] * axis.stride);
     }
     for (const Axis& axis : axes) {
       split.push_back(build.number(axis.stride));
@@ -175,8 +191,9 @@ struct DecomposeTransposedConvolution : mlir::OpRewritePattern<op::ConvolutionOp
     value = build.reshape(value, joined);
     for (auto [i, axis] : llvm::enumerate(axes)) {
       if (axis.result != axis.places() * axis.stride) {
-        value = build.slice(value, static_cast<int64_t>(i) + 1, axis.first(),
-                            axis.first() + axis.result);
+        const auto dim = static_cast<int64_t>(i) + 1;
+        value = axis.isOpen ? part(build, value, dim, axis.first(), wanted[i + 2])
+                            : build.slice(value, dim, axis.first(), axis.first() + axis.result);
       }
     }
     return build.permute(value, channelsSecond);

@@ -11,9 +11,10 @@
 
 namespace sl {
 
-/// The copied rows: [rows][strideW phases][phase] elements. Column q of phase p is column q *
-/// strideW + p - padW of the image.
+/// The copied rows: [rows][strideW phases][phase] elements. Column q of phase p is column (first +
+/// q) * strideW + p - padW of the image, where `first` is the first column of a strip of the result.
 struct PlaneRows {
+  int64_t columns;  ///< of the result in a strip: all, or whole groups of vectors
   int64_t phase;    ///< columns of a phase, zeros included
   int64_t length;   ///< elements of a row
   int64_t rows;     ///< of the image, for `outputs` rows of the result
@@ -22,13 +23,16 @@ struct PlaneRows {
   template <class S>
   SL_INLINE_MEMBER constexpr PlaneRows(const S& s, int64_t elementBytes, int64_t vectorBytes) {
     const int64_t lanes = vectorBytes / elementBytes;
-    const int64_t reach = (s.kw - 1) * s.dilationW / s.strideW + 1;
-    const int64_t read = (s.wo + lanes - 1) / lanes * lanes + reach;
-    // what is copied, and a vector of zeros behind it
-    const int64_t held = (s.w + s.padW) / s.strideW + 1 + lanes;
-    phase = ((read > held ? read : held) + lanes - 1) / lanes * lanes;
-    length = phase * s.strideW;
     const int64_t span = (s.kh - 1) * s.dilationH + 1;
+    const auto whole = [lanes](int64_t n) { return (n + lanes - 1) / lanes * lanes; };
+    // what the taps of a vector read beside it, and a vector of zeros behind
+    const int64_t reach = whole((s.kw - 1) * s.dilationW / s.strideW + 1) + lanes;
+    const int64_t group = kVectors * lanes;
+    const int64_t room = (kBytes / elementBytes / (span * s.strideW) - reach) / group;
+    const int64_t strip = (room < 1 ? 1 : room) * group;
+    columns = s.wo < strip ? s.wo : strip;
+    phase = whole(columns) + reach;
+    length = phase * s.strideW;
     const int64_t most = kBytes / elementBytes / length;
     outputs = most > span ? (most - span) / s.strideH + 1 : 1;
     outputs = outputs < s.ho ? outputs : s.ho < 1 ? 1 : s.ho;
@@ -37,6 +41,8 @@ struct PlaneRows {
 
   /// beside what streams through a first cache of 32 KiB
   static constexpr int64_t kBytes = 16 << 10;
+  /// vectors of a row that are made at once
+  static constexpr int64_t kVectors = 4;
 };
 
 /// Bytes for a thread.
@@ -46,19 +52,24 @@ constexpr int64_t depthwisePlanesWorkspace(const S& s, int64_t elementBytes, int
   return (plane.rows * plane.length * elementBytes + s.kh * s.kw * 16 + 127) / 128 * 128;
 }
 
-/// One row of the image, or zeros where `from` is null.
+/// One row of the image, or zeros where `from` is null, for the strip of the result that begins at
+/// column `first`.
 template <int N, class T, class S>
-SL_INLINE void copyPlaneRow(const S& s, const PlaneRows& plane, const T* from, T* to) {
+SL_INLINE void copyPlaneRow(const S& s, const PlaneRows& plane, int64_t first, const T* from,
+                            T* to) {
   const vec<T, N> zero{};
+  const int64_t pad = s.padW - first * s.strideW;  // negative inside the image
+  const int64_t room = plane.phase - N;
   for (int64_t p = 0; p < s.strideW; ++p, to += plane.phase) {
-    const int64_t begin = p < s.padW ? ceilDiv(s.padW - p, s.strideW) : 0;
-    const int64_t last = s.w - 1 + s.padW - p;
-    const int64_t end = from == nullptr || last < 0 ? begin : maxOf(last / s.strideW + 1, begin);
+    const int64_t begin = p < pad ? minOf(ceilDiv(pad - p, s.strideW), room) : 0;
+    const int64_t last = s.w - 1 + pad - p;
+    const int64_t end =
+        from == nullptr || last < 0 ? begin : maxOf(minOf(last / s.strideW + 1, room), begin);
     for (int64_t q = 0; q < begin; ++q) {
       to[q] = T(0);
     }
     int64_t q = begin;
-    const T* source = from + (from == nullptr ? 0 : q * s.strideW + p - s.padW);
+    const T* source = from + (from == nullptr ? 0 : q * s.strideW + p - pad);
     for (; q + N <= end; q += N, source += N * s.strideW) {
       store(to + q, loadLanes<N>(source, s.strideW, N));
     }
@@ -179,7 +190,7 @@ SL_INLINE void finishPlaneRow(const S& s, const Epilogue& epilogue, const T* res
 /// most, least: vectors of a row at once.
 struct PlaneLoops {
   int side = -1;
-  int most = 4;
+  int most = int(PlaneRows::kVectors);
   int least = 1;
 };
 
@@ -193,7 +204,7 @@ constexpr int planeSide(const S& s, bool known) {
 
 template <auto SHAPE>
 constexpr PlaneLoops knownPlaneLoops(const Fixed<SHAPE>&, int64_t N) {
-  constexpr int kAtOnce = PlaneLoops{}.most;
+  constexpr int kAtOnce = int(PlaneRows::kVectors);
   const int64_t vectors = (SHAPE.wo + N - 1) / N, left = vectors % kAtOnce;
   const int most = int(vectors < 1 ? 1 : vectors < kAtOnce ? vectors : kAtOnce);
   return {.side = planeSide(SHAPE, true), .most = most, .least = left == 0 ? most : int(left)};
@@ -229,12 +240,14 @@ SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogu
                                                s.epilogueStride[2][2], s.epilogueStride[3][2]};
   const int64_t outputs = s.k / s.groups;
   const int64_t parts = ceilDiv(s.ho, plane.outputs);
-  const int64_t vectors = ceilDiv(s.wo, N);
-  const Range mine = split(s.n * s.c * parts, team, 1);
+  const int64_t strips = ceilDiv(s.wo, maxOf(plane.columns, 1));
+  const Range mine = split(s.n * s.c * parts * strips, team, 1);
   SL_NO_UNROLL
   for (int64_t unit = mine.begin; unit < mine.end; ++unit) {
-    const int64_t image = unit / parts / s.c, channel = unit / parts % s.c;
-    const int64_t first = unit % parts * plane.outputs;
+    const int64_t image = unit / strips / parts / s.c, channel = unit / strips / parts % s.c;
+    const int64_t first = unit / strips % parts * plane.outputs;
+    const int64_t column = unit % strips * plane.columns;  // whole vectors
+    const int64_t vectors = ceilDiv(minOf(plane.columns, s.wo - column), N);
     const int64_t count = minOf(plane.outputs, s.ho - first);
     const T* from = in + image * s.inStride[0] + channel * s.inStride[3];
     const int64_t top = first * s.strideH - s.padH;
@@ -242,7 +255,7 @@ SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogu
     SL_NO_UNROLL
     for (int64_t r = 0; r < rows; ++r) {
       const bool inside = top + r >= 0 && top + r < s.h;
-      copyPlaneRow<N>(s, plane, inside ? from + (top + r) * s.inStride[1] : nullptr,
+      copyPlaneRow<N>(s, plane, column, inside ? from + (top + r) * s.inStride[1] : nullptr,
                       copied + r * plane.length);
     }
     SL_NO_UNROLL
@@ -266,7 +279,7 @@ SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogu
           SL_NO_UNROLL
           for (int64_t r = 0; r < (two ? 2 : 1); ++r) {
             finishPlaneRow<N>(s, epilogue, results + r * kVectors * N, ops, steps, image,
-                              first + y + r, k, v, many);
+                              first + y + r, k, column / N + v, many);
           }
         }
       }

@@ -91,16 +91,23 @@ SL_INLINE void reduceRuns(Tile<T, N, MR, NV>& tile, Rows<A, MR> a, const Reducti
   }
 }
 
+/// Rows [k0, k0 + count) of a panel of B. Other panels than pointers pack these rows when asked.
+template <class B>
+SL_INLINE const B* panelRows(const B* panel, int64_t bStride, int64_t k0, int64_t /*count*/) {
+  return panel + k0 * bStride;
+}
+
 /// One panel of B (row k at panel + k * bStride) times the row blocks [first, last) of `rows`, `kc`
 /// steps of the reduction at a time. Partial results are kept in a local buffer between the blocks
 /// of K, each of which is summed by itself: an error grows with the length of a block.
 /// Source: `pointer(row)` of A, `offsets(row)`; `kOpaque`: see Rows::makeOpaque.
-template <GemmTune Tune, TileSizes Sizes = TileSizes{.most = Tune.mr}, class B, class Source,
+template <GemmTune Tune, TileSizes Sizes = TileSizes{.most = Tune.mr}, class Panel, class Source,
           class Epilogue, class Ops>
 SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t first, int64_t last,
-                        const Reduction& reduction, const B* panel, int64_t bStride,
+                        const Reduction& reduction, Panel&& panel, int64_t bStride,
                         const int64_t* steps, int64_t column, int64_t columns, int64_t outputStep,
                         const Epilogue& epilogue, const Ops& ops) {
+  using B = decltype(pointee(panelRows(panel, bStride, 0, 0)));
   using T = typename SumOf<B>::type;
   using A = decltype(pointee(source.pointer(0)));
   constexpr int N = panelLanes<T>(Tune.nr);
@@ -114,6 +121,7 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
     const int64_t run = kc == depth ? reduction.run : minOf(kc, depth - k0);
     const bool atStart = k0 == 0;
     const bool atEnd = k0 + kc >= depth;
+    const B* const from = panelRows(panel, bStride, k0, run);
     for (int64_t block = first; block < last; ++block) {
       withCount<Sizes.most, Sizes.least>(rows.size(block), [&](auto count) SL_INLINE_LAMBDA {
         constexpr int MR = decltype(count)::value;
@@ -129,7 +137,6 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
         }
         T* saved = partial + (Tune.kc == 0 ? 0 : (block - first) * Tune.mr * Tune.nr);
         tile.clear();
-        const B* from = panel + k0 * bStride;
         const Ahead ahead = aheadOf<Tune.prefetch, Tune.prefetchStreams>(
             from, kc * Tune.nr * int64_t(sizeof(B)), kc, block - first, last - first == 1);
         reduceRuns<Tune.prefetch, Tune.prefetchStreams>(tile, a, reduction, run, from, bStride,

@@ -27,6 +27,9 @@ struct MatmulTune {
   int tf32 = 0;
   /// 2: A and B are bfloat16, k is even and contiguous in A; a step takes two neighbours of k
   int pairs = 1;
+  /// CPU only: 1: `kc` rows of a panel of B are packed at a time, so that the workspace does not
+  /// depend on k
+  int blocks = 0;
 };
 
 /// Strides in elements. The innermost stride of C is 1; of an epilogue operand [b0][b1][b2][m][n]
@@ -53,10 +56,11 @@ struct MatmulShape {
 
 namespace sl {
 
-/// Bytes of workspace: one panel of B per thread.
+/// Bytes of workspace: one panel of B per thread, or `kc` rows of it.
 template <class T = float>
 constexpr int64_t matmulWorkspace(const MatmulShape& s, MatmulTune tune, int64_t threads) {
-  return threads * ((s.k * tune.nr * int64_t(sizeof(T)) + 127) / 128 * 128);
+  const int64_t k = tune.blocks != 0 ? tune.kc : s.k;
+  return threads * ((k * tune.nr * int64_t(sizeof(T)) + 127) / 128 * 128);
 }
 
 /// Rows of one batch item.
@@ -115,6 +119,28 @@ SL_INLINE void packPanel(const T* b, int64_t bRow, int64_t bCol, int64_t k, int6
       }
     }
   }
+}
+
+/// A panel of B whose rows are packed when they are asked for, or read where they lie.
+template <int NR, class T>
+struct PanelInBlocks {
+  const T* b;
+  int64_t bRow, bCol, columns;
+  T* packed;
+  bool inPlace;
+  int64_t at = -1;  ///< first row of those that are packed
+};
+template <int NR, class T>
+SL_INLINE const T* panelRows(PanelInBlocks<NR, T>& panel, int64_t, int64_t k0, int64_t count) {
+  const T* from = panel.b + k0 * panel.bRow;
+  if (panel.inPlace) {
+    return from;
+  }
+  if (panel.at != k0) {
+    packPanel<NR>(from, panel.bRow, panel.bCol, count, panel.columns, panel.packed);
+    panel.at = k0;
+  }
+  return panel.packed;
 }
 
 /// packed[k / 2][NR] = pairs of neighbours of B[k][0..columns), zero padded.
@@ -230,14 +256,22 @@ SL_INLINE void matmulWith(sl_team team, const Shape& shape, const Epilogue& epil
     } else {
       T* packed = reinterpret_cast<T*>(own);
       const bool inPlace = s.bCol == 1 && columns == Tune.nr && blocks.end - blocks.begin <= 4;
-      if (!inPlace) {
+      if (!inPlace && Tune.blocks == 0) {
         packPanel<Tune.nr>(bItem, s.bRow, s.bCol, s.k, columns, packed);
       }
       const Reduction reduction{.run = s.k, .step = s.aCol};
+      PanelInBlocks<Tune.nr, T> parts{bItem, s.bRow, s.bCol, columns, packed, inPlace};
       for (int64_t first = blocks.begin; first < blocks.end; first += kTiles) {
-        runPanel<kGemm, kSizes>(source, rows, first, minOf(first + kTiles, blocks.end), reduction,
-                                inPlace ? bItem : packed, inPlace ? s.bRow : Tune.nr, steps,
-                                panel * Tune.nr, columns, 1, epilogue, ops);
+        const int64_t last = minOf(first + kTiles, blocks.end);
+        if constexpr (Tune.blocks != 0) {
+          runPanel<kGemm, kSizes>(source, rows, first, last, reduction, parts,
+                                  inPlace ? s.bRow : Tune.nr, steps, panel * Tune.nr, columns, 1,
+                                  epilogue, ops);
+        } else {
+          runPanel<kGemm, kSizes>(source, rows, first, last, reduction, inPlace ? bItem : packed,
+                                  inPlace ? s.bRow : Tune.nr, steps, panel * Tune.nr, columns, 1,
+                                  epilogue, ops);
+        }
       }
     }
   }

@@ -179,8 +179,15 @@ TEST(NativeBackend, ChoosesTheKernelOfAProduct) {
   EXPECT_EQ(best(product(2, 2048, 2048)), "native.matmul");
   EXPECT_EQ(refusal("native.matvec", product(2, SL_DYNAMIC, 64)),
             "m=2 and n=-1, needs one of them to be 1");
-  EXPECT_EQ(refusal("native.matvec", product(1, 2, SL_DYNAMIC)),
-            "k is dynamic, needs a static size for the workspace");
+  EXPECT_EQ(best(product(1, 2, SL_DYNAMIC)), "native.matvec");
+  const Problem open = product(7, 20, SL_DYNAMIC);
+  EXPECT_EQ(best(open), "native.matmul");
+  auto t = tuned("native.matmul", open);
+  EXPECT_EQ(t["blocks"], 1);
+  sl::MatmulShape shape{};
+  EXPECT_EQ(find("native.matmul").workspace(&open.raw),
+            sl::matmulWorkspace<float>(
+                shape, sl::MatmulTune{.nr = int(t["nr"]), .kc = int(t["kc"]), .blocks = 1}, 1));
 }
 
 TEST(NativeBackend, ChoosesTheKernelOfAConvolution) {

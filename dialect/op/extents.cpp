@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <vector>
+
 #include "dialect/element_type.h"
 #include "dialect/op/op_dialect.h"
 #include "llvm/ADT/STLExtras.h"
@@ -82,8 +85,58 @@ ExtentSpace::Extents ExtentSpace::of(Type type) {
   return result;
 }
 
+namespace {
+
+/// A sum of products, multiplied out: of factors that are neither sums nor products, in one order,
+/// to the number that a product counts.
+using Terms = std::map<std::vector<const void*>, int64_t>;
+
+void addTerms(AffineExpr expr, int64_t times, Terms& sum);
+
+Terms productTerms(AffineExpr a, AffineExpr b) {
+  Terms left, right, product;
+  addTerms(a, 1, left);
+  addTerms(b, 1, right);
+  for (const auto& [factors, count] : left) {
+    for (const auto& [others, number] : right) {
+      std::vector<const void*> all = factors;
+      all.insert(all.end(), others.begin(), others.end());
+      llvm::sort(all);
+      product[all] += count * number;
+    }
+  }
+  return product;
+}
+
+void addTerms(AffineExpr expr, int64_t times, Terms& sum) {
+  if (std::optional<int64_t> value = symbolic::constantValue(expr)) {
+    sum[{}] += times * *value;
+    return;
+  }
+  auto binary = llvm::dyn_cast<mlir::AffineBinaryOpExpr>(expr);
+  if (binary && expr.getKind() == mlir::AffineExprKind::Add) {
+    addTerms(binary.getLHS(), times, sum);
+    addTerms(binary.getRHS(), times, sum);
+  } else if (binary && expr.getKind() == mlir::AffineExprKind::Mul) {
+    for (const auto& [factors, count] : productTerms(binary.getLHS(), binary.getRHS())) {
+      sum[factors] += times * count;
+    }
+  } else {
+    sum[{expr.getAsOpaquePointer()}] += times;
+  }
+}
+
+}  // namespace
+
 bool ExtentSpace::equal(AffineExpr a, AffineExpr b) const {
-  return a == b || mlir::simplifyAffineExpr(a - b, 0, names_.size()) == 0;
+  if (a == b || mlir::simplifyAffineExpr(a - b, 0, names_.size()) == 0) {
+    return true;
+  }
+  // Products of sums are not multiplied out by MLIR: n * (h floordiv 2 + 1).
+  Terms difference;
+  addTerms(a, 1, difference);
+  addTerms(b, -1, difference);
+  return llvm::all_of(difference, [](const auto& term) { return term.second == 0; });
 }
 
 bool ExtentSpace::equal(llvm::ArrayRef<AffineExpr> a, llvm::ArrayRef<AffineExpr> b) const {

@@ -28,6 +28,9 @@ struct PixelChoice {
 constexpr int64_t kFewPixels = 4;
 constexpr PixelChoice kPixelChoices[] = {{14, 512}, {7, 512}, {4, 128}, {2, 128}};
 
+/// Height and width of an image, and its pixels, where they are not known.
+constexpr int64_t kTypicalSide = 32, kTypicalPixels = kTypicalSide * kTypicalSide;
+
 /// The problem as a product.
 struct Product {
   int64_t groups, m, n, k;
@@ -40,7 +43,8 @@ struct Product {
         bytes(operandOf(p, 0).dtype.bits / 8),
         target(targetOf(p)) {
     const int64_t batch = attribute(p, "n", kUnknown);
-    m = batch == kUnknown ? kUnknown : batch * attribute(p, "ho", 1) * attribute(p, "wo", 1);
+    const int64_t ho = attribute(p, "ho", 1), wo = attribute(p, "wo", 1);
+    m = batch == kUnknown || ho == kUnknown || wo == kUnknown ? kUnknown : batch * ho * wo;
     n = attribute(p, "k", 1) / groups;
     k = attribute(p, "c", 1) / groups * attribute(p, "kh", 1) * attribute(p, "kw", 1);
     isTiled = attribute(p, "transposed", 0) == 0 && n >= kFewestColumns;
@@ -55,9 +59,10 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   if (!sl::native::needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, reason, bytes)) {
     return 0;
   }
-  for (const char* name : {"c", "h", "w", "k", "ho", "wo"}) {
+  for (const char* name : {"c", "k", "kh", "kw"}) {
     if (attribute(p, name, 1) == kUnknown) {
-      return sl::native::refuse(reason, bytes, "%s is dynamic; only the batch may be", name);
+      return sl::native::refuse(reason, bytes,
+                                "%s is dynamic; only the batch and image sizes may be", name);
     }
   }
   return 1;
@@ -69,10 +74,12 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 double cost(const sl_problem* p) {
   const Product c(p);
   if (c.isByLines) {
-    return kLaunchUs + 1.0 + 2e-7 * double(known(c.m, 1024)) * double(c.n * c.groups) * double(c.k);
+    return kLaunchUs + 1.0 +
+           2e-7 * double(known(c.m, kTypicalPixels)) * double(c.n * c.groups) * double(c.k);
   }
   if (!c.isTiled) {
-    return kLaunchUs + 1e-6 * double(known(c.m, 1024)) * double(c.n * c.groups) * double(c.k);
+    return kLaunchUs +
+           1e-6 * double(known(c.m, kTypicalPixels)) * double(c.n * c.groups) * double(c.k);
   }
   constexpr int64_t kFewChannels = 4;
   // most of what is gathered is zeros
@@ -81,9 +88,10 @@ double cost(const sl_problem* p) {
                        : c.tileBytes == 2 ? (hasFewChannels ? 6.5 : 1.7)
                                           : (hasFewChannels ? 2.5 : 1.8);
   const double pixels =
-      double(known(attribute(p, "n", 1), 8)) * double(attribute(p, "h", 1) * attribute(p, "w", 1));
-  const double moved =
-      pixels * double(attribute(p, "c", 1)) + double(known(c.m, 1024)) * double(c.n * c.groups);
+      double(known(attribute(p, "n", 1), 8)) *
+      double(known(attribute(p, "h", 1), kTypicalSide) * known(attribute(p, "w", 1), kTypicalSide));
+  const double moved = pixels * double(attribute(p, "c", 1)) +
+                       double(known(c.m, kTypicalPixels)) * double(c.n * c.groups);
   return kLaunchUs + 0.5 +
          times * (tileMicroseconds(c.groups, c.m, c.n, c.k, c.tileBytes, c.target) - kLaunchUs) +
          moved * double(c.bytes) / 1.8e6;
@@ -98,7 +106,7 @@ struct Lines {
 /// As many pixels as leave every processor threads enough, a line short enough, and few of them
 /// beyond the end of a row. Where that leaves each thread few pixels, threads share rows of taps.
 Lines linesOf(const sl_problem* p, const Product& c) {
-  const int64_t columns = attribute(p, "wo", 1);
+  const int64_t columns = known(attribute(p, "wo", 1), kTypicalSide);
   const int64_t rows = known(c.m, columns) / columns * attribute(p, "k", 1);
   const auto pixels = [&](int64_t splits) -> const PixelChoice* {
     for (const PixelChoice& choice : kPixelChoices) {

@@ -37,8 +37,12 @@ void border(const sl_problem* p, int32_t operand, int64_t* widths) {
     return;
   }
   const ConvolutionProblem c(p);
+  // Where the size is not known: the last tap lies within the padded image.
   const auto after = [](int64_t size, int64_t out, int64_t stride, int64_t kernel, int64_t dilation,
                         int64_t pad) {
+    if (size == kUnknown || out == kUnknown) {
+      return pad;
+    }
     return std::max<int64_t>(0, (out - 1) * stride + (kernel - 1) * dilation - pad - (size - 1));
   };
   widths[4] = c.padH;

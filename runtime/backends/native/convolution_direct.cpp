@@ -22,19 +22,25 @@ double cost(const sl_problem* p) {
                    double(machine.threads);
 }
 
-/// Bytes; as depthwisePlanesWorkspace in codegen/kernels/depthwise_planes.h.
+/// Bytes; as depthwisePlanesWorkspace in codegen/kernels/depthwise_planes.h, and the most that it
+/// may be where sizes are not known.
 int64_t planesWorkspace(const ConvolutionProblem& c, int64_t elementBytes, int64_t vectorBytes) {
   constexpr int64_t kBytes = 16 << 10;
   const int64_t lanes = vectorBytes / elementBytes;
-  const int64_t read = roundUpTo(c.wo, lanes) + (c.kw - 1) * c.dilationW / c.strideW + 1;
-  const int64_t held = (c.w + c.padW) / c.strideW + 1 + lanes;
-  const int64_t length = roundUpTo(std::max(read, held), lanes) * c.strideW;
+  const int64_t reach = roundUpTo((c.kw - 1) * c.dilationW / c.strideW + 1, lanes) + lanes;
   const int64_t span = (c.kh - 1) * c.dilationH + 1;
+  const int64_t room = kBytes / elementBytes / (span * c.strideW) - reach;
+  const int64_t strip = std::max<int64_t>(room / (4 * lanes), 1) * 4 * lanes;
+  const int64_t columns = c.wo == kUnknown ? strip : std::min(c.wo, strip);
+  const int64_t length = (roundUpTo(columns, lanes) + reach) * c.strideW;
+  const int64_t taps = c.kh * c.kw * 16;
+  if (c.isOpen()) {
+    return roundUpTo(std::max(span * length * elementBytes, kBytes) + taps, 128);
+  }
   const int64_t most = kBytes / elementBytes / length;
   const int64_t outputs =
       std::min(most > span ? (most - span) / c.strideH + 1 : 1, std::max<int64_t>(c.ho, 1));
-  return roundUpTo(((outputs - 1) * c.strideH + span) * length * elementBytes + c.kh * c.kw * 16,
-                   128);
+  return roundUpTo(((outputs - 1) * c.strideH + span) * length * elementBytes + taps, 128);
 }
 
 int64_t workspace(const sl_problem* p) {

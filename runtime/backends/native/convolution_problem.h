@@ -32,11 +32,13 @@ struct ConvolutionProblem {
         transposed(attribute(p, "transposed", 0)) {}
 
   int64_t depth() const { return c / groups * kh * kw; }
-  int64_t pixels() const { return n == kUnknown ? kUnknown : n * ho * wo; }
+  int64_t pixels() const { return isOpen() || n == kUnknown ? kUnknown : n * ho * wo; }
+  /// Whether an image's height or width is only known at a call.
+  bool isOpen() const { return h == kUnknown || w == kUnknown || ho == kUnknown || wo == kUnknown; }
 };
 
-/// What all convolution kernels need: float32 (or float64 where `wide`), rank 4, static sizes but
-/// for the batch.
+/// What all convolution kernels need: float32 (or float64 where `wide`), rank 4, a static weight
+/// and static channels. The batch and the sizes of the images may be dynamic.
 inline int32_t acceptsConvolution(const sl_problem* p, bool wide, char* reason, size_t bytes) {
   if (!needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, wide, reason, bytes)) {
     return 0;
@@ -46,9 +48,12 @@ inline int32_t acceptsConvolution(const sl_problem* p, bool wide, char* reason, 
     if (o->rank != 4) {
       return refuse(reason, bytes, "an operand has rank %d, needs 4", o->rank);
     }
-    for (int32_t d = o == ranked[1] ? 0 : 1; d < 4; ++d) {
+    const bool isWeight = o == ranked[1];
+    for (int32_t d = isWeight ? 0 : 1; d < (isWeight ? 4 : 2); ++d) {
       if (o->extents[d] == SL_DYNAMIC) {
-        return refuse(reason, bytes, "dim %d of an operand is dynamic, only the batch may be", d);
+        return refuse(reason, bytes,
+                      "dim %d of %s is dynamic, only the batch and image sizes may be", d,
+                      isWeight ? "the weight" : "an image");
       }
     }
   }

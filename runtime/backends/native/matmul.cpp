@@ -17,9 +17,6 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
                     least);
     }
   }
-  if (attribute(p, "k", kUnknown) == kUnknown) {
-    return refuse(reason, bytes, "k is dynamic, needs a static size for the workspace");
-  }
   return 1;
 }
 
@@ -30,13 +27,23 @@ int64_t columnsOf(const sl_problem* p) {
   return n == kUnknown ? kTypicalColumns : n;
 }
 
+bool isOfUnknownLength(const sl_problem* p) { return attribute(p, "k", kUnknown) == kUnknown; }
+
+/// Terms of a sum. Where they are not known the blocks of a sum are kTypicalTerms at most, which
+/// the workspace has room for.
+int64_t termsOf(const sl_problem* p) {
+  return isOfUnknownLength(p) ? kTypicalTerms : attribute(p, "k", 0);
+}
+
 GemmChoice choice(const sl_problem* p) {
-  return gemmVariant(p->variant, attribute(p, "m", kUnknown), columnsOf(p), attribute(p, "k", 0),
-                     operandOf(p, 0).dtype.bits / 8, machineOf(p));
+  GemmChoice c = gemmVariant(p->variant, attribute(p, "m", kUnknown), columnsOf(p), termsOf(p),
+                             operandOf(p, 0).dtype.bits / 8, machineOf(p));
+  c.kc = isOfUnknownLength(p) && c.kc == 0 ? kTypicalTerms : c.kc;
+  return c;
 }
 
 double cost(const sl_problem* p) {
-  const int64_t n = columnsOf(p), k = attribute(p, "k", 0);
+  const int64_t n = columnsOf(p), k = termsOf(p);
   const int64_t batch = attribute(p, "batch", 1);
   const int64_t elementBytes = operandOf(p, 0).dtype.bits / 8;
   const Machine machine = machineOf(p);
@@ -52,14 +59,20 @@ double cost(const sl_problem* p) {
 int64_t workspace(const sl_problem* p) {
   const int64_t elementBytes = operandOf(p, 0).dtype.bits / 8;
   // an empty sum has the kernel's signature too
-  const int64_t k = attribute(p, "k", 0) > 0 ? attribute(p, "k", 0) : 1;
+  const int64_t k = isOfUnknownLength(p) ? choice(p).kc : termsOf(p) > 0 ? termsOf(p) : 1;
   return machineOf(p).threads * roundUpTo(k * choice(p).nr * elementBytes, 128);
 }
 
-void tune(const sl_problem* p, int64_t* values) { putBlocks(choice(p), values); }
+void tune(const sl_problem* p, int64_t* values) {
+  putBlocks(choice(p), values);
+  values[4] = isOfUnknownLength(p) ? 1 : 0;
+}
 
-constexpr sl_tunable kTunables[] = {
-    {"mr", 6, 1, 14}, {"nr", 16, 4, 96}, {"kc", 0, 0, 4096}, {"mc", 96, 1, 480}};
+constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},
+                                    {"nr", 16, 4, 96},
+                                    {"kc", 0, 0, 4096},
+                                    {"mc", 96, 1, 480},
+                                    {"blocks", 0, 0, 1}};
 
 constexpr sl_operand_facts kOperands[] = {
     {"a", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, 0, 0},

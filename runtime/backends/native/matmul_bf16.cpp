@@ -39,7 +39,10 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     return refuse(reason, bytes, "the CPU has no products of bfloat16 (AVX512_BF16)");
   }
   const int64_t k = attribute(p, "k", 0);
-  if (k != kUnknown && (k % 2 != 0 || k == 0)) {
+  if (k == kUnknown) {
+    return refuse(reason, bytes, "k is dynamic, needs an even number above 0");
+  }
+  if (k % 2 != 0 || k == 0) {
     return refuse(reason, bytes, "k=%lld, needs an even number above 0", static_cast<long long>(k));
   }
   return matmulKernel.accepts(p, reason, bytes);

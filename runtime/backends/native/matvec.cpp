@@ -17,10 +17,10 @@ struct Sizes {
 
 Sizes sizesOf(const sl_problem* p) {
   const int64_t m = attribute(p, "m", kUnknown), n = attribute(p, "n", kUnknown),
-                batch = attribute(p, "batch", 1);
+                batch = attribute(p, "batch", 1), k = attribute(p, "k", 0);
   const int64_t rows = n == 1 ? m : n;
   return {batch == kUnknown ? kTypicalRows : batch, rows == kUnknown ? kTypicalRows : rows,
-          attribute(p, "k", 0)};
+          k == kUnknown ? kTypicalTerms : k};
 }
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {

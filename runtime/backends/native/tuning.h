@@ -14,6 +14,8 @@ namespace sl::native {
 inline constexpr int64_t kUnknown = -1;
 /// What cost estimates assume for it.
 inline constexpr int64_t kTypicalRows = 16;
+/// Terms of a sum, where they are not known.
+inline constexpr int64_t kTypicalTerms = 256;
 
 /// The target CPU as tuning sees it.
 struct Machine {
@@ -288,7 +290,8 @@ struct ConvolutionChoice {
   Prefetch prefetch;
 };
 
-/// pixels = n * ho * wo, kUnknown when n is dynamic; k output channels; depth = c * kh * kw.
+/// pixels = n * ho * wo, kUnknown when one of them is dynamic; k output channels; depth = c * kh *
+/// kw.
 inline ConvolutionChoice chooseConvolution(int64_t pixels, int64_t k, int64_t depth,
                                            const Machine& machine) {
   const int64_t lanes = machine.vectorBytes / 4;
@@ -315,31 +318,38 @@ inline double convolutionMicroseconds(int64_t pixels, int64_t k, int64_t depth,
   return 0.2 + std::max(flops / (machine.peak(4) * efficiency), memory) / double(machine.threads);
 }
 
+/// Of an image of unknown size: with 1024 pixels, as the costs of the other kernels assume.
+inline constexpr int64_t kTypicalSide = 32;
+
 struct WinogradChoice {
   int64_t m, tiles, kb, mr, nr, mode;
   Prefetch prefetch;
   double microseconds;
 };
 
-/// The best F(m x m, 3 x 3) for one m. n may be kUnknown. c and k are multiples of 16. `otherMode`:
-/// threads share the tiles where the outputs would be shared, and the other way round.
+/// The best F(m x m, 3 x 3) for one m. n, h and w may be kUnknown. c and k are multiples of 16.
+/// `otherMode`: threads share the tiles where the outputs would be shared, and the other way round.
 inline WinogradChoice chooseWinogradFor(int64_t m, int64_t n, int64_t h, int64_t w, int64_t c,
                                         int64_t k, const Machine& machine, bool otherMode = false) {
   const int64_t points = (m + 2) * (m + 2);
   const int64_t images = n == kUnknown ? 1 : n;
-  const int64_t tiles = images * ceilDivide(h, m) * ceilDivide(w, m);
+  const bool isOpen = h == kUnknown || w == kUnknown;
+  const auto across = [m](int64_t size) {
+    return ceilDivide(size == kUnknown ? kTypicalSide : size, m);
+  };
+  const int64_t tiles = images * across(h) * across(w);
   const int64_t weightBytes = points * c * k * 4;
   WinogradChoice x{};
   x.m = m;
   x.nr = machine.vectorBytes >= 64 && k % 32 == 0 ? 32 : 16;
   x.mr = machine.vectorBytes >= 64 && x.nr == 16 ? 12 : machine.isTwoWide() ? 12 : 6;
   // Few tiles and weights far beyond L2: every thread reads its own part of the weights.
-  const bool byOutputs = (weightBytes > 2 * machine.l2Bytes && tiles <= 64) != otherMode;
+  const bool byOutputs = (weightBytes > 2 * machine.l2Bytes && tiles <= 64 && !isOpen) != otherMode;
   x.mode = byOutputs ? 1 : 0;
   // Chunks of equal size: one tile left over is a pass over all weights (128 channels at 28 x 28,
   // 49 tiles: 395 us, as 48 + 1 544).
   const int64_t own = byOutputs ? tiles : ceilDivide(tiles, machine.threads);
-  x.tiles = n == kUnknown && !byOutputs
+  x.tiles = (n == kUnknown || isOpen) && !byOutputs
                 ? 24
                 : balancedRows(
                       own, byOutputs || (2 * weightBytes > machine.l2Bytes && own <= 64) ? 64 : 24);

@@ -76,7 +76,9 @@ void border(const sl_problem* p, int32_t operand, int64_t* widths) {
   }
   const ConvolutionProblem c(p);
   const int64_t m = choice(p).m;
-  const auto beyond = [&](int64_t size) { return (size + m - 1) / m * m + 1 - size; };
+  const auto beyond = [&](int64_t size) {
+    return size == kUnknown ? m : (size + m - 1) / m * m + 1 - size;
+  };
   widths[4] = 1;
   widths[5] = beyond(c.h);
   widths[6] = 1;

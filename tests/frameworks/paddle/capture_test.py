@@ -150,7 +150,9 @@ def test_names_of_sizes() -> None:
     words = _refusal(sl.UnsupportedError, added, (x, x), dynamic_shapes={"x": {0: "a"}, "y": {0: "b"}})
     assert f"add at <root> ({_line(added, 'return')}): sizes a and b, which may differ" in words
     assert "one name for both in dynamic_shapes=" in words
-    assert "k is dynamic" in _refusal(sl.UnsupportedError, product, (x, y), dynamic_shapes=names)
+    compiled = sl.compile(product, (x, y), dynamic_shapes=names)
+    longer = paddle.randn([2, 301]), paddle.randn([301, 5])
+    assert_close(compiled(*longer), product(*longer))
     assert "names 'q' but the inputs are 'x', 'y'" in _refusal(
         sl.UserError, added, (x, x), dynamic_shapes={"q": {0: "a"}}
     )
@@ -210,9 +212,10 @@ def test_named_sizes_that_could_be_too_small() -> None:
     assert "a convolution with a result of h + -4, which may be -3; nearest supported form: 1 or more" in _refusal(
         sl.UnsupportedError, layer, (image,), dynamic_shapes=names
     )
-    assert "only the batch may be" in _refusal(
-        sl.UnsupportedError, layer, (image,), dynamic_shapes=names, sizes={"h": (8, 32)}
-    )
+    compiled = sl.compile(layer, (image,), dynamic_shapes=names, sizes={"h": (8, 32)})
+    for height in (8, 13, 32):
+        image = paddle.randn([1, 2, height, 12])
+        assert_close(compiled(image), layer(image))
 
 
 # Refusals -------------------------------------------------------------------------------------------------------------

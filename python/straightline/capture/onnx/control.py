@@ -12,7 +12,7 @@ import onnx
 from straightline.capture.builder import TensorType
 from straightline.capture.extents import DEFAULT_MAX
 from straightline.capture.graph_builder import Reject, Tensor, known
-from straightline.capture.onnx.importer import Importer, Node, converter
+from straightline.capture.onnx.importer import Importer, Node, TakenBranch, branch_name, converter
 from straightline.capture.onnx.shape import _joined
 from straightline.capture.onnx.values import Known, Optional, Sequence, Value
 
@@ -27,18 +27,40 @@ def _if(ctx: Importer, node: Node) -> list[Value]:
     if isinstance(condition, Known):
         return ctx.graph(branches[0 if bool(condition.array.reshape(-1)[0]) else 1], [])
     flag = ctx.reshape(ctx.tensor(condition, "i1"), ())
+    name = branch_name(node)
+    if name in ctx.taken:
+        return _one_branch(ctx, flag, name, branches)
     for branch in branches:
         ctx.load_outer(branch)
     found: list[list[Tensor]] = []
     for branch in branches:
-        with ctx.inner_region() as (_, yields):
-            yields.extend(ctx.tensor(value) for value in ctx.graph(branch, []))
+        try:
+            with ctx.inner_region() as (_, yields):
+                yields.extend(ctx.tensor(value) for value in ctx.graph(branch, []))
+        except Reject as refusal:
+            raise TakenBranch(name, bool(found) or branch is not branches[0], refusal.reason, True) from refusal
         found.append(list(yields))
     types = [t.type for t in found[0]]
     for a, b in zip(*found, strict=True):
         if a.type != b.type:
-            raise Reject(f"branches that give {a.type} and {b.type}", "branches with results of one type and shape")
+            raise TakenBranch(name, True, f"branches give {a.type} and {b.type}", False)
     return list(ctx.emit("if", [flag], types, regions=2))
+
+
+def _one_branch(ctx: Importer, flag: Tensor, name: str, branches: Many[onnx.GraphProto]) -> list[Value]:
+    """The branch that the program is made for; a call in which the other one would be taken ends.
+
+    Raises:
+        TakenBranch: This one cannot be converted either.
+    """
+    taken, why = ctx.taken[name]
+    holds = flag if taken else ctx.unary("logical_not", flag)
+    words = f"If '{name}' takes its {'else' if taken else 'then'} branch, which the program is not made for: {why}"
+    ctx.emit("check", [holds], [], {"message": words})
+    try:
+        return ctx.graph(branches[0 if taken else 1], [])
+    except Reject as refusal:
+        raise TakenBranch(name, not taken, refusal.reason, True) from refusal
 
 
 def _count(ctx: Importer, value: Value | None) -> int | None:

@@ -17,7 +17,7 @@ from straightline.capture.builder import Builder, Dim, Location, TensorType
 from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.onnx import values as v
-from straightline.capture.onnx.importer import Importer, SameSize, SmallestSize, known_of
+from straightline.capture.onnx.importer import Importer, SameSize, SmallestSize, TakenBranch, known_of
 from straightline.capture.onnx.load import LoadedModel, shapes_of
 from straightline.capture.onnx.values import Known, Optional, Sequence, Value
 from straightline.errors import UnsupportedError, UserError
@@ -68,12 +68,31 @@ def import_model(
     """
     aliases: dict[str, str] = {}
     least: dict[str, int] = {}
+    taken: dict[str, tuple[bool, str]] = {}
+    tried: set[tuple[str, bool]] = set()
     for _ in range(_MOST_ALIASES):
         builder = make_builder()
         try:
             return builder, _imported(
-                model, builder, dict(shapes or {}), dict(values or {}), dict(sizes or {}), aliases, least
+                model, builder, dict(shapes or {}), dict(values or {}), dict(sizes or {}), aliases, least, taken
             )
+        except TakenBranch as branch:
+            if branch.refused:
+                tried.add((branch.node, not branch.taken))
+            if (branch.node, branch.taken) in tried:
+                raise UnsupportedError(
+                    f"{model.name}: neither branch of If '{branch.node}' has a form here: {branch.why}; "
+                    f"{taken[branch.node][1] if branch.node in taken else 'none'}"
+                ) from branch
+            tried.add((branch.node, branch.taken))
+            taken[branch.node] = branch.taken, branch.why
+        except UnsupportedError:
+            # The other branch of the last If whose branches give different types may fit what follows.
+            last = next((n for n in reversed(taken) if (n, not taken[n][0]) not in tried), None)
+            if last is None:
+                raise
+            tried.add((last, not taken[last][0]))
+            taken[last] = not taken[last][0], taken[last][1]
         except SmallestSize as size:
             least[size.name] = size.least
         except SameSize as pair:
@@ -90,9 +109,16 @@ def _imported(
     sizes: dict[str, int | tuple[int, int]],
     aliases: Mapping[str, str],
     least: Mapping[str, int],
+    taken: Mapping[str, tuple[bool, str]],
 ) -> Imported:
-    """One import; `aliases`: names of sizes that are other names; `least`: smallest sizes that the model turned out to need."""
-    importer = Importer(builder, model=model.name, opsets=model.opsets, given=values, aliases=aliases, least=least)
+    """One import.
+
+    `aliases`: names of sizes that are other names; `least`: smallest sizes that the model turned out to need; `taken`: branches
+    that it is imported for.
+    """
+    importer = Importer(
+        builder, model=model.name, opsets=model.opsets, given=values, aliases=aliases, least=least, taken=taken
+    )
     declared = shapes_of(model.graph, model.weights)
     _check_names(declared, [*shapes, *values], model.name)
     try:
@@ -224,7 +250,7 @@ def _dim(dim: Any, place: int, name: str, sizes: Mapping[str, int | tuple[int, i
         return bounds
     if text in sizes:
         importer.bounded.add(symbol)
-    importer.ranges[symbol] = (int(bounds[0]), int(bounds[1]))
+    importer.ranges[symbol] = (max(int(bounds[0]), importer.least.get(symbol, 0)), int(bounds[1]))
     return Extent(symbol)
 
 

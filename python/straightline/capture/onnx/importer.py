@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 
 from straightline.capture.builder import Dense, Dim, Dims, Location, TensorType
 from straightline.capture.extents import DEFAULT_MAX, Extent, bounds, broadcast
-from straightline.capture.graph_builder import GraphBuilder, Number, Reject, Tensor, wrap
+from straightline.capture.graph_builder import SLICE_END_BY_TYPE, GraphBuilder, Number, Reject, Tensor, wrap
 from straightline.capture.onnx import values as v
 from straightline.capture.onnx.values import Known, Value
 from straightline.errors import InternalError, UserError
@@ -102,6 +102,14 @@ class SmallestSize(Exception):
         self.name, self.least = name, least
 
 
+class TakenBranch(Exception):
+    """A branch of an If that the program is to be made for: the other one cannot be, or gives other types."""
+
+    def __init__(self, node: str, taken: bool, why: str, refused: bool) -> None:
+        super().__init__(node, taken, why, refused)
+        self.node, self.taken, self.why, self.refused = node, taken, why, refused
+
+
 class Missing(Exception):
     """A nested graph needs what a refused node would give."""
 
@@ -134,6 +142,10 @@ class Importer(GraphBuilder):
     aliases: Mapping[str, str] = field(default_factory=dict)
     #: Smallest values of named sizes that the model was found to need.
     least: Mapping[str, int] = field(default_factory=dict)
+    #: Branches that the program is made for, by the names of nodes (`branch_name`), with why the others are not in it.
+    taken: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
+    #: Pairs of sizes that calls are checked to have equal; a region of the program adds its own.
+    equal: frozenset[tuple[Dim, Dim]] = frozenset()
     #: Values by name.
     names: dict[str, Value] = field(default_factory=dict)
     #: Arrays of the parameters that the program reads, by name.
@@ -454,13 +466,15 @@ class Importer(GraphBuilder):
 
     @contextmanager
     def inner_region(self, arguments: Sequence[TensorType] = ()) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
-        """As `region`; constants in it stay in it."""
+        """As `region`; constants in it stay in it, and so does what is checked in it."""
+        outer = self.equal
         self._regions += 1
         try:
             with self.region(arguments) as given:
                 yield given
         finally:
             self._regions -= 1
+            self.equal = outer
 
     # Ops --------------------------------------------------------------------------------------------------------------
 
@@ -490,23 +504,48 @@ class Importer(GraphBuilder):
     def same_size(self, i: Dim, j: Dim) -> None:
         """Takes two sizes that an op needs to be equal; names that stand for one size become one name.
 
+        Other sizes are compared in each call, which ends where they differ; `fitted` sees a tensor of one as of the other.
+
         Raises:
             SameSize: The import begins again with one name for both.
-            Reject: They are not both names of inputs' sizes.
+            Reject: They cannot be equal.
         """
-        if i == j:
+        if i == j or (i, j) in self.equal:
             return
         names = [str(size) for size in (i, j) if isinstance(size, Extent)]
         if len(names) == 2 and all(name in self.ranges and not name.startswith("found_") for name in names):
             raise SameSize(*names)
         if not names:
             raise Reject(f"sizes {i} and {j}, which must be equal")
-        raise Reject(
-            f"sizes {i} and {j}, which the model does not say are equal", "one number or name for both: sizes="
-        )
+        low, high = self.bounds(i - j)
+        if low > 0 or high < 0:
+            raise Reject(f"sizes {i} and {j}, which must be equal and never are", "one number or name for both: sizes=")
+        self.check_sizes(i, j, f"the sizes {i} and {j} differ")
+        self.equal |= {(i, j), (j, i)}
 
-    def need_not_negative(self, dim: Dim) -> None:
+    def check_sizes(self, i: Dim, j: Dim, words: str) -> None:
+        """Ends a call in which two sizes differ, with words behind the place of the node."""
+        pair = [self.signed(size) for size in (i, j)]
+        same = self.emit_one("eq", pair, TensorType("i1", ()))
+        self.emit("check", [same], [], {"message": f"{self.location.module}: {words}"})
+
+    def fitted(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+        """A tensor whose sizes are seen as those, aligned at their ends, that they were checked to be equal to."""
+        lead = len(extents) - x.rank
+        for d, size in enumerate(x.extents):
+            wanted = extents[lead + d] if lead + d >= 0 else size
+            if size != wanted and (size, wanted) in self.equal:
+                x = self.slice(x, d, 0, SLICE_END_BY_TYPE, wanted)
+        return x
+
+    def expand(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+        """As GraphBuilder's, of sizes that calls are checked to have, too."""
+        return super().expand(self.fitted(x, extents), extents)
+
+    def need_not_negative(self, dim: Dim, always: bool = False) -> None:
         """Takes a size that an op needs to be 0 or more, where one name without bounds of the caller's decides.
+
+        `always`: also a name with such bounds, of which the smallest is raised.
 
         Raises:
             SmallestSize: The import begins again with a larger smallest size, which calls are held to.
@@ -514,7 +553,7 @@ class Importer(GraphBuilder):
         if not isinstance(dim, Extent) or len(dim.symbols) != 1:
             return
         (name,) = dim.symbols
-        if name not in self.ranges or name in self.bounded or name.startswith("found_"):
+        if name not in self.ranges or (name in self.bounded and not always) or name.startswith("found_"):
             return
         low, high = self.ranges[name]
         fits = lambda least: bounds(dim, {**self.ranges, name: (least, high)})[0] >= 0  # noqa: E731
@@ -522,6 +561,22 @@ class Importer(GraphBuilder):
         least = low + bisect.bisect_left(places, True, key=fits)
         if least in places:
             raise SmallestSize(name, least)
+
+    def need_places(self, sizes: Sequence[Dim], what: str) -> None:
+        """Takes sizes of a result of windows, of which each must have one or more; calls with fewer end."""
+        for size in sizes:
+            if not isinstance(size, Extent):
+                continue
+            if self.bounds(size)[0] < 1:
+                self.need_not_negative(size - 1, always=True)
+            if self.bounds(size)[0] < 1:
+                least = self.emit_one("ge", [self.signed(size), self.scalar(1, "i64")], TensorType("i1", ()))
+                words = f"{what} has a result of {size} elements along a dim, of which there are none"
+                self.emit("check", [least], [], {"message": f"{self.location.module}: {words}"})
+
+    def signed(self, size: Dim) -> Tensor:
+        """A number of sizes that may be below 0."""
+        return self.computed(size, lambda name: self.scalar(Extent(name), "i64"))
 
     def binary(self, name: str, x: Tensor | Number, y: Tensor | Number, dtype: str | None = None) -> Tensor:
         """An op of two operands, broadcast, whose result has their element type."""
@@ -627,6 +682,11 @@ def _invalid(proto: onnx.NodeProto, error: Exception, opsets: Mapping[str, int])
 
 
 _NESTED = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS, onnx.AttributeProto.TENSOR)
+
+
+def branch_name(node: Node) -> str:
+    """A name of an If by which it is known when a model is imported again."""
+    return f"{_called(node.proto)} ({', '.join(node.proto.output)})"
 
 
 def _called(proto: onnx.NodeProto) -> str:

@@ -121,6 +121,7 @@ def convolution(ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, n
         (e + 2 * p - (d * (k - 1) + 1)) // s + 1
         for e, (p, _), k, s, d in zip(x.extents[2:], pads, kernel, strides, dilations)
     ]
+    ctx.need_places(sizes, "a convolution")
     attributes = {
         "stride": strides, "padding": [p for p, _ in pads], "dilation": dilations, "transposed": False,
         "output_padding": [0] * rank, "groups": node.attribute("group", 1),

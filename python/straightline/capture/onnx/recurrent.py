@@ -118,6 +118,12 @@ def _of_scaled(ctx: Importer, node: Node, place: int, scale: int) -> list[Tensor
 @converter("LSTM", "GRU", "RNN")
 def _recurrent(ctx: Importer, node: Node) -> list[Tensor | None]:
     layer = _tensors(ctx, node)
+    batch = layer.x.extents[1]
+    for state in (layer.h, layer.c):
+        if state is not None:
+            ctx.same_size(batch, state.extents[1])
+    fit = lambda t: ctx.fitted(t, (t.extents[0], batch, t.extents[2]))  # noqa: E731
+    layer.h, layer.c = fit(layer.h), None if layer.c is None else fit(layer.c)
     return _in_the_layout(
         ctx, node, _whole(ctx, node, layer) if _is_plain(node, layer) else _by_steps(ctx, node, layer)
     )

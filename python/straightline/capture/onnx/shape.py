@@ -63,9 +63,16 @@ def _reshape(ctx: Importer, node: Node) -> Value:
     if isinstance(x, Known) and x.is_sizes and all(isinstance(e, int) for e in extents):
         return Known(x.array.reshape(extents))
     count = product_of(own)
-    if count != product_of(extents):
+    wanted_count = product_of(extents)
+    if count == wanted_count:
+        return ctx.reshape(ctx.tensor(x), extents)
+    low, high = ctx.bounds(count - wanted_count)
+    if low > 0 or high < 0 or isinstance(count, int) and isinstance(wanted_count, int):
         raise Reject(f"{count} elements do not fit the shape [{', '.join(map(str, extents))}]")
-    return ctx.reshape(ctx.tensor(x), extents)
+    # Only a call knows.
+    ctx.same_size(count, wanted_count)
+    flat = ctx.fitted(ctx.reshape(ctx.tensor(x), (count,)), (wanted_count,))
+    return ctx.reshape(flat, extents)
 
 
 @converter("Flatten")
@@ -88,7 +95,10 @@ def _squeeze(ctx: Importer, node: Node) -> Value:
         raise Reject(f"squeezed axes {axes} of {list(own)}, which are not of size 1")
     if isinstance(x, Known) and x.is_sizes:
         return Known(x.array.reshape([e for d, e in enumerate(x.array.shape) if d not in axes]))
-    return ctx.reshape(ctx.tensor(x), [e for d, e in enumerate(own) if d not in axes])
+    for axis in axes:  # a named size is 1 in each call
+        ctx.same_size(own[axis], 1)
+    whole = ctx.fitted(ctx.tensor(x), [1 if d in axes else e for d, e in enumerate(own)])
+    return ctx.reshape(whole, [e for d, e in enumerate(own) if d not in axes])
 
 
 @converter("Unsqueeze")
@@ -131,6 +141,9 @@ def _joined(ctx: Importer, parts: Sequence[Tensor], axis: int) -> Tensor:
     for part in parts:
         total = part.extents[axis] + total
     first = parts[0]
+    parts = [
+        ctx.fitted(part, [part.extents[d] if d == axis else e for d, e in enumerate(first.extents)]) for part in parts
+    ]
     return ctx.cat(parts, axis, TensorType(first.dtype, (*first.extents[:axis], total, *first.extents[axis + 1 :])))
 
 

@@ -7,12 +7,13 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import product_of
-from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor, known
 from straightline.capture.onnx.importer import Importer, Node, converter
 from straightline.capture.onnx.linear import padding, windows
 from straightline.capture.onnx.shape import gathered
@@ -30,10 +31,44 @@ def _counts(sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int],
             count = -(-int(span) // stride) + 1
             if (count - 1) * stride >= size + before:
                 count -= 1
-        elif ceil and stride != 1:
-            raise Reject("ceil_mode of a named size", "a constant size")
+        elif ceil:
+            count = (span - after + _behind(k, stride, dilation, after, ceil)) // stride + 1
         found.append(count)
     return found
+
+
+def _behind(kernel: int, stride: int, dilation: int, after: int, ceil: bool) -> int:
+    """The pad behind an image with which the windows that end in it are those that `ceil` counts."""
+    return min(after + stride - 1, (kernel - 1) * dilation) if ceil else after
+
+
+def _wide_pads(x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
+               pads: Sequence[tuple[int, int]], ceil: bool) -> list[tuple[int, int]] | None:  # fmt: skip
+    """Pads in front of a pool of one or two dims without any; None where slices make it."""
+    if len(kernel) > 2 or x.dtype not in FLOATS or all(isinstance(e, int) for e in x.extents[2:]):
+        return None
+    return [
+        (before, _behind(k, s, d, after, ceil)) for (before, after), k, s, d in zip(pads, kernel, strides, dilations)
+    ]
+
+
+def _pool_of(
+    ctx: Importer,
+    op: str,
+    x: Tensor,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    counts: Sequence[Dim],
+    more: dict[str, Any],
+) -> Tensor:
+    """A pool without pads over one or two dims."""
+    attributes = {
+        "kernel_size": _as_2d(kernel, 1), "stride": _as_2d(strides, 1), "padding": [0, 0], "ceil_mode": False, **more,
+    }  # fmt: skip
+    extents = (*x.extents[:2], *counts)
+    image = x if len(kernel) == 2 else ctx.reshape(x, (*x.extents[:2], 1, x.extents[2]))
+    shape = extents if len(kernel) == 2 else (*x.extents[:2], 1, counts[0])
+    return ctx.reshape(ctx.emit_one(op, [image], TensorType(x.dtype, shape), attributes), extents)
 
 
 def _parts(ctx: Importer, x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
@@ -59,9 +94,8 @@ def _parts(ctx: Importer, x: Tensor, kernel: Sequence[int], strides: Sequence[in
             if isinstance(count, int):
                 part = ctx.slice(part, lead + i, start, start + (count - 1) * step + 1, count, step)
             else:
-                raise Reject(
-                    "a pool of a named size with other pads than half its kernel on both sides", "a constant size"
-                )
+                left = (kernel[i] - 1) * dilations[i] - start  # elements behind the last window's
+                part = ctx.slice(part, lead + i, start, -left if left else SLICE_END, count, step)
         found.append(part)
     return found
 
@@ -80,8 +114,13 @@ def _setting(
     kernel = node.attribute("kernel_shape")
     strides, dilations = windows(node, len(kernel), kernel)
     pads = padding(node, x.extents[2:], kernel, strides, dilations)
-    ceil = bool(node.attribute("ceil_mode", 0)) and node.attribute("auto_pad", "NOTSET") in ("NOTSET", "")
-    return kernel, strides, dilations, pads, _counts(x.extents[2:], kernel, strides, dilations, pads, ceil)
+    counts = _counts(x.extents[2:], kernel, strides, dilations, pads, _counts_ceil(node))
+    ctx.need_places(counts, "a pool")
+    return kernel, strides, dilations, pads, counts
+
+
+def _counts_ceil(node: Node) -> bool:
+    return bool(node.attribute("ceil_mode", 0)) and node.attribute("auto_pad", "NOTSET") in ("NOTSET", "")
 
 
 def _as_2d(values: Sequence[int], fill: int) -> list[int]:
@@ -112,6 +151,13 @@ def _max_pool(ctx: Importer, node: Node) -> list[Tensor]:
         image = x if len(kernel) == 2 else ctx.reshape(x, (*x.extents[:2], 1, x.extents[2]))
         shape = type.extents if len(kernel) == 2 else (*x.extents[:2], 1, counts[0])
         return [ctx.reshape(ctx.emit_one("max_pool2d", [image], TensorType(x.dtype, shape), attributes), type.extents)]
+    ceil = _counts_ceil(node)
+    wide = _wide_pads(x, kernel, strides, dilations, pads, ceil)
+    if wide is not None:
+        image = ctx.padded(x, wide, -math.inf)
+        return [_pool_of(ctx, "max_pool2d", image, kernel, strides, counts, {"dilation": _as_2d(dilations, 1)})]
+    if ceil and not all(isinstance(e, int) for e in x.extents[2:]):
+        raise Reject("ceil_mode of a named size over whole numbers or volumes", "floats of one or two dims")
     return [
         reduce(
             lambda a, b: ctx.binary("maximum", a, b),
@@ -165,6 +211,11 @@ def _average_pool(ctx: Importer, node: Node) -> Tensor:
         shape = extents if len(kernel) == 2 else (*x.extents[:2], 1, counts[0])
         return ctx.reshape(ctx.emit_one("avg_pool2d", [image], TensorType(x.dtype, shape), attributes), extents)
 
+    ceil = _counts_ceil(node)
+    wide = _wide_pads(x, kernel, strides, dilations, pads, ceil)
+    if wide is not None and all(d == 1 for d in dilations):
+        return ctx.wide(x, lambda t: _named_average(ctx, t, kernel, strides, counts, pads, wide, include))
+
     def computed(t: Tensor) -> Tensor:
         total = reduce(
             lambda a, b: ctx.binary("add", a, b), _parts(ctx, t, kernel, strides, dilations, pads, counts, 0.0)
@@ -178,6 +229,18 @@ def _average_pool(ctx: Importer, node: Node) -> Tensor:
         return ctx.binary("div", total, ctx.literal(how_many.reshape([known(n) for n in counts]), t.dtype))
 
     return ctx.wide(x, computed)
+
+
+def _named_average(ctx: Importer, x: Tensor, kernel: Sequence[int], strides: Sequence[int], counts: Sequence[Dim],
+                   pads: Sequence[tuple[int, int]], wide: Sequence[tuple[int, int]], include: bool) -> Tensor:  # fmt: skip
+    """Sums of windows over the sums of an image of ones, whose pads count with `include`."""
+    sums = {"count_include_pad": True, "divisor_override": 1}
+    total = _pool_of(ctx, "avg_pool2d", ctx.padded(x, wide), kernel, strides, counts, sums)
+    counted = [pair if include else (0, 0) for pair in pads]
+    ones = ctx.full(1, x.dtype, (1, 1, *(e + a + b for e, (a, b) in zip(x.extents[2:], counted))))
+    beyond = [(a - c, b - d) for (a, b), (c, d) in zip(wide, counted)]
+    many = _pool_of(ctx, "avg_pool2d", ctx.padded(ones, beyond), kernel, strides, counts, sums)
+    return ctx.binary("div", total, many)
 
 
 @converter("LpPool")

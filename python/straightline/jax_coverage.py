@@ -262,8 +262,8 @@ def _square_of_pool(t: Any) -> Any:
 
 
 def _through(dtype: str) -> Callable[..., Any]:
-    """Bits as a float, which is multiplied, and back."""
-    return lambda t: lax.bitcast_convert_type(lax.bitcast_convert_type(t, jnp.dtype(dtype)) * 2, t.dtype)
+    """Bits as a float that is no subnormal one, which XLA may take for 0, multiplied, and back."""
+    return lambda t: lax.bitcast_convert_type(lax.bitcast_convert_type(t | 0x3C00, jnp.dtype(dtype)) * 2, t.dtype)
 
 
 def _places() -> list[Form]:

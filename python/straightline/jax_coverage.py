@@ -258,7 +258,7 @@ def _windows_of_pairs(t: Any) -> Any:
 
 
 def _square_of_pool(t: Any) -> Any:
-    return jnp.sum(_windows(-np.inf, lax.max, (1, 3, 2, 1), (1, 2, 2, 1), "SAME")(t) ** 2)
+    return jnp.sum(lax.reduce_window(t, -jnp.inf, lax.max, (1, 3, 2, 1), (1, 2, 2, 1), "SAME") ** 2)
 
 
 def _through(dtype: str) -> Callable[..., Any]:

@@ -258,12 +258,12 @@ def _windows_of_pairs(t: Any) -> Any:
 
 
 def _square_of_pool(t: Any) -> Any:
-    return jnp.sum(_windows(-np.inf, lax.max, (1, 3, 2, 1), (1, 2, 2, 1), "SAME")(t) ** 2)
+    return jnp.sum(lax.reduce_window(t, -jnp.inf, lax.max, (1, 3, 2, 1), (1, 2, 2, 1), "SAME") ** 2)
 
 
 def _through(dtype: str) -> Callable[..., Any]:
-    """Bits as a float, which is multiplied, and back."""
-    return lambda t: lax.bitcast_convert_type(lax.bitcast_convert_type(t, jnp.dtype(dtype)) * 2, t.dtype)
+    """Bits as a float that is no subnormal one, which XLA may take for 0, multiplied, and back."""
+    return lambda t: lax.bitcast_convert_type(lax.bitcast_convert_type(t | 0x3C00, jnp.dtype(dtype)) * 2, t.dtype)
 
 
 def _places() -> list[Form]:

@@ -12,7 +12,8 @@
 namespace sl {
 
 /// The copied rows: [rows][strideW phases][phase] elements. Column q of phase p is column (first +
-/// q) * strideW + p - padW of the image, where `first` is the first column of a strip of the result.
+/// q) * strideW + p - padW of the image, where `first` is the first column of a strip of the
+/// result.
 struct PlaneRows {
   int64_t columns;  ///< of the result in a strip: all, or whole groups of vectors
   int64_t phase;    ///< columns of a phase, zeros included

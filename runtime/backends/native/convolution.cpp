@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // native.convolution: implicit GEMM over NHWC activations with a zero border.
-#include <algorithm>
-
 #include "backends/native/convolution_problem.h"
 #include "backends/native/native.h"
 
@@ -31,26 +29,6 @@ void tune(const sl_problem* p, int64_t* values) {
   values[6] = x.prefetch.streams;
 }
 
-/// What the kernel's taps read beside the image.
-void border(const sl_problem* p, int32_t operand, int64_t* widths) {
-  if (operand != 0) {
-    return;
-  }
-  const ConvolutionProblem c(p);
-  // Where the size is not known: the last tap lies within the padded image.
-  const auto after = [](int64_t size, int64_t out, int64_t stride, int64_t kernel, int64_t dilation,
-                        int64_t pad) {
-    if (size == kUnknown || out == kUnknown) {
-      return pad;
-    }
-    return std::max<int64_t>(0, (out - 1) * stride + (kernel - 1) * dilation - pad - (size - 1));
-  };
-  widths[4] = c.padH;
-  widths[5] = after(c.h, c.ho, c.strideH, c.kh, c.dilationH, c.padH);
-  widths[6] = c.padW;
-  widths[7] = after(c.w, c.wo, c.strideW, c.kw, c.dilationW, c.padW);
-}
-
 constexpr sl_tunable kTunables[] = {
     {"mr", 6, 1, 14},   {"nr", 16, 8, 64},      {"kh", 3, 1, 4096},           {"kw", 3, 1, 4096},
     {"mc", 96, 1, 480}, {"prefetch", 0, 0, 16}, {"prefetchStreams", 1, 1, 16}};
@@ -77,7 +55,7 @@ extern constinit const sl_kernel_desc convolutionKernel = EmittedKernel{
     .variants = [](const sl_problem*) { return kConvolutionVariants; },
     .operands = kOperands,
     .epilogues = kElementwise,
-    .border = border,
+    .border = borderOfTaps,
 };
 
 }  // namespace sl::native

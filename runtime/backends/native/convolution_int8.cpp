@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // native.convolution_int8: convolution of 8-bit integers over NHWC images with a border of zeros,
 // summed in 32 bits, exact modulo 2^32 on every CPU; and the packing of its weight.
-#include <algorithm>
-
 #include "backends/native/convolution_problem.h"
 #include "backends/native/native.h"
 
@@ -55,22 +53,6 @@ void tune(const sl_problem* p, int64_t* values) {
   values[4] = x.mc;
 }
 
-/// What the kernel's taps read beside the image.
-void border(const sl_problem* p, int32_t operand, int64_t* widths) {
-  if (operand != 0) {
-    return;
-  }
-  const ConvolutionProblem c(p);
-  const auto after = [](int64_t size, int64_t out, int64_t stride, int64_t kernel, int64_t dilation,
-                        int64_t pad) {
-    return std::max<int64_t>(0, (out - 1) * stride + (kernel - 1) * dilation - pad - (size - 1));
-  };
-  widths[4] = c.padH;
-  widths[5] = after(c.h, c.ho, c.strideH, c.kh, c.dilationH, c.padH);
-  widths[6] = c.padW;
-  widths[7] = after(c.w, c.wo, c.strideW, c.kw, c.dilationW, c.padW);
-}
-
 constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},
                                     {"nr", 16, 4, 96},
                                     {"kh", 3, 1, 4096},
@@ -108,7 +90,7 @@ extern constinit const sl_kernel_desc convolutionInt8Kernel = EmittedKernel{
     .variants = [](const sl_problem*) { return 3; },
     .operands = kOperands,
     .epilogues = kElementwise,
-    .border = border,
+    .border = borderOfTaps,
 };
 
 extern constinit const sl_kernel_desc packConvolutionInt8Kernel = EmittedKernel{

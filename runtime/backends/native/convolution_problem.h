@@ -4,6 +4,8 @@
 #ifndef STRAIGHTLINE_BACKENDS_NATIVE_CONVOLUTION_PROBLEM_H
 #define STRAIGHTLINE_BACKENDS_NATIVE_CONVOLUTION_PROBLEM_H
 
+#include <algorithm>
+
 #include "backends/native/problem.h"
 
 namespace sl::native {
@@ -82,6 +84,26 @@ inline int32_t acceptsChannelsLast(const sl_problem* p, char* reason, size_t byt
     return refuse(reason, bytes, "weight is not constant, so it cannot be packed before the run");
   }
   return 1;
+}
+
+/// What the taps of a kernel over channels last read beside the image.
+inline void borderOfTaps(const sl_problem* p, int32_t operand, int64_t* widths) {
+  if (operand != 0) {
+    return;
+  }
+  const ConvolutionProblem c(p);
+  // Where the size is not known: the last tap lies within the padded image.
+  const auto after = [](int64_t size, int64_t out, int64_t stride, int64_t kernel, int64_t dilation,
+                        int64_t pad) {
+    if (size == kUnknown || out == kUnknown) {
+      return pad;
+    }
+    return std::max<int64_t>(0, (out - 1) * stride + (kernel - 1) * dilation - pad - (size - 1));
+  };
+  widths[4] = c.padH;
+  widths[5] = after(c.h, c.ho, c.strideH, c.kh, c.dilationH, c.padH);
+  widths[6] = c.padW;
+  widths[7] = after(c.w, c.wo, c.strideW, c.kw, c.dilationW, c.padW);
 }
 
 }  // namespace sl::native

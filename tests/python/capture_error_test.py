@@ -392,12 +392,6 @@ def test_sizes_that_only_some_calls_have() -> None:
     capture(lambda x: x + 1, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
 
 
-def test_example_of_size_one_in_a_dynamic_dimension() -> None:
-    batch = torch.export.Dim("b", min=1, max=64)
-    with pytest.raises(UserError, match="example of another size"):
-        capture(small.Mlp(), (torch.randn(1, 64),), dynamic_shapes=({0: batch},))
-
-
 def test_overlapping_state() -> None:
     class Overlap(nn.Module):
         def __init__(self) -> None:
@@ -486,6 +480,8 @@ def test_the_table_of_ops_of_floats_is_that_of_the_dialect() -> None:
                 found[1] in ("Op_FloatUnary", "Op_UnaryWith", "Op_RowMap", "Op_RecurrentLayersOp")
                 or re.search(r"ins (Variadic<)?Op_FloatTensor", part)
             )
+            # Of bytes by a pass alone.
+            of_floats = of_floats or (found and found[2] == "convolution")
             if of_floats and not found[2].endswith("_sequence"):  # made by a pass
                 named.add(found[2])
     missing = named ^ set(FLOAT_OPERANDS)

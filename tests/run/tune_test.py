@@ -181,7 +181,7 @@ def test_another_processor_and_other_constraints_have_records_of_their_own(
 ) -> None:
     model, x = nn.Linear(24, 20).eval(), torch.randn(3, 24)
     sl.compile(model, (x,), threads=1, tune=True)
-    monkeypatch.setattr(sys.modules["straightline.torch_model"], "processor", lambda: "another one")
+    monkeypatch.setattr(sys.modules["straightline._tuning"], "processor", lambda: "another one")
     assert _timed(sl.compile(model, (x,), threads=1, tune=True)) > 1
     assert len({record["machine"] for record in json.loads(file.read_text())["records"]}) == 2
     routed = sl.compile(model, (x,), threads=1, tune=True, routes={"linear": "native.gemm"})

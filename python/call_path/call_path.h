@@ -8,13 +8,14 @@
 //   tree.c              nested arguments <-> leaves in fixed positions
 //   signature.c         positional and keyword arguments -> the slots of a compiled signature
 //   tensors.c           memory, device and sizes of a described tensor
-//   jax_arrays.c        arrays of JAX -> borrowed tensors, and fresh outputs -> such arrays
+//   jax_arrays.c        arrays of JAX -> borrowed tensors
 //   borrow.c            a Python object -> a borrowed tensor, or a refusal in words
 //   streams.c           the caller's current stream
 //   op_calls.c          ops of torch that are called through Python
 //   output_plan.c       sizes of a fresh output, and the check of a tensor given for it
 //   torch_tensors.c     fresh outputs on a device, as torch's own tensors
 //   fresh_outputs.c     storage of fresh outputs, and its hand-over
+//   jax_results.c       fresh outputs -> arrays of JAX
 //   kept_outputs.c      `reuse_outputs`: tensors of earlier results become the next ones
 //   emitted/buffers.c   emitted Python: addresses with a line of the buffer table
 //   emitted/io.c        emitted Python: the call, bound to a frame, executed, given back
@@ -236,11 +237,11 @@ int slIsJaxArray(PyTypeObject* type);
 /// As slBorrow, for an array of JAX, for which it waits; -1 without an exception where it does not
 /// lie on one device of the host or of CUDA. Arrays of JAX are read-only.
 int slBorrowJax(PyObject* object, sl_seen* seen, sl_tensor* tensor, sl_borrow* borrow);
-/// A table whose `wrap` makes arrays of JAX; on a CUDA device memory and stream are PyTorch's.
-const sl_dl_exchange* slJaxExchange(void);
-/// Waits for the stream of a call on a CUDA device, before JAX gets its results. 0, or -1 with an
-/// exception.
-int slJaxFinish(int32_t device);
+/// JAX's object for a device by DLPack's type and number, borrowed; NULL (no exception) where no
+/// array has been seen there.
+PyObject* slJaxDevice(int32_t type, int32_t number);
+/// Remembers it (a new reference); an older one may be forgotten.
+void slJaxNoteDevice(PyObject* device, int32_t type, int32_t number);
 
 // ---- borrow.c
 
@@ -367,6 +368,14 @@ int slFreshTrim(sl_fresh* fresh, sl_kind kind, sl_output_plan* plan, const int64
 /// Turns a block into the framework's tensor (numpy arrays already are).
 int slFreshWrap(sl_fresh* fresh, const sl_dl_exchange* exchange);
 void slFreshClear(sl_fresh* fresh);
+
+// ---- jax_results.c
+
+/// A table whose `wrap` makes arrays of JAX; on a CUDA device memory and stream are PyTorch's.
+const sl_dl_exchange* slJaxExchange(void);
+/// Waits for the stream of a call on a CUDA device, before JAX gets its results. 0, or -1 with an
+/// exception.
+int slJaxFinish(int32_t device);
 
 // ---- kept_outputs.c
 

@@ -151,15 +151,19 @@ def test_shapes_that_do_not_fit_each_other() -> None:
 def test_sizes_that_cannot_be_named() -> None:
     """In words, with what to give."""
     pool = model_of(
-        [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], pads=[0, 0, 1, 1])],
-        [info("x", [1, 2, "h", 8])],
+        [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2, 2], strides=[2, 2, 2], ceil_mode=1)],
+        [info("x", [1, 2, "h", 8, 8])],
         [info("y", None)],
     )
-    refused(sl.UnsupportedError, "MaxPool at 'MaxPool_y': a pool of a named size.*a constant size", pool)
+    what = "MaxPool at 'MaxPool_y': ceil_mode of a named size over .*volumes.*floats of one or two dims"
+    refused(sl.UnsupportedError, what, pool)
     shape = {"shape": np.asarray([7, -1])}
     view = model_of([node("Reshape", ["x", "shape"], ["y"])], [info("x", ["n", 8])], [info("y", None)])
     view.graph.initializer.append(onnx.numpy_helper.from_array(shape["shape"], "shape"))
-    refused(sl.UnsupportedError, r"Reshape at 'Reshape_y': n \* 8 elements do not fit the shape \[7", view)
+    compiled = sl.compile(view)  # a call's sizes decide
+    assert compiled(np.zeros((7, 8), np.float32)).shape == (7, 8)
+    with pytest.raises(sl.StraightlineError, match=r"Reshape_y: the sizes n \* 8 and .* differ"):
+        compiled(np.zeros((5, 8), np.float32))
 
 
 def test_a_value_behind_many_ops() -> None:

@@ -31,6 +31,13 @@ _MAJOR = 5
 #: Multiprocessors by architecture, for grids that depend on them where the device is not here (any number is right).
 _MULTIPROCESSORS = {75: 40, 80: 108, 86: 84, 87: 16, 89: 142, 90: 132, 100: 148, 103: 148, 110: 20, 120: 188, 121: 48}
 _L2_BYTES = 40 << 20
+#: What wrappers were found to do wrong on a device, by name; (versions, words).
+_FAULTS = {
+    "argmin": (
+        r"5\.0\.",
+        "its kernel for the last dim reads and writes behind its tensors where no block divides their sizes",
+    ),
+}
 _lock = threading.RLock()
 
 
@@ -47,6 +54,11 @@ class Library:
         if op.namespace != "aten":
             return None
         return self.functions.get(f"{op._schema.name.partition('::')[2]}.{op._schema.overload_name or 'default'}")
+
+    def fault(self, name: str) -> str | None:
+        """What a wrapper of this version is known to do wrong, in words; None: nothing."""
+        versions, words = _FAULTS.get(name, ("", None))
+        return words if re.match(versions, self.version) else None
 
     def nearest(self, name: str) -> str:
         """The ops whose names are most like a name, for messages."""

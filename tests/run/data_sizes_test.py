@@ -13,6 +13,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import straightline as sl
 
@@ -168,6 +170,18 @@ def _counted(x: Tensor, most: int, **how: Any) -> Tensor:
     return counts
 
 
+def _traces_bincount() -> bool:
+    """Whether torch's traces give the result of bincount its elements: older ones give it those of the argument."""
+    mode = FakeTensorMode(shape_env=ShapeEnv(allow_dynamic_output_shape_ops=True))
+    x = mode.from_tensor(torch.zeros(3, dtype=torch.int32))
+    with mode:
+        return torch.bincount(x).dtype == torch.int64
+
+
+_TRACES_BINCOUNT = pytest.mark.skipif(not _traces_bincount(), reason="this torch traces bincount with other elements")
+
+
+@_TRACES_BINCOUNT
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.int8])
 @pytest.mark.parametrize("minlength", [0, 6, 20])
 def test_bincount(dtype: torch.dtype, minlength: int) -> None:
@@ -180,6 +194,7 @@ def test_bincount(dtype: torch.dtype, minlength: int) -> None:
     check(lambda x: _counted(x, 40, minlength=minlength), named, dynamic_shapes=({0: torch.export.Dim("n", max=64)},))
 
 
+@_TRACES_BINCOUNT
 def test_bincount_of_a_known_length() -> None:
     """Where a model says how many there are, each call is compared with it."""
 

@@ -93,7 +93,7 @@ CASES: tuple[Case, ...] = (
     _one("sum", torch.sum), _one("sum.dim_IntList", lambda x: x.sum(1)), _one("mean", torch.mean),
     _one("mean.dim", lambda x: x.mean(1)), _one("prod", torch.prod, "unit"), _one("amax", lambda x: x.amax(1)),
     _one("max", torch.max), _one("max.dim", lambda x: x.max(1)[0]), _one("min", torch.min), _one("argmax", lambda x: x.argmax(1)),
-    _one("argmin", lambda x: x.argmin(1)), _one("any", torch.any, "bool"), _one("all", torch.all, "bool"),
+    _one("any", torch.any, "bool"), _one("all", torch.all, "bool"),
     _one("var_mean", lambda x: torch.var_mean(x, 1)), _one("cumsum", lambda x: x.cumsum(1)),
     _one("linalg_vector_norm", lambda x: torch.linalg.vector_norm(x, 2, 1)),
     _one("softmax", lambda x: x.softmax(1)), _one("log_softmax", lambda x: x.log_softmax(1)),

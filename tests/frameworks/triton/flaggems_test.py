@@ -121,6 +121,24 @@ def test_an_op_in_place() -> None:
     assert len(_launches(fn)) == 1
 
 
+def test_a_wrapper_that_is_wrong() -> None:
+    """Its kernel writes behind the result on a device."""
+    x = torch.randn(33, 70)
+    with pytest.raises(sl.UnsupportedError, match="FlagGems 5.0.*'s argmin is wrong: .*behind its tensors.*'flaggems, auto'"):
+        _compiled(lambda x: x.argmin(1), x, routes={"argmin": "flaggems"})
+    assert not _launches(_compiled(lambda x: x.argmin(1), x, routes={"argmin": "flaggems, auto"}))
+
+
+def test_a_kernel_reads_behind_its_view() -> None:
+    """Gather gives its kernel the first column, with a stride of 0, and adds the index to the address."""
+    x, index = torch.randn(33, 70), torch.randint(0, 70, (33, 20))
+    fn = _compiled(lambda x, i: torch.gather(x, 1, i), x, index, routes={"gather": "flaggems"})
+    assert re.search(r"op\.own_kernel .* : \(tensor<2310xf32>, tensor<33x20xi64>", str(fn.ir("op")))
+    assert len(_launches(fn)) == 1 == str(fn.ir("kernel")).count("kernel.launch")
+    fn = _compiled(lambda x, i: torch.gather(x, 1, i), x[:1], index[:1], routes={"gather": "flaggems"})
+    assert "tensor<70xf32>, tensor<1x20xi64>" in str(fn.ir("op"))
+
+
 def test_a_place_and_a_fallback() -> None:
     class Block(nn.Module):
         def __init__(self) -> None:

@@ -287,7 +287,11 @@ def _bincount(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     x, least = a.self, a.get("minlength") or 0
     if x.rank != 1:  # of none eager asks no rank
         raise Reject(f"bincount of {x.rank} dims", "one dim")
-    size, dtype = _rows(node), dtype_name(node.meta["val"].dtype)
+    size, dtype = _rows(node), "i64"
+    if a.get("weights") is not None:
+        dtype = "f32" if a.weights.dtype == "f32" else "f64"
+    if (traced := dtype_name(node.meta["val"].dtype)) != dtype:  # so are torch's traces up to 2.11 at least
+        raise Reject(f"bincount with a result of {dtype} that torch {torch.__version__} traces as {traced}", "a newer torch")
     places = ctx.cast(x, "i64")
     count = x.extents[0]
     if count == 0:
@@ -300,7 +304,7 @@ def _bincount(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     largest = ctx.reduce("amax", ctx.cat([places, last], 0, TensorType("i64", (count + 1,))), [0], False)
     limit = max(_ABOVE[x.dtype], least) if x.dtype in _ABOVE else None
     found = ctx.data_sizes.give(ctx, size, _binary(ctx, "add", largest, 1), limit)
-    each = ctx.full(1, "i64", (count,)) if a.get("weights") is None else ctx.cast(a.weights, dtype)
+    each = ctx.full(1, dtype, (count,)) if a.get("weights") is None else ctx.cast(a.weights, dtype)
     memory = ctx.full(0, dtype, (found,))
     return ctx.emit_one("scatter", [memory, places, each], memory.type, {"dim": 0, "reduce": "sum"})
 

@@ -48,7 +48,7 @@ from straightline.capture.torch.importer import (
     nested_attribute,
     raise_if_unsupported,
 )
-from straightline.capture.torch.memory_views import MemoryRead, flattened, reads_memory, restored
+from straightline.capture.torch.memory_views import MemoryRead, flattened, memory_ends, reads_memory, restored
 from straightline.capture.torch.shared_elements import (
     ONE_VALUE,
     DistinctView,
@@ -415,14 +415,17 @@ class _Rewriter:
     def _parts(self, op: Op, args: Any, kwargs: Any) -> Any:
         """Inserts the calls into which a call is decomposed."""
         fakes = self._fakes((tuple(args), kwargs))
-        return self._inserted(*recorded(self._mode, op, *fakes, self._around or nullcontext), fakes, args, kwargs)
+        with memory_ends(lambda: _memory_ends((args, kwargs))):
+            calls = recorded(self._mode, op, *fakes, self._around or nullcontext)
+        return self._inserted(*calls, fakes, args, kwargs)
 
     def _parts_of_flaggems(self, op: Op, args: Any, kwargs: Any) -> tuple[Any] | None:
         """The results of FlagGems' form of a call that a rule gives to it; None: it is not given to it."""
         from straightline.capture.torch import gems
 
         fakes = self._fakes((tuple(args), kwargs))
-        parts = gems.parts(self._mode, op, *fakes, location_of(self._template))
+        with memory_ends(lambda: _memory_ends((args, kwargs))):
+            parts = gems.parts(self._mode, op, *fakes, location_of(self._template))
         return None if parts is None else (self._inserted(*parts, fakes, args, kwargs),)
 
     def _inserted(self, calls: Sequence[Call], result: Any, fakes: Any, args: Any, kwargs: Any) -> Any:
@@ -715,6 +718,12 @@ def _wholes(view: View) -> Iterator[View]:
     while view.parent is not None:
         view = view.parent
         yield view
+
+
+def _memory_ends(views: Any) -> dict[int, Any]:
+    """The place behind the last element that the graph has of each memory, by the storage of its fake tensors."""
+    wholes = [(view, *_wholes(view))[-1].fake for view in pytree.tree_leaves(views) if isinstance(view, View)]
+    return {fake.untyped_storage()._cdata: fake.storage_offset() + fake.numel() for fake in wholes}
 
 
 def _is_expanded(view: View) -> bool:

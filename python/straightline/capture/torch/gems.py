@@ -160,12 +160,17 @@ class _Recorder(Recorder):
 
     def _run(self, function: Callable[..., Any], op: Op, args: Any, kwargs: Any) -> Any:
         """The wrapper of one op, on tensors of a CUDA device."""
+        name = getattr(function, "__name__", str(op))
+        if fault := self.library.fault(name):
+            raise Reject(
+                f"FlagGems {self.library.version}'s {name} is wrong: {fault}", "another target, as in 'flaggems, auto'"
+            )
         given = _fakes((args, kwargs))
         self._home = next((fake.fake_device for fake in given if fake.dim() > 0), torch.device("cpu"))
         before = [(fake, fake.fake_device) for fake in given]
         first = len(self.calls)
         args, kwargs = _on((args, kwargs), self._device, self._home)
-        self._wrapper = getattr(function, "__name__", str(op))
+        self._wrapper = name
         self.given.append(self._wrapper)
         for fake in given:
             fake.fake_device = self._device

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,21 @@ _aten = torch.ops.aten
 #: Ops that read, or write a copy of, the memory of their argument.
 NAMES = ("as_strided", "as_strided_copy", "as_strided_scatter")
 _NEAREST = "a tensor of known sizes without gaps or shared elements"
+
+
+#: Where the memory ends that a graph knows of, in elements, by the storage of (fake) tensors; any other is known to its end. An
+#: example may be a view of more than its graph has.
+ends: ContextVar[Callable[[], Mapping[int, Any]]] = ContextVar("ends", default=dict)
+
+
+@contextmanager
+def memory_ends(of_block: Callable[[], Mapping[int, Any]]) -> Iterator[None]:
+    """A block with these ends, for this thread."""
+    token = ends.set(of_block)
+    try:
+        yield
+    finally:
+        ends.reset(token)
 
 
 def reads_memory(op: Any) -> bool:
@@ -67,6 +84,16 @@ class Places:
                 f"as_strided of elements {offset} to {last} of {count}", "places inside of what the model can see"
             )
         return Places(tuple(size), tuple(stride), offset)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether elements that follow each other in memory are read, each once, in that order."""
+        dense = 1
+        for n, step in zip(reversed(self.size), reversed(self.stride)):
+            if n != 1 and step != dense:
+                return False
+            dense *= n
+        return True
 
     def run(self, count: int) -> int:
         """So many elements that follow each other in memory are read together, each time from a multiple of their number."""
@@ -146,6 +173,9 @@ def _as_strided(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     places = Places.of(a.size, a.stride, a.storage_offset, known(a.self.extents[0]))
     if not math.prod(places.size):
         return ctx.reshape(ctx.slice(a.self, 0, 0, 0, 0), places.size)
+    if places.is_dense:
+        count = math.prod(places.size)
+        return ctx.reshape(ctx.slice(a.self, 0, places.offset, places.offset + count, count), places.size)
     rows, numbers, run = _vector(ctx, a.self, places)
     type = TensorType(rows.dtype, (numbers.extents[0], run))
     return ctx.reshape(ctx.emit_one("index_select", [rows, numbers], type, {"dim": 0}), places.size)

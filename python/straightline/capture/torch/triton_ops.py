@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from straightline import _triton, own_images, triton_kernels
+from straightline.capture.torch.memory_views import ends
 from straightline.errors import UnsupportedError
 
 _lock = threading.RLock()
@@ -108,22 +109,23 @@ def written_by(kernel: Any, arguments: Mapping[str, Any]) -> frozenset[str]:
 
 
 def memory_of(tensor: torch.Tensor) -> torch.Tensor:
-    """A view that begins at a tensor's first element and has all memory that its strides reach, in row-major order.
+    """What a kernel may read behind the address that it is given, beginning at a tensor's first element, in row-major order.
 
-    That is what a kernel reads behind the address that it is given: in a program a tensor is in row-major order, whatever strides
-    torch says, which a kernel may be given as numbers.
+    In a program a tensor is in row-major order, whatever strides torch says, which a kernel may be given as numbers. Behind a
+    view with gaps, or with a stride of 0, that is the rest of the memory of its base: a kernel may add to the address what
+    its strides do not say, as FlagGems' gather does.
     """
     if tensor.is_contiguous():
         return tensor
-    for dim in range(tensor.dim()):
-        if isinstance(tensor.stride(dim), int) and tensor.stride(dim) == 0:
-            tensor = tensor.narrow(dim, 0, 1)
-    order = sorted(range(tensor.dim()), key=lambda dim: -_number(tensor.stride(dim)))
-    tensor = tensor.permute(order)
-    if tensor.is_contiguous():
-        return tensor
-    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    return tensor.as_strided((span,), (1,))
+    repeats = any(isinstance(stride, int) and stride == 0 for stride in tensor.stride())
+    if not repeats:
+        order = sorted(range(tensor.dim()), key=lambda dim: -_number(tensor.stride(dim)))
+        dense = tensor.permute(order)
+        if dense.is_contiguous():
+            return dense
+    storage = tensor.untyped_storage()
+    end = ends.get()().get(storage._cdata, storage.nbytes() // tensor.element_size())
+    return tensor.as_strided((end - tensor.storage_offset(),), (1,))
 
 
 def _number(stride: Any) -> int:

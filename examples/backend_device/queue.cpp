@@ -113,7 +113,9 @@ void Progress::advance() {
   }
 }
 
-Queue::Queue(int device) : device_(device), number_(++queuesMade), worker_() {
+Queue::Queue(int device)
+    : device_(device), number_(++queuesMade), first_(std::make_unique<Block>()), worker_() {
+  last_ = first_.get();
   {
     const std::lock_guard<std::mutex> lock(queues().mutex);
     queues().all.push_back(this);
@@ -145,8 +147,13 @@ uint64_t Queue::enqueue(Item&& item) {
       const uint64_t drawn = mix(delaySeed + 0x9e3779b97f4a7c15u * number_ + number);
       item.earliestNs = nowNs() + static_cast<int64_t>(drawn % static_cast<uint64_t>(most + 1));
     }
-    pending_.push_back(std::move(item));
-    enqueued_.store(number);
+    const uint64_t place = (number - 1) % Block::kItems;
+    if (place == 0 && number > 1) {
+      last_->next = std::make_unique<Block>();
+      last_ = last_->next.get();
+    }
+    last_->items[place] = std::move(item);
+    enqueued_.store(number);  // sequentially consistent, as `asleep_`
   }
   if (asleep_.load()) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -155,7 +162,7 @@ uint64_t Queue::enqueue(Item&& item) {
   return number;
 }
 
-void Queue::runItem(Item& item, uint64_t) {
+void Queue::runItem(Item& item) {
   if (item.earliestNs > 0) {
     const int64_t wait = item.earliestNs - nowNs();
     if (wait > 0) {
@@ -170,26 +177,21 @@ void Queue::runItem(Item& item, uint64_t) {
 }
 
 void Queue::work() {
-  std::vector<Item> taken;
-  uint64_t begun = 0;
-  for (;;) {
+  for (uint64_t begun = 0;; ++begun) {
     if (!spin([&] { return enqueued() > begun; })) {
       std::unique_lock<std::mutex> lock(mutex_);
       asleep_ = true;
-      changed_.wait(lock, [&] { return closing_ || !pending_.empty(); });
+      changed_.wait(lock, [&] { return closing_ || enqueued_ > begun; });
       asleep_ = false;
-      if (pending_.empty()) {
+      if (enqueued_ == begun) {
         return;
       }
     }
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      taken.swap(pending_);
+    const uint64_t place = begun % Block::kItems;
+    if (place == 0 && begun > 0) {
+      first_ = std::move(first_->next);
     }
-    for (Item& item : taken) {
-      runItem(item, ++begun);
-    }
-    taken.clear();
+    runItem(first_->items[place]);
   }
 }
 

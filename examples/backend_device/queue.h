@@ -84,21 +84,29 @@ class Queue {
   int32_t tellFailure(sl_ctx* ctx);
 
  private:
+  /// Items that follow each other; the worker frees a block when it has run its last item.
+  struct Block {
+    static constexpr uint64_t kItems = 128;
+    Item items[kItems];
+    std::unique_ptr<Block> next{};  ///< there before its first item is counted
+  };
+
   void work();
-  void runItem(Item& item, uint64_t number);
+  void runItem(Item& item);
 
   const int device_;
   const uint64_t number_;
   std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
-  std::mutex mutex_;
+  std::mutex mutex_;  ///< the worker takes it only to sleep and to keep a failure
   std::condition_variable changed_;
-  std::vector<Item> pending_;  ///< not yet taken by the worker
-  std::atomic<uint64_t> enqueued_{0};
-  std::atomic<bool> asleep_{false};
+  Block* last_ = nullptr;  ///< where the next item goes; guarded by mutex_
   bool closing_ = false;
+  sl_ctx failure_{};  ///< guarded by mutex_
   std::atomic<bool> failed_{false};
-  sl_ctx failure_{};    ///< guarded by mutex_
-  std::thread worker_;  ///< last: starts when everything else is there
+  std::atomic<bool> asleep_{false};
+  std::atomic<uint64_t> enqueued_{0};  ///< what is counted here is the worker's
+  std::unique_ptr<Block> first_;       ///< the worker's
+  std::thread worker_;                 ///< last: starts when everything else is there
 };
 
 /// Each item starts a random time of up to so many microseconds after it was enqueued; the times

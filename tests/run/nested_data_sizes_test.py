@@ -87,7 +87,9 @@ def _of_a_map(x: Tensor) -> Any:
 #: Torch itself ends the capture of a size within a scan or a map up to 2.11 at least ("pending unbacked symbols").
 _OLD = torch.__version__ < (2, 13)
 MODELS: dict[str, Callable[..., Any]] = {
-    name.removeprefix("_"): model for name, model in sorted(globals().items()) if name.startswith("_of_") and not (_OLD and name.endswith(("_scan", "_map")))
+    name.removeprefix("_"): model
+    for name, model in sorted(globals().items())
+    if name.startswith("_of_") and not (_OLD and name.endswith(("_scan", "_map")))
 }
 
 

@@ -124,7 +124,9 @@ def test_an_op_in_place() -> None:
 def test_a_wrapper_that_is_wrong() -> None:
     """Its kernel writes behind the result on a device."""
     x = torch.randn(33, 70)
-    with pytest.raises(sl.UnsupportedError, match="FlagGems 5.0.*'s argmin is wrong: .*behind its tensors.*'flaggems, auto'"):
+    with pytest.raises(
+        sl.UnsupportedError, match="FlagGems 5.0.*'s argmin is wrong: .*behind its tensors.*'flaggems, auto'"
+    ):
         _compiled(lambda x: x.argmin(1), x, routes={"argmin": "flaggems"})
     assert not _launches(_compiled(lambda x: x.argmin(1), x, routes={"argmin": "flaggems, auto"}))
 

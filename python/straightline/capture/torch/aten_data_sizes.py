@@ -291,7 +291,9 @@ def _bincount(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if a.get("weights") is not None:
         dtype = "f32" if a.weights.dtype == "f32" else "f64"
     if (traced := dtype_name(node.meta["val"].dtype)) != dtype:  # so are torch's traces up to 2.11 at least
-        raise Reject(f"bincount with a result of {dtype} that torch {torch.__version__} traces as {traced}", "a newer torch")
+        raise Reject(
+            f"bincount with a result of {dtype} that torch {torch.__version__} traces as {traced}", "a newer torch"
+        )
     places = ctx.cast(x, "i64")
     count = x.extents[0]
     if count == 0:

@@ -15,6 +15,7 @@
 
 #include "straightline/kernels/operands.h"
 #include "straightline/kernels/scalar.h"
+#include "straightline/kernels/turn.h"
 
 namespace sl {
 
@@ -140,6 +141,16 @@ SL_INLINE constexpr int transposedLoop(const Nest<R, O>& nest, int inputs) {
   return found;
 }
 
+/// The two innermost loops exchanged, where the innermost is short and the other one is not: a
+/// vector along it would be empty for the most part (three channels of an image).
+template <int R, int O>
+SL_INLINE Nest<R, O> withLongInner(Nest<R, O> nest) {
+  if (nest.rank >= 2 && nest.innerExtent() < 4 && nest.extent[nest.rank - 2] >= 8) {
+    nest.swapDims(nest.rank - 2, nest.rank - 1);
+  }
+  return nest;
+}
+
 /// The nest with `loop` as the last but one.
 template <int R, int O>
 SL_INLINE constexpr Nest<R, O> crossed(Nest<R, O> nest, int loop) {
@@ -194,11 +205,7 @@ SL_INLINE void runTiles(const Nest<R, O>& nest, sl_team team, F f, Pointers& bas
         constexpr int K = decltype(input)::value;
         if (wideStride[K] == 1 && innerStride[K] != 0 && innerStride[K] != 1) {
           auto& cell = get<K>(tiles).cell;
-          for (int64_t i = 0; i < along; ++i) {
-            for (int64_t j = 0; j < across; ++j) {
-              cell[j][i] = get<K>(corner)[i * innerStride[K] + j];
-            }
-          }
+          turnSquare(get<K>(corner), innerStride[K], &cell[0][0], kTile + 1, along, across);
           get<K>(corner) = &cell[0][0];
           innerStride[K] = 1;
           wideStride[K] = kTile + 1;
@@ -293,7 +300,7 @@ SL_INLINE void pointwise(sl_ctx*, sl_team team, PointwiseShape shape, F f, P... 
     detail::run<N, T.inputs>(f, tupleOf((get<I>(base) + offsets[I])...), strides, lanes, n, all);
   };
 
-  Nest<R, O> nest = detail::nestOf<R, O, T.inputs>(shape);
+  Nest<R, O> nest = detail::withLongInner(detail::nestOf<R, O, T.inputs>(shape));
   int64_t inner = nest.innerExtent();
   int64_t strides[O];
   bool lanes = detail::lanesOf(nest, T.inputs);

@@ -9,6 +9,7 @@
 #define STRAIGHTLINE_KERNELS_TRANSPOSE_H
 
 #include "straightline/kernels/operands.h"
+#include "straightline/kernels/turn.h"
 
 namespace sl {
 
@@ -55,65 +56,6 @@ SL_INLINE void transpose(TransposeShape s, const E* in, E* out) {
 }
 
 #else
-
-/// A type of the same size that vectors can hold.
-template <int Bytes>
-struct BitsOf;
-template <>
-struct BitsOf<1> {
-  using type = uint8_t;
-};
-template <>
-struct BitsOf<2> {
-  using type = uint16_t;
-};
-template <>
-struct BitsOf<4> {
-  using type = uint32_t;
-};
-template <>
-struct BitsOf<8> {
-  using type = uint64_t;
-};
-
-/// a0 b0 a1 b1 ... from the first (or the second) halves of a and b.
-template <bool Second, class V, int... I>
-SL_INLINE V interleave(V a, V b, Ints<I...>) {
-  constexpr int N = sizeof...(I);
-  return __builtin_shufflevector(a, b, ((Second ? N / 2 : 0) + I / 2 + (I % 2) * N)...);
-}
-
-/// Exchanges rows and lanes of N vectors of N lanes. Each round rotates the bits of (row, lane) by
-/// one place, so that after log2(N) rounds the two are exchanged.
-template <int N, class U>
-SL_INLINE void turnLanes(vec<U, N> (&rows)[N]) {
-  vec<U, N> next[N];
-  SL_UNROLL
-  for (int round = 1; round < N; round *= 2) {
-    SL_UNROLL
-    for (int r = 0; r < N / 2; ++r) {
-      next[2 * r] = interleave<false>(rows[r], rows[r + N / 2], IntsUpTo<N>{});
-      next[2 * r + 1] = interleave<true>(rows[r], rows[r + N / 2], IntsUpTo<N>{});
-    }
-    SL_UNROLL
-    for (int r = 0; r < N; ++r) {
-      rows[r] = next[r];
-    }
-  }
-}
-
-/// Turns one block of N x N.
-template <int N, class U>
-SL_INLINE void transposeBlock(const U* in, int64_t inRow, U* out, int64_t outCol) {
-  vec<U, N> rows[N];
-  for (int r = 0; r < N; ++r) {
-    rows[r] = load<N>(in + r * inRow);
-  }
-  turnLanes<N, U>(rows);
-  for (int c = 0; c < N; ++c) {
-    store(out + c * outCol, rows[c]);
-  }
-}
 
 template <TransposeTune T, class E>
 SL_INLINE void transpose(sl_ctx*, sl_team team, TransposeShape s, const E* in, E* out) {

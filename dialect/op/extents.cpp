@@ -126,12 +126,53 @@ void addTerms(AffineExpr expr, int64_t times, Terms& sum) {
   }
 }
 
+/// Divisions of quotients as one: (x floordiv a + y) floordiv b is (x + a * y) floordiv (a * b), as
+/// torch writes what two windows leave of a size.
+AffineExpr withSingleDivisions(AffineExpr expr) {
+  auto binary = llvm::dyn_cast<mlir::AffineBinaryOpExpr>(expr);
+  if (!binary) {
+    return expr;
+  }
+  const AffineExpr left = withSingleDivisions(binary.getLHS());
+  const AffineExpr right = withSingleDivisions(binary.getRHS());
+  const std::optional<int64_t> by = symbolic::constantValue(right);
+  if (expr.getKind() != mlir::AffineExprKind::FloorDiv || !by || *by < 1) {
+    return mlir::getAffineBinaryOpExpr(expr.getKind(), left, right);
+  }
+  auto quotient = [&](AffineExpr part, AffineExpr rest) -> AffineExpr {
+    auto inner = llvm::dyn_cast<mlir::AffineBinaryOpExpr>(part);
+    if (!inner || inner.getKind() != mlir::AffineExprKind::FloorDiv) {
+      return {};
+    }
+    const std::optional<int64_t> before = symbolic::constantValue(inner.getRHS());
+    if (!before || *before < 1) {
+      return {};
+    }
+    return (inner.getLHS() + rest * *before).floorDiv(*before * *by);
+  };
+  if (AffineExpr found = quotient(left, mlir::getAffineConstantExpr(0, expr.getContext()))) {
+    return found;
+  }
+  auto sum = llvm::dyn_cast<mlir::AffineBinaryOpExpr>(left);
+  if (sum && left.getKind() == mlir::AffineExprKind::Add) {
+    if (AffineExpr found = quotient(sum.getLHS(), sum.getRHS())) {
+      return found;
+    }
+    if (AffineExpr found = quotient(sum.getRHS(), sum.getLHS())) {
+      return found;
+    }
+  }
+  return left.floorDiv(right);
+}
+
 }  // namespace
 
 bool ExtentSpace::equal(AffineExpr a, AffineExpr b) const {
   if (a == b || mlir::simplifyAffineExpr(a - b, 0, names_.size()) == 0) {
     return true;
   }
+  a = withSingleDivisions(a);
+  b = withSingleDivisions(b);
   // Products of sums are not multiplied out by MLIR: n * (h floordiv 2 + 1).
   Terms difference;
   addTerms(a, 1, difference);

@@ -37,8 +37,10 @@ def _convolution(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         x, inner = ctx.reshape(a.input, (1, *a.input.extents)), TensorType(type.dtype, (1, *type.extents))
     else:
         x, inner = a.input, type
-    if not all(isinstance(extent, int) for extent in (*x.extents[1:], *a.weight.extents)):
-        raise Reject("convolution with a dynamic size other than the batch", "static channels and image")
+    fixed = (*x.extents[1:], *a.weight.extents) if rank == 3 else (x.extents[1], *a.weight.extents)
+    if not all(isinstance(extent, int) for extent in fixed):
+        what = "a volume with a dynamic size other than the batch" if rank == 3 else "dynamic channels"
+        raise Reject(f"convolution of {what}", "static ones")
     if x.extents[1] == 0:
         raise Reject(
             "convolution over 0 channels, whose result torch gives the extents of the input", "at least one channel"

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions and pools of torch over named sizes of images and signals: our own kernels, each executor against eager."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+import straightline as sl
+from tests.run.data_sizes_test import check, seeded
+
+_BATCH, _HIGH, _WIDE = (
+    Dim("n", min=1, max=64),
+    Dim("h", min=9, max=2000),
+    Dim("w", min=9, max=2000),
+)
+_SIZES = ((2, 20, 31), (1, 9, 10), (3, 33, 9), (1, 64, 50))
+
+
+def _net() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
+        nn.Conv2d(8, 8, 3, 1, 1, groups=8), nn.Hardswish(), nn.Conv2d(8, 12, 1),
+        nn.AvgPool2d(3, 1, 1), nn.Conv2d(12, 8, 3, padding=1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
+    )  # fmt: skip
+
+
+MODELS: dict[str, Any] = {
+    "plain": lambda: nn.Conv2d(3, 24, 3, 1, 1),
+    "strided": lambda: nn.Conv2d(6, 8, (3, 5), (2, 3), (2, 0), (2, 1)),
+    "without a bias": lambda: nn.Conv2d(3, 7, 2, bias=False),
+    "groups": lambda: nn.Conv2d(6, 9, 3, groups=3),
+    "depthwise": lambda: nn.Conv2d(24, 24, 3, 1, 1, groups=24),
+    "same": lambda: nn.Conv2d(4, 4, 4, padding="same"),
+    "reflected": lambda: nn.Conv2d(4, 5, 3, padding=1, padding_mode="reflect"),
+    "transposed by its kernel": lambda: nn.ConvTranspose2d(3, 8, 2, 2),
+    "transposed in groups": lambda: nn.ConvTranspose2d(4, 8, 3, 2, 1, 1, groups=2),
+    "a net": _net,
+}
+
+
+def _channels(model: nn.Module) -> int:
+    return next(layer for layer in model.modules() if hasattr(layer, "in_channels")).in_channels
+
+
+def _ops(compiled: Any) -> list[str]:
+    return [row["op"] for row in compiled.explain()["statements"]]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@torch.no_grad()
+def test_images(name: str) -> None:
+    torch.manual_seed(0)
+    model = MODELS[name]().eval()
+    generator = seeded()
+    calls = [(torch.randn(n, _channels(model), h, w, generator=generator),) for n, h, w in _SIZES]
+    (compiled, *_) = check(model, calls, dynamic_shapes=({0: _BATCH, 2: _HIGH, 3: _WIDE},))
+    assert not [op for op in _ops(compiled) if op.startswith("aten")]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Conv1d(3, 8, 3),
+        lambda: nn.Conv1d(4, 6, 5, 2, 2, groups=2),
+        lambda: nn.Conv1d(3, 8, 3, padding="same", dilation=2),
+        lambda: nn.ConvTranspose1d(6, 4, 4, 2, 1),
+    ],
+)
+@torch.no_grad()
+def test_signals(make: Any) -> None:
+    torch.manual_seed(0)
+    model = make().eval()
+    generator = seeded()
+    calls = [(torch.randn(n, model.in_channels, t, generator=generator),) for n, t in ((2, 20), (1, 9), (5, 333))]
+    (compiled, *_) = check(model, calls, dynamic_shapes=({0: _BATCH, 2: _HIGH},))
+    assert not [op for op in _ops(compiled) if op.startswith("aten")]
+
+
+@torch.no_grad()
+def test_an_image_without_a_batch() -> None:
+    model = nn.Conv2d(3, 4, 3).eval()
+    calls = [(torch.randn(3, h, w, generator=seeded()),) for h, w in ((20, 31), (9, 10))]
+    check(model, calls, dynamic_shapes=({1: _HIGH, 2: _WIDE},))
+
+
+@torch.no_grad()
+def test_by_torch_compile() -> None:
+    """Sizes that Dynamo found to change."""
+    torch.manual_seed(0)
+    model = _net().eval()
+    compiled = torch.compile(copy.deepcopy(model), backend="straightline", dynamic=True)
+    for n, h, w in ((2, 40, 50), (3, 64, 41), (5, 33, 72)):
+        x = torch.randn(n, 3, h, w)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+    assert len(sl.programs(compiled)) <= 2
+
+
+def test_sums_of_windows_of_windows() -> None:
+    """Torch writes what two windows leave as one division, we as two."""
+
+    def model(x: Tensor) -> Tensor:
+        y = nn.functional.max_pool2d(x, 3, 2, 1)
+        return nn.functional.max_pool2d(nn.functional.avg_pool2d(y, 2), 5, 3, 2)
+
+    check(model, [(torch.randn(n, 2, 2 * h, 3 * w),) for n, h, w in _SIZES], dynamic_shapes=({0: _BATCH, 2: Dim("H", min=18), 3: Dim("W", min=27)},))  # fmt: skip
+
+
+def test_volumes_of_named_sizes_are_torchs() -> None:
+    """They are refused by our kernels, in words, and computed by torch."""
+    x = torch.randn(1, 2, 4, 9, 9)
+    compiled = sl.compile(nn.Conv3d(2, 3, 3, padding=1).eval(), (x,), dynamic_shapes=({3: _HIGH},))
+    (row,) = [row for row in compiled.explain()["statements"] if row["op"].startswith("aten")]
+    assert "convolution of a volume with a dynamic size" in row["why"]
+
+
+@pytest.mark.parametrize("name", ["plain", "strided", "a net"])
+@torch.no_grad()
+def test_for_a_device(name: str) -> None:
+    model = MODELS[name]().eval()
+    x = torch.randn(2, _channels(model), 20, 31)
+    shapes = ({0: _BATCH, 2: _HIGH, 3: _WIDE},)
+    compiled = sl.compile(model, (x,), target="cuda:sm_90", dynamic_shapes=shapes)
+    assert not [op for op in _ops(compiled) if op.startswith("aten")]

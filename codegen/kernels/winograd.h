@@ -212,8 +212,9 @@ SL_INLINE void winogradOutputTile(const WinogradShape& s, int64_t tile, int64_t 
   }
 }
 
-/// m[xi][row][kb] = v[xi][row][c] * u[xi][kb / nr][c][nr] for `count` tiles, rounded up to whole
-/// row blocks of the two sizes that a full chunk has.
+/// m[xi][row][kb] = v[xi][row][c] * u[xi][kb / nr][c][nr] for `count` tiles, in row blocks of the
+/// two sizes that a full chunk has; of another chunk the rest is rounded up to a third, two thirds or
+/// the whole of a block.
 template <WinogradTune Tune, class T>
 SL_INLINE void winogradMultiply(const WinogradPlan& plan, int64_t c, int64_t count, const T* v,
                                 const T* u, T* m) {
@@ -222,8 +223,10 @@ SL_INLINE void winogradMultiply(const WinogradPlan& plan, int64_t c, int64_t cou
   constexpr int kBlocks = (Tune.tiles + Tune.mr - 1) / Tune.mr;
   constexpr int kHigh = (Tune.tiles + kBlocks - 1) / kBlocks;
   constexpr int kBig = Tune.tiles - kBlocks * (kHigh - 1);
+  constexpr int kThird = (kHigh + 2) / 3;
   const bool full = count == Tune.tiles;
-  const int64_t blocks = full ? kBlocks : ceilDiv(count, kHigh);
+  const int64_t rest = full ? 0 : count % kHigh;  // beyond the blocks of kHigh
+  const int64_t blocks = full ? kBlocks : count / kHigh + (rest > 2 * kThird ? 1 : 0);
   const int64_t big = full ? kBig : blocks;
   SL_NO_UNROLL
   for (int64_t xi = 0; xi < plan.points; ++xi) {
@@ -259,6 +262,11 @@ SL_INLINE void winogradMultiply(const WinogradPlan& plan, int64_t c, int64_t cou
           rowBlock(Index<kHigh - 1>{});
         }
       }
+      if (rest > kThird && rest <= 2 * kThird) {
+        rowBlock(Index<minOf(2 * kThird, kHigh)>{});
+      } else if (rest > 0 && rest <= kThird) {
+        rowBlock(Index<kThird>{});
+      }
       u += c * Tune.nr;
     }
   }
@@ -289,9 +297,12 @@ SL_INLINE void winogradWith(sl_team team, const WinogradShape& s, const Epilogue
     outputs = split(s.k / Tune.kb, team, 1);
     channels = split(s.c, team, N);
   }
+  // Chunks of equal size: one tile left over is a pass over all weights.
+  const int64_t chunks = ceilDiv(chunk.end - chunk.begin, Tune.tiles);
+  const int64_t each = chunks > 0 ? ceilDiv(chunk.end - chunk.begin, chunks) : 1;
   SL_NO_UNROLL
-  for (int64_t first = chunk.begin; first < chunk.end; first += Tune.tiles) {
-    const int64_t count = minOf(Tune.tiles, chunk.end - first);
+  for (int64_t first = chunk.begin; first < chunk.end; first += each) {
+    const int64_t count = minOf(each, chunk.end - first);
     if (Tune.mode == kWinogradOutputs && first != chunk.begin) {
       sl_barrier(team);  // V is still being read
     }

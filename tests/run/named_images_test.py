@@ -82,6 +82,21 @@ def test_signals(make: Any) -> None:
     assert not [op for op in _ops(compiled) if op.startswith("aten")]
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@torch.no_grad()
+def test_every_number_of_tiles(threads: int) -> None:
+    """Chunks of tiles that are full, and rests of each size, of a transformed convolution."""
+    torch.manual_seed(0)
+    model = nn.Conv2d(32, 32, 3, 1, 1).eval()
+    shapes = ({0: _BATCH, 2: _HIGH, 3: _WIDE},)
+    compiled = sl.compile(model, (torch.randn(2, 32, 20, 24),), threads=threads, dynamic_shapes=shapes)
+    assert "sl::winograd" in compiled.code
+    generator = seeded()
+    for side in range(9, 64):
+        x = torch.randn(1 + side % 3, 32, side, 9 + side * 7 % 13, generator=generator)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
+
+
 @torch.no_grad()
 def test_an_image_without_a_batch() -> None:
     model = nn.Conv2d(3, 4, 3).eval()

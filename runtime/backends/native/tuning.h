@@ -320,6 +320,11 @@ inline double convolutionMicroseconds(int64_t pixels, int64_t k, int64_t depth,
 
 /// Of an image of unknown size: with 1024 pixels, as the costs of the other kernels assume.
 inline constexpr int64_t kTypicalSide = 32;
+/// The side that images of so many channels have in nets that halve the one where they double the
+/// other: 56 of 64 channels, 7 of 512.
+inline int64_t sideOfChannels(int64_t c) {
+  return std::clamp<int64_t>(3584 / std::max<int64_t>(c, 1), 7, 56);
+}
 
 struct WinogradChoice {
   int64_t m, tiles, kb, mr, nr, mode;
@@ -329,13 +334,15 @@ struct WinogradChoice {
 
 /// The best F(m x m, 3 x 3) for one m. n, h and w may be kUnknown. c and k are multiples of 16.
 /// `otherMode`: threads share the tiles where the outputs would be shared, and the other way round.
+/// `unknownSide`: of h and w that are unknown.
 inline WinogradChoice chooseWinogradFor(int64_t m, int64_t n, int64_t h, int64_t w, int64_t c,
-                                        int64_t k, const Machine& machine, bool otherMode = false) {
+                                        int64_t k, const Machine& machine, bool otherMode = false,
+                                        int64_t unknownSide = kTypicalSide) {
   const int64_t points = (m + 2) * (m + 2);
   const int64_t images = n == kUnknown ? 1 : n;
   const bool isOpen = h == kUnknown || w == kUnknown;
-  const auto across = [m](int64_t size) {
-    return ceilDivide(size == kUnknown ? kTypicalSide : size, m);
+  const auto across = [&](int64_t size) {
+    return ceilDivide(size == kUnknown ? unknownSide : size, m);
   };
   const int64_t tiles = images * across(h) * across(w);
   const int64_t weightBytes = points * c * k * 4;
@@ -377,9 +384,13 @@ inline WinogradChoice chooseWinogradFor(int64_t m, int64_t n, int64_t h, int64_t
 
 inline WinogradChoice chooseWinograd(int64_t n, int64_t h, int64_t w, int64_t c, int64_t k,
                                      const Machine& machine) {
-  const WinogradChoice two = chooseWinogradFor(2, n, h, w, c, k, machine);
-  const WinogradChoice four = chooseWinogradFor(4, n, h, w, c, k, machine);
-  return two.microseconds < four.microseconds ? two : four;
+  // m = 4 reads 2.25 times the weights of m = 2, which decides where images are small: so sizes that
+  // are unknown are those of such channels here, and in the cost those of all kernels.
+  const int64_t side = sideOfChannels(c);
+  const WinogradChoice two = chooseWinogradFor(2, n, h, w, c, k, machine, false, side);
+  const WinogradChoice four = chooseWinogradFor(4, n, h, w, c, k, machine, false, side);
+  const int64_t m = two.microseconds < four.microseconds ? 2 : 4;
+  return chooseWinogradFor(m, n, h, w, c, k, machine);
 }
 
 /// Bytes; as winogradWorkspace in codegen/kernels/winograd.h.

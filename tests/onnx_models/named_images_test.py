@@ -220,3 +220,14 @@ def test_products_of_named_length(rng: np.random.Generator, columns: str | int) 
         for b, r, k, m in sizes
     ]
     _compare(model, inputs)
+
+
+@pytest.mark.parametrize("sign", ["?", "-1", "*"])
+def test_signs_for_any_size_are_no_names(rng: np.random.Generator, sign: str) -> None:
+    """Exporters of Paddle write "?" for height and width, which differ."""
+    model = _model([helper.make_node("Relu", ["x"], ["y"])], [sign, 3, sign, sign], {})
+    _compare(model, [{"x": _array(rng, n, 3, h, w)} for n, h, w in ((1, 48, 192), (2, 5, 4))])
+    bounded = sl.compile(model, sizes={"x_2": (4, 64), "x_3": 192})
+    assert bounded(_array(rng, 1, 3, 48, 192)).shape == (1, 3, 48, 192)
+    with pytest.raises(sl.GuardError, match="192"):
+        bounded(_array(rng, 1, 3, 48, 191))

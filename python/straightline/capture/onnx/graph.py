@@ -180,7 +180,13 @@ def _check_names(declared: list[onnx.ValueInfoProto], given: list[str], model: s
 
 
 def _dim_names(info: onnx.ValueInfoProto) -> list[str]:
-    return [d.dim_param for d in info.type.tensor_type.shape.dim if d.dim_param]
+    dims = enumerate(info.type.tensor_type.shape.dim)
+    return [_name_of(d, place, info.name) for place, d in dims if not d.HasField("dim_value") or d.dim_value < 0]
+
+
+def _name_of(dim: Any, place: int, name: str) -> str:
+    """The name of a size, that of the input and the dim where the exporter had none, or wrote a sign for any size."""
+    return f"{name}_{place}" if dim.dim_param in ("", "?", "-1", "*") else str(dim.dim_param)
 
 
 def _symbol(name: str) -> str:
@@ -242,7 +248,7 @@ def _check_fits(info: onnx.ValueInfoProto, dtype: str, given: tuple[str, tuple[i
 def _dim(dim: Any, place: int, name: str, sizes: Mapping[str, int | tuple[int, int]], importer: Importer) -> Dim:
     if dim.HasField("dim_value") and dim.dim_value >= 0:  # some exporters write -1 for any
         return int(dim.dim_value)
-    text = dim.dim_param or f"{name}_{place}"
+    text = _name_of(dim, place, name)
     symbol = _symbol(text)
     symbol = importer.aliases.get(symbol, symbol)
     bounds = sizes.get(text, (importer.least.get(symbol, 1), _LARGEST))

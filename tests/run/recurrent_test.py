@@ -144,7 +144,9 @@ def test_a_projection_of_no_rows() -> None:
     layers = nn.LSTM(4, 6, proj_size=2, bidirectional=True).eval()
     given = _inputs(layers, 5, 2, True)
     compiled = sl.compile(
-        Layers(layers), given, dynamic_shapes=({1: Dim("b", min=0, max=9)}, tuple({1: Dim("b", min=0, max=9)} for _ in given[1:]))
+        Layers(layers),
+        given,
+        dynamic_shapes=({1: Dim("b", min=0, max=9)}, tuple({1: Dim("b", min=0, max=9)} for _ in given[1:])),
     )
     y, h, c = compiled(*(t[:, :0] for t in given))
     assert (y.shape, h.shape, c.shape) == ((5, 0, 4), (2, 0, 2), (2, 0, 6))

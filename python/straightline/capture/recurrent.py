@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recurrent layers over sequences of several lengths, made of layers over whole sequences. Knows no framework.
 
-A layer runs over all steps, which is one op with a kernel of its own, and what lies behind a row's length is taken out: a step's h
-depends on steps before it alone, so the last h of a row is that of its last step. Backwards, the steps within each row's length are
-mirrored first. LSTM's c, of which only the last one is given, is held where a row has ended: one more feature of x is 1 there, and its
-weights close the input gate and open the forget gate, which leaves c as it is.
+A layer runs over all steps, which is one op with a kernel of its own, and what lies behind a row's length is taken out: a step's
+h depends on steps before it alone, so the last h of a row is that of its last step. Backwards, the steps within each row's length
+are mirrored first. LSTM's c, of which only the last one is given, is held where a row has ended: one more feature of x is 1
+there, and its weights close the input gate and open the forget gate, which leaves c as it is.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _direction(
     places: Tensor | None,
     attributes: dict[str, Any],
 ) -> list[Tensor]:
-    """y and the last states of one direction; `places` [s, b]: which step of a row comes when, None: each in its place."""
+    """Gives y and the last states of one direction; `places` [s, b]: which step of a row comes when, None: each in its place."""
     steps, batch = x.extents[:2]
     if places is not None:
         x = _taken(ctx, x, places)
@@ -103,7 +103,7 @@ def _of_one(ctx: GraphBuilder, states: Tensor, direction: int) -> Tensor:
 
 
 def _chosen(ctx: GraphBuilder, runs: Tensor, x: Tensor) -> Tensor:
-    """x [s, b, n], zeros where a row [s, b] does not run."""
+    """Of x [s, b, n] zeros where a row [s, b] does not run."""
     condition = ctx.expand(ctx.reshape(runs, (*runs.extents, 1)), x.extents)
     return ctx.emit_one("where", [condition, x, ctx.full(0, x.dtype, x.extents)], x.type)
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from straightline.capture.builder import TensorType
-from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.graph_builder import Reject, Tensor, known
 from straightline.capture.paddle.importer import Importer, Node, converter
+from straightline.capture.paddle.values import Value
 from straightline.capture.recurrent import over_lengths
 
 _OPS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn", "RNN_RELU": "rnn"}
@@ -33,6 +34,8 @@ def _rnn(ctx: Importer, node: Node) -> list[Any]:
     if mode not in _OPS:
         raise Reject(f"a recurrent layer of mode {mode}", ", ".join(_OPS))
     count = layers * (2 if both else 1)
+    if mode == "LSTM" and count == 1 and len(weights) in (3, 5):
+        return _projected(ctx, x, states, weights, node.input(3))
     if len(weights) not in (2 * count, 4 * count):
         raise Reject(f"{len(weights)} weights of {count} layers and directions")
     biases = len(weights) == 4 * count
@@ -56,6 +59,23 @@ def _rnn(ctx: Importer, node: Node) -> list[Any]:
     ordered = [tensor for cell in cells for tensor in cell]
     found: list[Tensor] = ctx.emit(_OPS[mode], [x, *states, *ordered], types, attributes | own)
     return [found[0], None, list(found[1:]), None]
+
+
+def _projected(
+    ctx: Importer, x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor], lengths: Value | None
+) -> list[Any]:
+    """One direction with a projection, as `cells` writes it: h is padded to the width of c."""
+    h, c = states
+    width, output = h.extents[2], weights[-1].extents[0]
+    h = ctx.slice(h, 2, 0, known(output), output)
+    if lengths is not None:
+        y, *last = over_lengths(ctx, "lstm", x, ctx.tensor(lengths, "i64"), [h, c], [weights])
+    else:
+        wide = TensorType(x.dtype, (*x.extents[:2], output))
+        attributes = {"num_layers": 1, "bidirectional": False, "batch_first": False, "has_biases": len(weights) == 5}
+        y, *last = ctx.emit("lstm", [x, h, c, *weights], [wide, h.type, c.type], attributes)
+    missing = [(0, known(width) - known(output))]
+    return [ctx.padded(y, missing), None, [ctx.padded(last[0], missing), last[1]], None]
 
 
 def _over_lengths(

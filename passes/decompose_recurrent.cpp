@@ -17,15 +17,15 @@ namespace {
 constexpr int64_t kLstmGates = op::LstmOp::kGates, kGruGates = op::GruOp::kGates,
                   kRnnGates = op::RnnOp::kGates;
 
-/// Weights of one layer and direction; biases may be null.
+/// Weights of one layer and direction; biases and the projection may be null.
 struct CellWeights {
-  Value inputs, hidden, inputBias, hiddenBias;
+  Value inputs, hidden, inputBias, hiddenBias, projection;
 };
 
-/// What a step hands on: h [b, h], and of lstm c [b, h].
+/// What a step hands on: h [b, h], with a projection [b, p], and of lstm c [b, h].
 using State = llvm::SmallVector<Value, 2>;
 
-/// What one pass over the steps gives: y [s, b, h] and the last state.
+/// What one pass over the steps gives: y, all h of them, and the last state.
 struct Sequence {
   Value y;
   State last;
@@ -35,20 +35,23 @@ struct Sequence {
 struct Layers {
   int64_t gates;
   Value x;
-  State starts;  ///< [layers * directions, b, h] each
+  State starts;  ///< [layers * directions, b, h] each, with projections h is [.., b, p]
   mlir::OperandRange weights;
   int64_t count;
   bool isBidirectional, isBatchFirst, isBiased;
   mlir::StringAttr nonlinearity;  ///< of rnn
+  bool isProjected = false;       ///< of lstm
 
   int64_t hidden() const {
-    return llvm::cast<mlir::RankedTensorType>(starts[0].getType()).getDimSize(2);
+    return llvm::cast<mlir::RankedTensorType>(starts.back().getType()).getDimSize(2);
   }
 
   CellWeights weightsOf(int64_t cell) const {
-    const int64_t first = cell * (isBiased ? 4 : 2);
+    const int64_t biases = isBiased ? 2 : 0;
+    const int64_t first = cell * (2 + biases + (isProjected ? 1 : 0));
     return {weights[first], weights[first + 1], isBiased ? weights[first + 2] : Value(),
-            isBiased ? weights[first + 3] : Value()};
+            isBiased ? weights[first + 3] : Value(),
+            isProjected ? weights[first + 2 + biases] : Value()};
   }
 };
 
@@ -65,6 +68,9 @@ Layers layersOf(Op op) {
                    {}};
   if constexpr (std::is_same_v<Op, op::LstmOp>) {
     layers.starts.push_back(op.getC0());
+    const int64_t cells = layers.count * (layers.isBidirectional ? 2 : 1);
+    layers.isProjected =
+        static_cast<int64_t>(layers.weights.size()) != cells * (layers.isBiased ? 4 : 2);
   } else if constexpr (std::is_same_v<Op, op::RnnOp>) {
     layers.nonlinearity = op.getNonlinearityAttr();
   }
@@ -101,7 +107,8 @@ State lstmStep(ValueBuilder& build, Value projected, const State& state, const C
   const Value kept = build.make<op::MulOp>(forget, state[1]),
               added = build.make<op::MulOp>(in, cell);
   const Value c = build.make<op::AddOp>(kept, added);
-  return {build.make<op::MulOp>(out, build.make<op::TanhOp>(c)), c};
+  const Value h = build.make<op::MulOp>(out, build.make<op::TanhOp>(c));
+  return {weights.projection ? build.linear(h, weights.projection, {}) : h, c};
 }
 
 /// One step of gru; gates in the order r, z, n.
@@ -202,6 +209,41 @@ bool isZero(Value value) {
   return number && number.getValue().isZero();
 }
 
+/// One kernel for all steps of lstm with a projection. The kernel hands m = sigmoid(o) tanh(c)
+/// [b, h] on, where a step reads h = m w_hr^T: its weight is w_hh w_hr [4h, h], and y is one product
+/// of all steps' m behind it. A given h0, which is the projection of no m, is added to the first
+/// step's inputs.
+std::optional<Sequence> wholeProjected(ValueBuilder& build, const Layers& layers, Value projected,
+                                       const CellWeights& weights, int64_t cell, bool reversed) {
+  const Extents extents = build.extents(projected);
+  const mlir::Type element = ValueBuilder::elementOf(projected);
+  const Value h0 = layers.starts[0], c0 = layers.starts[1];
+  if (!isZero(h0)) {
+    const std::optional<int64_t> steps = symbolic::constantValue(extents[0]);
+    if (!steps) {
+      return std::nullopt;  // which row is the first step's is not known, nor whether there is one
+    }
+    const int64_t first = reversed ? *steps - 1 : 0;
+    const Value added = stacked(build, build.linear(entry(build, h0, cell), weights.hidden, {}));
+    const Value row = build.make<op::AddOp>(build.slice(projected, 0, first, first + 1), added);
+    projected = reversed ? build.cat({build.slice(projected, 0, 0, first), row}, 0)
+                         : build.cat({row, build.slice(projected, 0, 1, *steps)}, 0);
+  }
+  const Extents units = {extents[1], build.number(layers.hidden())};
+  const mlir::RankedTensorType state = build.type(element, units);
+  const mlir::RankedTensorType y = build.type(element, {extents[0], units[0], units[1]});
+  State start(2);
+  if (!isZero(h0) || !isZero(c0)) {
+    start = {build.full(state, 0.0), entry(build, c0, cell)};
+  }
+  const Value weight = build.matmul(weights.hidden, weights.projection);
+  auto made =
+      op::LstmSequenceOp::create(build.builder(), build.loc(), y, state, state, projected, weight,
+                                 start[0], start[1], build.builder().getBoolAttr(reversed));
+  return Sequence{build.linear(made.getY(), weights.projection, {}),
+                  {build.linear(made.getH(), weights.projection, {}), made.getC()}};
+}
+
 /// All steps in one kernel, where the target has one for these sizes.
 std::optional<Sequence> whole(ValueBuilder& build, const Layers& layers, Value x, int64_t cell,
                               bool reversed, const HasSequence& hasSequence) {
@@ -224,6 +266,9 @@ std::optional<Sequence> whole(ValueBuilder& build, const Layers& layers, Value x
     bias = build.make<op::AddOp>(bias, weights.hiddenBias);
   }
   const Value projected = build.linear(x, weights.inputs, bias);
+  if (weights.projection) {
+    return wholeProjected(build, layers, projected, weights, cell, reversed);
+  }
   State start(layers.starts.size());
   if (!llvm::all_of(layers.starts, isZero)) {
     llvm::transform(layers.starts, start.begin(),
@@ -286,7 +331,8 @@ struct DecomposeLayers : mlir::OpRewritePattern<Op> {
 
   llvm::LogicalResult matchAndRewrite(Op op, mlir::PatternRewriter& rewriter) const override {
     const Layers layers = layersOf(op);
-    if (mlir::ShapedType::isDynamic(layers.hidden())) {
+    const auto h0 = llvm::cast<mlir::RankedTensorType>(layers.starts[0].getType());
+    if (mlir::ShapedType::isDynamic(layers.hidden()) || h0.isDynamicDim(2)) {
       return rewriter.notifyMatchFailure(op, "the hidden size is a named extent");
     }
     ValueBuilder build(rewriter, op.getLoc());

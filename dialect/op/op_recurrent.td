@@ -27,14 +27,14 @@ class Op_RecurrentSequenceOp<string mnemonic, int gates, dag cellStart, dag cell
 def Op_LstmOp : Op_RecurrentLayersOp<"lstm", 4, (ins Op_FloatTensor:$c0), (outs Op_Tensor:$c)> {
   let summary = "layers of long short-term memory over whole sequences";
   let description = [{
-    x [s, b, i] (batch_first: [b, s, i]); h0 and c0 [layers * directions, b, h]. Weights of a layer and direction, layers
-    outermost: w_ih [4h, i], w_hh [4h, h], and with `has_biases` b_ih [4h], b_hh [4h]; gates in the order i, f, g, o.
+    x [s, b, i] (batch_first: [b, s, i]); h0 [layers * directions, b, p], c0 [.., b, h]; gates in the order i, f, g, o. Weights of a layer and
+    direction, layers outermost: w_ih [4h, i], w_hh [4h, p], with `has_biases` b_ih [4h], b_hh [4h], and w_hr [p, h] or none (p is h).
+    A step's h is sigmoid(o) * tanh(c), times w_hr where there is one.
 
-    - (lstm_c1) x, h0 and c0 have rank 3 and equal batches
-    - (lstm_c2) the number of weights fits layers, directions and biases
+    - (lstm_c1) x, h0 and c0 have rank 3 and equal batches; without w_hr equal widths of h0 and c0
+    - (lstm_c2) the number of weights fits layers, directions and biases, with or without a w_hr each
     - (lstm_c3) each weight has its extents
-    - (lstm_c4) y is [s, b, directions * h] (batch_first: [b, s, ..]); h and c have the types of h0
-      and c0
+    - (lstm_c4) y is [s, b, directions * p] (batch_first: [b, s, ..]); h and c have the types of h0 and c0
     - (lstm_c5) equal element types
   }];
 }

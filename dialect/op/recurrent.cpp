@@ -39,17 +39,19 @@ struct CellVerifier {
     return success();
   }
 
-  /// c3.
+  /// c3. `hidden`: units; `output`: how wide h is; `each`: weights of a layer and direction, of
+  /// which the odd one is a projection.
   llvm::LogicalResult weights(mlir::OperandRange weights, AffineExpr input, AffineExpr hidden,
-                              int64_t directions, bool biased) {
-    const int64_t each = biased ? 4 : 2;
+                              AffineExpr output, int64_t directions, int64_t each) {
     for (auto [place, weight] : llvm::enumerate(weights)) {
       const int64_t layer = static_cast<int64_t>(place) / (each * directions);
       const int64_t kind = static_cast<int64_t>(place) % each;
-      const AffineExpr features = layer == 0 ? input : hidden * directions;
-      const Extents expected = kind == 0   ? Extents{hidden * gates, features}
-                               : kind == 1 ? Extents{hidden * gates, hidden}
-                                           : Extents{hidden * gates};
+      const AffineExpr features = layer == 0 ? input : output * directions;
+      const bool isProjection = each % 2 == 1 && kind == each - 1;
+      const Extents expected = kind == 0      ? Extents{hidden * gates, features}
+                               : kind == 1    ? Extents{hidden * gates, output}
+                               : isProjection ? Extents{output, hidden}
+                                              : Extents{hidden * gates};
       const std::string name = ("weight #" + llvm::Twine(place)).str();
       if (failed(
               verifyExtents(operation, space, name, space.of(weight), expected, constraint(3)))) {
@@ -83,7 +85,7 @@ struct CellVerifier {
                               << constraint(number) << ")";
   }
 
-  /// c1 to c5 of layers. `starts` and `ends`: the states with their names.
+  /// c1 to c5 of layers. `starts` and `ends`: the states with their names, h first.
   template <typename Op>
   llvm::LogicalResult layers(Op op, llvm::ArrayRef<Named> starts, llvm::ArrayRef<Named> ends) {
     llvm::SmallVector<Named> ranked = {{"x", op.getX()}};
@@ -98,26 +100,34 @@ struct CellVerifier {
     const int64_t directions = op.getBidirectional() ? 2 : 1;
     const AffineExpr batch = op.getBatchFirst() ? x[0] : x[1],
                      steps = op.getBatchFirst() ? x[1] : x[0];
-    const AffineExpr hidden = h0[2];
-    const Extents state = {
-        mlir::getAffineConstantExpr(op.getNumLayers() * directions, op.getContext()), batch,
-        hidden};
-    if (failed(all(starts, state, 1))) {
+    const int64_t cells = op.getNumLayers() * directions, plain = op.getHasBiases() ? 4 : 2;
+    const int64_t found = static_cast<int64_t>(op.getWeights().size());
+    const bool isProjected =
+        std::is_same_v<Op, LstmOp> && cells > 0 && found == cells * (plain + 1);
+    // With projections c is as wide as the cell, and h as the projection.
+    const AffineExpr output = h0[2],
+                     hidden = isProjected ? space.of(starts.back().second)[2] : output;
+    const AffineExpr lead = mlir::getAffineConstantExpr(cells, op.getContext());
+    const Extents state = {lead, batch, output}, cellState = {lead, batch, hidden};
+    if (failed(all(starts.take_front(), state, 1)) ||
+        failed(all(starts.drop_front(), cellState, 1))) {
       return failure();
     }
-    const size_t count = op.getNumLayers() * directions * (op.getHasBiases() ? 4 : 2);
-    if (op.getWeights().size() != count) {
-      return opError(op) << "has " << op.getWeights().size() << " weights but " << count
-                         << " are needed (" << constraint(2) << ")";
+    if (!isProjected && found != cells * plain) {
+      return opError(op) << "has " << found << " weights but " << cells * plain << " are needed ("
+                         << constraint(2) << ")";
     }
-    if (failed(weights(op.getWeights(), x[2], hidden, directions, op.getHasBiases())) ||
+    if (failed(weights(op.getWeights(), x[2], hidden, output, directions,
+                       isProjected ? plain + 1 : plain)) ||
         failed(equalElements(5))) {
       return failure();
     }
-    const AffineExpr features = hidden * directions;
+    const AffineExpr features = output * directions;
     const Extents y =
         op.getBatchFirst() ? Extents{batch, steps, features} : Extents{steps, batch, features};
-    return failed(all({{"y", op.getY()}}, y, 4)) ? failure() : all(ends, state, 4);
+    return failed(all({{"y", op.getY()}}, y, 4)) || failed(all(ends.take_front(), state, 4))
+               ? failure()
+               : all(ends.drop_front(), cellState, 4);
   }
 
   /// c1 to c4 of a sequence. `bias` may be null, and `starts` empty.

@@ -21,6 +21,20 @@ func.func @forward_lstm(%x: tensor<2x?x3xf32, #op.dims<[2, s, 3]>>, %h: tensor<1
   return %y : tensor<2x?x4xf32, #op.dims<[2, s, 4]>>
 }
 
+// With a projection a step's h is a product, and c is as wide as the cell.
+// CHECK-LABEL: func.func @projected_lstm
+func.func @projected_lstm(%x: tensor<7x2x3xf32>, %h: tensor<1x2x2xf32>, %c: tensor<1x2x4xf32>, %wi: tensor<16x3xf32>, %wh: tensor<16x2xf32>,
+                          %p: tensor<2x4xf32>) -> (tensor<7x2x2xf32>, tensor<1x2x4xf32>) {
+  // CHECK: %[[F:.*]]:3 = op.for %[[I:.*]] = 0 to 7 step 1 iter(%[[H:.*]] = %{{.*}}, %[[C:.*]] = %{{.*}}, %[[Y:.*]] = %{{.*}})
+  // CHECK: op.linear %[[H]], %arg4
+  // CHECK: %[[NEXT:.*]] = op.linear %{{[^ ]*}}, %arg5 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x2xf32>
+  // CHECK: %[[ROW:.*]] = op.reshape %[[NEXT]]
+  // CHECK: op.dynamic_update_slice %[[Y]], %[[ROW]], %[[I]] {dim = 0 : i64}
+  %y, %hn, %cn = op.lstm %x, %h, %c, %wi, %wh, %p {batch_first = false, bidirectional = false, has_biases = false, num_layers = 1 : i64}
+      : (tensor<7x2x3xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>, tensor<16x3xf32>, tensor<16x2xf32>, tensor<2x4xf32>) -> (tensor<7x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>)
+  return %y, %cn : tensor<7x2x2xf32>, tensor<1x2x4xf32>
+}
+
 // The second direction counts down by index arithmetic.
 // CHECK-LABEL: func.func @both_directions
 func.func @both_directions(%x: tensor<7x2x3xf32>, %h: tensor<2x2x4xf32>, %wi: tensor<16x3xf32>, %wh: tensor<16x4xf32>)

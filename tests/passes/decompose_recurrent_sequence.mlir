@@ -32,6 +32,47 @@ func.func @from_a_start(%x: tensor<?x2x3xf32, #op.dims<[s, 2, 3]>>, %h: tensor<1
   return %y : tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>
 }
 
+// With a projection the kernel's weight is the product of both, and y one product behind it.
+// CHECK-LABEL: func.func @projected
+// CHECK-SAME: %[[WI:[^:]*]]: tensor<16x3xf32>, %[[WH:[^:]*]]: tensor<16x2xf32>, %[[WR:[^:]*]]: tensor<2x4xf32>
+func.func @projected(%x: tensor<7x2x3xf32>, %wi: tensor<16x3xf32>, %wh: tensor<16x2xf32>, %p: tensor<2x4xf32>)
+    -> (tensor<7x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>) {
+  // CHECK: %[[P:.*]] = op.linear %{{[^ ]*}}, %[[WI]]
+  // CHECK: %[[W:.*]] = op.matmul %[[WH]], %[[WR]] : (tensor<16x2xf32>, tensor<2x4xf32>) -> tensor<16x4xf32>
+  // CHECK: %[[Y:[^,]*]], %[[H:[^,]*]], %{{[^ ]*}} = op.lstm_sequence %[[P]], %[[W]] {reversed = false}
+  // CHECK: op.linear %[[Y]], %[[WR]] : (tensor<7x2x4xf32>, tensor<2x4xf32>) -> tensor<7x2x2xf32>
+  // CHECK: op.linear %[[H]], %[[WR]] : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x2xf32>
+  %zero = op.full {value = 0.0 : f64} : tensor<f32>
+  %h = op.expand %zero : (tensor<f32>) -> tensor<1x2x2xf32>
+  %c = op.expand %zero : (tensor<f32>) -> tensor<1x2x4xf32>
+  %y, %hn, %cn = op.lstm %x, %h, %c, %wi, %wh, %p {batch_first = false, bidirectional = false, has_biases = false, num_layers = 1 : i64}
+      : (tensor<7x2x3xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>, tensor<16x3xf32>, tensor<16x2xf32>, tensor<2x4xf32>) -> (tensor<7x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>)
+  return %y, %hn, %cn : tensor<7x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>
+}
+
+// A given h is added to the inputs of the first step; with a named number of steps it is a loop.
+// CHECK-LABEL: func.func @projected_from_a_start
+// CHECK-SAME: %[[X:[^:]*]]: tensor<7x2x3xf32>
+func.func @projected_from_a_start(%x: tensor<7x2x3xf32>, %named: tensor<?x2x3xf32, #op.dims<[s, 2, 3]>>, %h: tensor<1x2x2xf32>,
+                                  %c: tensor<1x2x4xf32>, %wi: tensor<16x3xf32>, %wh: tensor<16x2xf32>, %p: tensor<2x4xf32>)
+    -> (tensor<7x2x2xf32>, tensor<?x2x2xf32, #op.dims<[s, 2, 2]>>) {
+  // CHECK: %[[P:.*]] = op.linear %[[X]]
+  // CHECK: %[[A:.*]] = op.linear %{{.*}} -> tensor<2x16xf32>
+  // CHECK: %[[T:.*]] = op.reshape %[[A]]
+  // CHECK: %[[FIRST:.*]] = op.slice %[[P]]
+  // CHECK: %[[ROW:.*]] = op.add %[[FIRST]], %[[T]]
+  // CHECK: %[[REST:.*]] = op.slice %[[P]]
+  // CHECK: %[[ALL:.*]] = op.cat %[[ROW]], %[[REST]] {dim = 0 : i64}
+  // CHECK: op.lstm_sequence %[[ALL]], %{{[^ ]*}} start %{{[^ ]*}} cell %{{[^ ]*}} {reversed = false}
+  // CHECK-NOT: op.lstm_sequence
+  // CHECK: op.for %{{.*}} = 0 to s step 1
+  %y, %hn, %cn = op.lstm %x, %h, %c, %wi, %wh, %p {batch_first = false, bidirectional = false, has_biases = false, num_layers = 1 : i64}
+      : (tensor<7x2x3xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>, tensor<16x3xf32>, tensor<16x2xf32>, tensor<2x4xf32>) -> (tensor<7x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>)
+  %z, %hz, %cz = op.lstm %named, %h, %c, %wi, %wh, %p {batch_first = false, bidirectional = false, has_biases = false, num_layers = 1 : i64}
+      : (tensor<?x2x3xf32, #op.dims<[s, 2, 3]>>, tensor<1x2x2xf32>, tensor<1x2x4xf32>, tensor<16x3xf32>, tensor<16x2xf32>, tensor<2x4xf32>) -> (tensor<?x2x2xf32, #op.dims<[s, 2, 2]>>, tensor<1x2x2xf32>, tensor<1x2x4xf32>)
+  return %y, %z : tensor<7x2x2xf32>, tensor<?x2x2xf32, #op.dims<[s, 2, 2]>>
+}
+
 // Too few steps, a batch beyond the clusters of a device, a named batch, a weight beyond the registers of a cluster: a loop.
 // CHECK-LABEL: func.func @loops
 // CHECK-NOT: op.lstm_sequence

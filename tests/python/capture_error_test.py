@@ -369,11 +369,6 @@ def test_one_row_and_many_states(function: Callable[..., Any], gates: int, what:
         )
 
 
-def test_lstm_with_a_projection() -> None:
-    with pytest.raises(UnsupportedError, match="proj_size"):
-        capture(nn.LSTM(4, 4, proj_size=2).eval(), (torch.randn(3, 1, 4),), allows_aten=False)
-
-
 def test_dynamic_size_that_the_model_fixes() -> None:
     batch = torch.export.Dim("b", min=1, max=64)
     with pytest.raises(UserError, match="b"):

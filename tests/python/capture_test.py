@@ -53,6 +53,10 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Inputs]] = {
         lambda: lstm.LstmTagger(layers=2, bidirectional=True),
         lambda: (randn(2, 7, 8),),
     ),
+    "lstm_2_bidirectional_projected": (
+        lambda: nn.LSTM(8, 6, 2, batch_first=True, bidirectional=True, proj_size=3),
+        lambda: (randn(2, 7, 8),),
+    ),
     "gru_2_bidirectional": (lambda: nn.GRU(8, 6, 2, batch_first=True, bidirectional=True), lambda: (randn(2, 7, 8),)),
     "rnn_2_bidirectional": (lambda: nn.RNN(8, 6, 2, batch_first=True, bidirectional=True), lambda: (randn(2, 7, 8),)),
     "rnn_relu": (lambda: nn.RNN(8, 6, nonlinearity="relu", bias=False), lambda: (randn(7, 2, 8),)),
@@ -157,6 +161,7 @@ def test_ops_that_stay_whole() -> None:
     kept = {
         "resnet18": {"convolution": 20, "batch_norm": 20, "relu": 17, "max_pool2d": 1, "linear": 1},
         "lstm": {"lstm": 1, "linear": 1},
+        "lstm_2_bidirectional_projected": {"lstm": 1, "linear": 0},
         "gru_2_bidirectional": {"gru": 1, "linear": 0},
         "rnn_2_bidirectional": {"rnn": 1, "linear": 0},
         "rnn_relu": {"rnn": 1, "linear": 0},

@@ -465,6 +465,44 @@ def test_all_steps_in_one_kernel(
     assert sum(row["family"] == "recurrent_sequence" for row in compiled.explain().statements) == 4
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("both", [False, True])
+def test_a_projection_behind_all_steps(both: bool, dtype: torch.dtype, tmp_path: Path) -> None:
+    """From zeros, from a start, and from c alone; the kernel's weight is made before the first run."""
+    model = Layers(nn.LSTM, 5, 20, num_layers=2, bidirectional=both, batch_first=True, proj_size=7).to(dtype)
+    x = torch.randn(3, 6, 5).to(dtype)
+    h, c = (torch.randn(4 if both else 2, 3, width).to(dtype) for width in (7, 20))
+    for number, given in enumerate(((x,), (x, h, c), (x, torch.zeros_like(h), c))):
+        (tmp_path / str(number)).mkdir()
+        _compare(model, given, tmp_path / str(number), None)
+    rows = sl.compile(model, (x,), target="cuda:sm_90").explain().statements
+    assert sum(row["family"] == "recurrent_sequence" for row in rows) == (4 if both else 2)
+    first = next(i for i, row in enumerate(rows) if row["phase"] == "run")
+    assert any(row["family"] not in ("copy", "pack") for row in rows[:first])
+
+
+def test_a_projection_of_any_number_of_steps(tmp_path: Path) -> None:
+    """From zeros one kernel, also without steps; from a start a loop."""
+    model = Layers(nn.LSTM, 3, 8, bidirectional=True, proj_size=2).eval()
+    h, c = torch.randn(2, 2, 2), torch.randn(2, 2, 8)
+    for given in (False, True):
+        starts = (h, c) if given else ()
+        compiled = sl.compile(
+            model, (torch.randn(4, 2, 3), *starts), target="cuda:sm_90", routes=_OWN,
+            dynamic_shapes=({0: torch.export.Dim("steps", min=0, max=50)}, *((tuple({} for _ in starts),) if given else ())),
+        )  # fmt: skip
+        kinds = [row["family"] for row in compiled.explain().statements]
+        assert kinds.count("recurrent_sequence") == (0 if given else 2)
+        for steps in (0, 1, 6):
+            x = torch.randn(steps, 2, 3)
+            none = (torch.empty(0, 2, 4), *(starts or (torch.zeros_like(h), torch.zeros_like(c))))
+            right = model(x, *starts) if steps else none
+            got = tuple(torch.empty_like(t) for t in right)
+            run_on_host(compiled, model, (x, *starts), got, tmp_path / f"{given}{steps}")
+            for mine, its in zip(got, right, strict=True):
+                torch.testing.assert_close(mine, its)
+
+
 @pytest.mark.parametrize(  # of 5 one block, of 140 a cluster
     ("cell", "hidden", "given"),
     [(nn.LSTM, 5, True), (nn.LSTM, 140, False), (nn.GRU, 5, False), (nn.GRU, 140, True), (nn.RNN, 5, True)],

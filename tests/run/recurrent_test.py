@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,12 @@ def _relu(*sizes: int, **options: Any) -> nn.RNN:
     return nn.RNN(*sizes, nonlinearity="relu", **options)
 
 
-_CELLS = {"gru": nn.GRU, "rnn": nn.RNN, "rnn_relu": _relu, "lstm": nn.LSTM}
+def _projected(features: int, hidden: int, *sizes: int, **options: Any) -> nn.LSTM:
+    """Of one unit there is no narrower h: its projection is one of two."""
+    return nn.LSTM(features, max(hidden, 2), *sizes, proj_size=(max(hidden, 2) + 1) // 2, **options)
+
+
+_CELLS = {"gru": nn.GRU, "rnn": nn.RNN, "rnn_relu": _relu, "lstm": nn.LSTM, "projected": _projected}
 _cells = pytest.mark.parametrize("cell", _CELLS.values(), ids=_CELLS)
 
 
@@ -42,8 +48,8 @@ def _inputs(model: nn.RNNBase, steps: int, batch: int, start: bool) -> tuple[Ten
         dtype
     )
     states = model.num_layers * (2 if model.bidirectional else 1)
-    count = 0 if not start else 2 if isinstance(model, nn.LSTM) else 1
-    return (x, *(torch.randn(states, batch, model.hidden_size).to(dtype) for _ in range(count)))
+    widths = [model.proj_size or model.hidden_size, *([model.hidden_size] if isinstance(model, nn.LSTM) else [])]
+    return (x, *(torch.randn(states, batch, width).to(dtype) for width in (widths if start else [])))
 
 
 _FORMS = {
@@ -81,7 +87,7 @@ def test_known_sizes(cell: Callable[..., nn.RNNBase], steps: int, form: str) -> 
     layers = cell(5, 8, **options).eval()
     compiled = check(Layers(layers), _inputs(layers, steps, 2, start), calls=[_inputs(layers, steps, 2, start)])
     if torch.get_default_device().type == "cpu":  # a device has a kernel for all of them
-        assert ("kernel.for" in compiled.ir("kernel")) == (steps > 32 or cell is nn.LSTM)
+        assert ("kernel.for" in compiled.ir("kernel")) == (steps > 32 or isinstance(layers, nn.LSTM))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
@@ -119,10 +125,39 @@ def test_types_over_any_number_of_steps(cell: Callable[..., nn.RNNBase], dtype: 
         assert compiled.ir("kernel").count("kernel.for") == 2
 
 
-@pytest.mark.parametrize("cell", [nn.GRU, nn.RNN])
-def test_without_a_batch(cell: type[nn.RNNBase]) -> None:
+def test_projections_of_random_sizes() -> None:
+    """Every form beside eager, by a kernel of ours and not eager's."""
+    rng = random.Random(int(torch.randint(1 << 30, ())))  # of the seed that is printed
+    for _ in range(6):
+        hidden = rng.randint(2, 40)
+        options: dict[str, Any] = {
+            "proj_size": rng.randint(1, hidden - 1), "num_layers": rng.randint(1, 3), "bidirectional": rng.random() < 0.5,
+            "batch_first": rng.random() < 0.5, "bias": rng.random() < 0.5,
+        }  # fmt: skip
+        layers = nn.LSTM(rng.randint(1, 20), hidden, **options).to(rng.choice([torch.float32, torch.float64])).eval()
+        given = _inputs(layers, rng.randint(1, 12), rng.randint(1, 5), rng.random() < 0.5)
+        compiled = check(Layers(layers), given)
+        assert not any(row["family"].startswith("aten") for row in compiled.explain().statements), options
+
+
+def test_a_projection_of_no_rows() -> None:
+    layers = nn.LSTM(4, 6, proj_size=2, bidirectional=True).eval()
+    given = _inputs(layers, 5, 2, True)
+    compiled = sl.compile(
+        Layers(layers),
+        given,
+        dynamic_shapes=({1: Dim("b", min=0, max=9)}, tuple({1: Dim("b", min=0, max=9)} for _ in given[1:])),
+    )
+    y, h, c = compiled(*(t[:, :0] for t in given))
+    assert (y.shape, h.shape, c.shape) == ((5, 0, 4), (2, 0, 2), (2, 0, 6))
+
+
+@pytest.mark.parametrize("cell", [nn.GRU, nn.RNN, _projected])
+def test_without_a_batch(cell: Callable[..., nn.RNNBase]) -> None:
     model = cell(4, 6, bidirectional=True).eval()
     check(model, (torch.randn(5, 4),))
+    if isinstance(model, nn.LSTM):
+        return
     check(
         model,
         (torch.randn(5, 4), torch.randn(2, 6)),

@@ -8,6 +8,13 @@ func.func @recurrent(%x: tensor<7x2x3xf32>, %h: tensor<2x2x4xf32>, %wi: tensor<1
   return
 }
 
+// CHECK-LABEL: func.func @projected
+func.func @projected(%x: tensor<7x2x3xf32>, %h: tensor<1x2x2xf32>, %c: tensor<1x2x4xf32>, %wi: tensor<16x3xf32>, %wh: tensor<16x2xf32>, %p: tensor<2x4xf32>) {
+  // CHECK: op.lstm{{.*}} : (tensor<7x2x3xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>, tensor<16x3xf32>, tensor<16x2xf32>, tensor<2x4xf32>) -> (tensor<7x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>)
+  %y, %hn, %cn = op.lstm %x, %h, %c, %wi, %wh, %p {batch_first = false, bidirectional = false, has_biases = false, num_layers = 1 : i64} : (tensor<7x2x3xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>, tensor<16x3xf32>, tensor<16x2xf32>, tensor<2x4xf32>) -> (tensor<7x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>)
+  return
+}
+
 // CHECK-LABEL: func.func @sequence
 func.func @sequence(%p: tensor<?x2x16xf32, #op.dims<[s, 2, 16]>>, %w: tensor<16x4xf32>, %h: tensor<2x4xf32>) {
   // CHECK: op.lstm_sequence %{{.*}}, %{{.*}} start %{{.*}} cell %{{.*}} {reversed = true} : (tensor<?x2x16xf32, #op.dims<[s, 2, 16]>>, tensor<16x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> (tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>, tensor<2x4xf32>, tensor<2x4xf32>)

@@ -40,6 +40,46 @@ func.func @lstm_c5(%x: tensor<7x2x3xf32>, %h: tensor<1x2x4xf32>, %w0: tensor<16x
 
 // -----
 
+func.func @lstm_c1_widths(%x: tensor<7x2x3xf32>, %h: tensor<1x2x2xf32>, %c: tensor<1x2x4xf32>, %wi: tensor<16x3xf32>, %wh: tensor<16x2xf32>) {
+  // expected-error @+1 {{lstm: c0 has extents [1, 2, 4] but [1, 2, 2] are needed (lstm_c1)}}
+  %y, %hn, %cn = op.lstm %x, %h, %c, %wi, %wh {batch_first = false, bidirectional = false, has_biases = false, num_layers = 1 : i64} : (tensor<7x2x3xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>, tensor<16x3xf32>, tensor<16x2xf32>) -> (tensor<7x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @lstm_c3_projection(%x: tensor<7x2x3xf32>, %h: tensor<1x2x2xf32>, %c: tensor<1x2x4xf32>, %wi: tensor<16x3xf32>, %wh: tensor<16x2xf32>, %p: tensor<4x2xf32>) {
+  // expected-error @+1 {{lstm: weight #2 has extents [4, 2] but [2, 4] are needed (lstm_c3)}}
+  %y, %hn, %cn = op.lstm %x, %h, %c, %wi, %wh, %p {batch_first = false, bidirectional = false, has_biases = false, num_layers = 1 : i64} : (tensor<7x2x3xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>, tensor<16x3xf32>, tensor<16x2xf32>, tensor<4x2xf32>) -> (tensor<7x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @lstm_c3_projected(%x: tensor<7x2x3xf32>, %h: tensor<1x2x2xf32>, %c: tensor<1x2x4xf32>, %wi: tensor<16x3xf32>, %wh: tensor<16x4xf32>, %p: tensor<2x4xf32>) {
+  // expected-error @+1 {{lstm: weight #1 has extents [16, 4] but [16, 2] are needed (lstm_c3)}}
+  %y, %hn, %cn = op.lstm %x, %h, %c, %wi, %wh, %p {batch_first = false, bidirectional = false, has_biases = false, num_layers = 1 : i64} : (tensor<7x2x3xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>, tensor<16x3xf32>, tensor<16x4xf32>, tensor<2x4xf32>) -> (tensor<7x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @lstm_c4_projected(%x: tensor<7x2x3xf32>, %h: tensor<1x2x2xf32>, %c: tensor<1x2x4xf32>, %wi: tensor<16x3xf32>, %wh: tensor<16x2xf32>, %p: tensor<2x4xf32>) {
+  // expected-error @+1 {{lstm: y has extents [7, 2, 4] but [7, 2, 2] are needed (lstm_c4)}}
+  %y, %hn, %cn = op.lstm %x, %h, %c, %wi, %wh, %p {batch_first = false, bidirectional = false, has_biases = false, num_layers = 1 : i64} : (tensor<7x2x3xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>, tensor<16x3xf32>, tensor<16x2xf32>, tensor<2x4xf32>) -> (tensor<7x2x4xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @lstm_c4_cell(%x: tensor<7x2x3xf32>, %h: tensor<1x2x2xf32>, %c: tensor<1x2x4xf32>, %wi: tensor<16x3xf32>, %wh: tensor<16x2xf32>, %p: tensor<2x4xf32>) {
+  // expected-error @+1 {{lstm: c has extents [1, 2, 2] but [1, 2, 4] are needed (lstm_c4)}}
+  %y, %hn, %cn = op.lstm %x, %h, %c, %wi, %wh, %p {batch_first = false, bidirectional = false, has_biases = false, num_layers = 1 : i64} : (tensor<7x2x3xf32>, tensor<1x2x2xf32>, tensor<1x2x4xf32>, tensor<16x3xf32>, tensor<16x2xf32>, tensor<2x4xf32>) -> (tensor<7x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x2xf32>)
+  return
+}
+
+// -----
+
 func.func @lstm_sequence_c1(%p: tensor<7x2x12xf32>, %w: tensor<16x4xf32>) {
   // expected-error @+1 {{lstm_sequence: projected has extents [7, 2, 12] but [7, 2, 16] are needed (lstm_sequence_c1)}}
   %y, %hn, %cn = op.lstm_sequence %p, %w {reversed = false} : (tensor<7x2x12xf32>, tensor<16x4xf32>) -> (tensor<7x2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)

@@ -21,6 +21,10 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _ORDER = {"LSTM": [0, 2, 3, 1], "GRU": [1, 0, 2], "RNN": [0]}
 _DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 
+#: Activations that have an alpha, and those that have a beta: each takes the next of its list.
+_WITH_BETA = frozenset(("affine", "scaledtanh", "hardsigmoid"))
+_WITH_ALPHA = _WITH_BETA | {"leakyrelu", "thresholdedrelu", "elu"}
+
 
 @dataclass
 class _Layer:
@@ -218,12 +222,15 @@ def _by_steps(ctx: Importer, node: Node, layer: _Layer) -> list[Tensor]:
     names, each = _activations(node, layer.directions), len(_DEFAULTS[node.kind])
     alphas, betas = list(node.attribute("activation_alpha") or []), list(node.attribute("activation_beta") or [])
 
-    def taken(values: list[float], name: str) -> float | None:
-        return values.pop(0) if values and name not in ("sigmoid", "tanh", "relu", "softsign", "softplus") else None
+    def taken(values: list[float], name: str, having: frozenset[str]) -> float | None:
+        return values.pop(0) if values and name in having else None
 
     found = []
     for d in range(layer.directions):
-        functions = [_activation(ctx, n, taken(alphas, n), taken(betas, n)) for n in names[d * each : (d + 1) * each]]
+        functions = [
+            _activation(ctx, n, taken(alphas, n, _WITH_ALPHA), taken(betas, n, _WITH_BETA))
+            for n in names[d * each : (d + 1) * each]
+        ]
         backwards = node.attribute("direction", "forward") == "reverse" or d == 1
         found.append(_one_direction(ctx, node, layer, d, functions, backwards))
     count = len(found[0])

@@ -34,6 +34,10 @@ SAME = {
 EFFECTS = frozenset(("print", "assert", "py_func", "run_program", "pylayer", "set_persistable_value"))
 #: Ops whose names end with "_" and that overwrite nothing here.
 _NO_WRITES = frozenset(("pd_op.batch_norm_", "pd_op.share_data_", "pd_op.sync_batch_norm_"))
+#: Ops of arrays of tensors.
+_OF_ARRAYS = frozenset(
+    ("create_array", "create_array_like", "array_read", "array_write_", "array_length", "array_to_tensor")
+)
 #: Integers and sizes of at most so many elements are folded.
 _MOST_FOLDED = 4096
 #: A program is written out for at most so many parts or places of a dim; files may say any number.
@@ -190,6 +194,11 @@ class Importer(GraphBuilder):
         if convert is None and name.endswith("_") and name[:-1] in CONVERTERS:  # the form that overwrites
             convert, node = CONVERTERS[name[:-1]], Node(replace(node.op, name=f"pd_op.{name[:-1]}"), node.inputs)
         if convert is None:
+            if name in _OF_ARRAYS:
+                raise Reject(
+                    "an array of tensors, as loops over cells write one",
+                    "nn.RNN of LSTMCell, GRUCell and SimpleRNNCell",
+                )
             near = difflib.get_close_matches(name, CONVERTERS, 1)
             raise Reject(f"there is no op {node.op.short} here", near[0] if near else "")
         found = convert(self, node)

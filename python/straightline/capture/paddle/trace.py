@@ -13,6 +13,7 @@ import paddle
 from paddle.jit.dy2static.program_translator import StaticFunction, SymbolicStaticFunction
 
 from straightline.capture.paddle import pir
+from straightline.capture.paddle.cells import whole_cells
 from straightline.capture.paddle.graph import Input, inputs_of
 from straightline.capture.paddle.live_program import LiveReader
 from straightline.capture.paddle.nested import in_a_line, is_tensor, leaf_names, leaves, mapped, returned
@@ -247,7 +248,8 @@ def _concrete(static: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
-            concrete, _ = static.get_concrete_program(*args, **kwargs, is_train=False)
+            with whole_cells():
+                concrete, _ = static.get_concrete_program(*args, **kwargs, is_train=False)
         except StraightlineError:
             raise
         except Exception as error:

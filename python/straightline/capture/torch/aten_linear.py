@@ -360,9 +360,6 @@ def _layers(ctx: Importer, a: Arguments, what: str, state: Tensor) -> dict[str, 
 @converter("aten.lstm.input")
 def _lstm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     attributes = _layers(ctx, a, "lstm", a.hx[0])
-    per_layer = (4 if a.has_biases else 2) * (2 if a.bidirectional else 1)
-    if len(a.params) != a.num_layers * per_layer:
-        raise Reject("LSTM with a projection (proj_size)", "an LSTM followed by a linear layer")
     types = [ctx.result_type(node, index) for index in range(3)]
     if types[1].extents != a.hx[0].extents:
         raise UserError(

@@ -394,6 +394,8 @@ def _pad(ctx: Importer, node: Node) -> Tensor:
     axes = list(range(x.rank)) if node.input(3) is None else ctx.numbers(node.inputs[3], "the axes of Pad")
     half, mode = len(pads) // 2, node.attribute("mode", "constant")
     each = {ctx.axis(axis, x.rank): (pads[i], pads[i + half]) for i, axis in enumerate(axes)}
+    if all(n == 0 for pair in each.values() for n in pair):
+        return x
     if mode == "constant":
         return _constant_pad(ctx, x, each, node.input(2))
     for dim, (before, after) in each.items():

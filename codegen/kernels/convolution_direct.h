@@ -239,7 +239,8 @@ constexpr Planes knownPlanes(const Batched<SHAPE, 0>&, int64_t N) {
 }
 constexpr Planes knownPlanes(const ConvolutionDirectShape&, int64_t) { return Planes::perhaps; }
 
-/// Every output row of `images`, for blocks of channels. `own`: the thread's copy of a block's weights.
+/// Every output row of `images`, for blocks of channels. `own`: the thread's copy of a block's
+/// weights.
 template <ConvolutionDirectTune Tune, int N, class T, class Epilogue, class Ops>
 SL_INLINE void directRows(sl_team team, const ConvolutionDirectShape& s, int64_t images,
                           const Epilogue& epilogue, const T* in, const T* weight, const Ops& ops,

@@ -8,6 +8,7 @@
 #include "codegen/scalar_printer.h"
 #include "dialect/kernel/own.h"
 #include "dialect/kernel/recorded.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "mlir/IR/Builders.h"
 
 namespace straightline::codegen {
@@ -109,20 +110,32 @@ struct BatchedShape {
   int64_t dim;
 };
 
-/// Of families with an overload for such shapes; `outer` and `extent` are the extents that may be
-/// found at run time.
+/// The values of a family's shape that hold extents which may be found at run time: a list, or one.
+StringRef batchedExtents(StringRef family) {
+  return llvm::StringSwitch<StringRef>(family)
+      .Case("pointwise", "extent")
+      .Case("row_reduction", "outer")
+      .Case("convolution_direct", "n")
+      .Default("");
+}
+
+/// Of families with an overload for such shapes.
 std::optional<BatchedShape> batchedShape(FuncOp func) {
   kernel::ScheduleAttr schedule = func.getSchedule();
-  if (!kernel::isPrintedAsHost(func) ||
-      !llvm::is_contained({"pointwise", "row_reduction"}, schedule.getFamily().getValue())) {
+  const StringRef extents = batchedExtents(schedule.getFamily().getValue());
+  if (!kernel::isPrintedAsHost(func) || extents.empty()) {
     return std::nullopt;
   }
   mlir::Builder builder(func.getContext());
   BatchedShape found;
   for (mlir::NamedAttribute value : schedule.getShape()) {
     auto array = llvm::dyn_cast<mlir::ArrayAttr>(value.getValue());
-    const bool extents = value.getName() == "extent" || value.getName() == "outer";
-    if (array && extents) {
+    auto count = llvm::dyn_cast<kernel::ExtentAttr>(value.getValue());
+    if (count && value.getName() == extents && !count.getConstant()) {
+      found.count = count;
+      found.dim = 0;
+      value.setValue(builder.getI64IntegerAttr(1));
+    } else if (array && value.getName() == extents) {
       if (array.size() == 1 && value.getName() == "extent") {
         return std::nullopt;  // a single loop: nothing is known of it
       }

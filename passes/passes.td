@@ -87,11 +87,13 @@ def QuantizedLinears : OpLevelPass<"quantized-linears", "::mlir::func::FuncOp"> 
     so that the weight is kept and read as bytes. Sums without the scale may be up to 1 / sw times larger: x beyond 1e34 / features
     overflows.
 
-    convolution((q - zx) * sx, (w - zw) * sw, bias) of rank 4 and one group, up to as many terms, with channels a multiple of 4, static images, one zx and sx, and zw and
-    sw of output channels, becomes the convolution of the bytes in the same way: less zx times the sums of those weights that meet the image (a convolution
-    of ones, in prepare), and less zw times the sums of what a pixel reads less its zero point (a convolution with a weight of ones).
+    convolution((q - zx) * sx, (w - zw) * sw, bias) over one or two static dims, also with zeros around the image (constant_pad_nd), up to as many terms, with one zx and sx, and
+    zw and sw of output channels, becomes the convolution of the bytes in the same way: less zx times the sums of those weights that meet the image (a convolution
+    of ones, in prepare), and less zw times the sums of what a pixel reads less its zero point (a convolution with a weight of ones). Channels are padded to a multiple of 4, up to 32
+    groups of 4 and more channels are convolutions side by side, and a signal is an image of one row. Other groups (depthwise), volumes and named sizes become a convolution of f32 without scales, up
+    to 258 terms (514 for signed weights without zero points), below which sums are exact.
 
-    to_dtype(linear(q - zx, w - zw)) with its sums in f64, and a convolution of this form, which nothing else reads, becomes to_dtype of the same sums in i32, up to as many
+    to_dtype(linear(q - zx, w - zw)) with its sums in f64, also reshaped before, and a convolution of this form, which nothing else reads, becomes to_dtype of the same sums in i32, up to as many
     features as above. Not on devices, which have no kernels for bytes.
   }];
 }

@@ -11,6 +11,7 @@ namespace straightline::passes {
 #define GEN_PASS_DEF_QUANTIZEDLINEARS
 #include "passes/passes.h.inc"
 
+using mlir::AffineExpr;
 using mlir::PatternRewriter;
 using mlir::RankedTensorType;
 using mlir::Value;
@@ -52,6 +53,8 @@ PerRow perRow(Value tensor) {
 struct Affine {
   Value q;
   PerRow zero, scale;
+  /// Zeros around it, of an image: widths in ATen's order, the last dim first.
+  llvm::SmallVector<int64_t> pad = {};
 };
 
 bool isInteger(const PerRow& number) {
@@ -307,75 +310,185 @@ class Writer : BytesWriter {
   Extents result_;
 };
 
-/// Writes the convolution over the bytes.
+/// Groups up to which each is a convolution of bytes by itself, and its least channels. Others have
+/// too little for a panel: depthwise convolutions are of floats, whose sums are exact.
+constexpr int64_t kMostGroups = 32;
+constexpr int64_t kLeastOfGroup = 4;
+
+/// Writes the convolution over the bytes, a signal as an image of one row.
 class ConvolutionWriter : BytesWriter {
  public:
   ConvolutionWriter(PatternRewriter& rewriter, op::ConvolutionOp convolution)
       : BytesWriter(rewriter, convolution.getLoc()),
         convolution_(convolution),
-        result_(build_.extents(convolution.getResult())) {}
+        result_(asImage(build_.extents(convolution.getResult()))) {}
 
   /// convolution(a - zx, w - zw) in i32.
   Value sumsOfBytes(const Affine& x, const Affine& weight) {
-    const Value a = signedBytes(x.q), w = signedBytes(weight.q);
-    const Value sums = lessZero(x, a, w, result_);
-    const Value zeroW = zeroOf(weight);
-    if (!zeroW) {
-      return sums;
-    }
-    // zw times the sums of what a pixel reads, as a convolution of one output.
-    Extents one = build_.extents(w), pixels = result_;
-    one[0] = pixels[1] = build_.number(1);
-    const auto ones = mlir::DenseElementsAttr::get(
-        build_.type(build_.builder().getIntegerType(8), one), int8_t{1});
-    return build_.make<op::SubOp>(
-        sums, build_.make<op::MulOp>(
-                  build_.expand(lessZero(x, a, build_.make<op::ConstantOp>(ones), pixels), result_),
-                  build_.expand(ofChannels(zeroW), result_)));
+    return ofResult(imageSums(x, weight));
   }
 
-  /// convolution((a - zx) * sx, (w - zw) * sw) + bias, the sums in i32.
-  Value ofBytes(const Affine& x, const Affine& weight) {
+  /// The same as a convolution of f32, whose sums are below 2^24.
+  Value sumsOfFloats(const Affine& x, const Affine& weight) {
     const mlir::Type f32 = build_.builder().getF32Type();
-    const Value real = build_.toDtype(sumsOfBytes(x, weight), f32);
+    const Value image = padded(difference(x, f32), x.pad);
+    const Extents extents = build_.extents(convolution_.getResult());
+    return build_.make<op::ConvolutionOp>(
+        build_.type(f32, extents), image, difference(weight, f32), Value(),
+        convolution_.getStride(), convolution_.getPadding(), convolution_.getDilation(), false,
+        convolution_.getOutputPadding(), convolution_.getGroups());
+  }
+
+  /// convolution((a - zx) * sx, (w - zw) * sw) + bias of its sums without scales, which are exact.
+  Value scaledSums(Value sums, const Affine& x, const Affine& weight) {
+    const mlir::Type f32 = build_.builder().getF32Type();
+    const Extents result = build_.extents(convolution_.getResult());
+    const Value real = build_.toDtype(sums, f32);
     const Value scaleX = scalar(numbers(x.scale, f32));
-    Value scale = ofChannels(numbers(weight.scale, f32));
+    Value scale = ofChannels(numbers(weight.scale, f32), result);
     scale = build_.make<op::MulOp>(scale, build_.expand(scaleX, build_.extents(scale)));
-    const Value scaled = build_.make<op::MulOp>(real, build_.expand(scale, result_));
+    const Value scaled = build_.make<op::MulOp>(real, build_.expand(scale, result));
     return convolution_.getBias()
-               ? build_.make<op::AddOp>(scaled,
-                                        build_.expand(ofChannels(convolution_.getBias()), result_))
+               ? build_.make<op::AddOp>(
+                     scaled, build_.expand(ofChannels(convolution_.getBias(), result), result))
                : scaled;
   }
 
  private:
+  Extents asImage(Extents extents) {
+    if (extents.size() == 3) {
+      extents.insert(extents.begin() + 2, build_.number(1));
+    }
+    return extents;
+  }
+  Value asImage(Value value) { return build_.reshape(value, asImage(build_.extents(value))); }
+  Value ofResult(Value image) {
+    return build_.reshape(image, build_.extents(convolution_.getResult()));
+  }
+  /// An attribute of each spatial dim of an image.
+  llvm::SmallVector<int64_t> ofImage(llvm::ArrayRef<int64_t> numbers, int64_t ofRow) {
+    llvm::SmallVector<int64_t> both(numbers);
+    if (both.size() == 1) {
+      both.insert(both.begin(), ofRow);
+    }
+    return both;
+  }
+  /// q - zero as floats.
+  Value difference(const Affine& affine, mlir::Type element) {
+    const Value whole = build_.toDtype(affine.q, element);
+    if (!affine.zero) {
+      return whole;
+    }
+    const Value zero = numbers(affine.zero, element);
+    return build_.make<op::SubOp>(
+        whole, build_.expand(isScalar(zero) ? scalar(zero) : zero, build_.extents(whole)));
+  }
+  /// With zeros around it; `widths` in ATen's order, the last dim first.
+  Value padded(Value value, llvm::ArrayRef<int64_t> widths) {
+    if (llvm::all_of(widths, [](int64_t width) { return width == 0; })) {
+      return value;
+    }
+    Extents extents = build_.extents(value);
+    for (size_t i = 0; i < widths.size(); ++i) {
+      AffineExpr& extent = extents[extents.size() - 1 - i / 2];
+      extent = extent + widths[i];
+    }
+    const mlir::Type element = ValueBuilder::elementOf(value);
+    const mlir::TypedAttr zero = llvm::isa<mlir::FloatType>(element)
+                                     ? mlir::TypedAttr(build_.builder().getF64FloatAttr(0))
+                                     : mlir::TypedAttr(build_.builder().getI64IntegerAttr(0));
+    return build_.make<op::ConstantPadNdOp>(build_.type(element, extents), value, widths, zero);
+  }
+  /// Channels `first` to `end` of an image or a weight, with zeros up to a multiple of 4.
+  Value channels(Value value, int64_t first, int64_t end) {
+    const Value part = first == 0 && build_.extents(value)[1] == build_.number(end)
+                           ? value
+                           : build_.slice(value, 1, first, end);
+    return padded(part, {0, 0, 0, 0, 0, (end - first + 3) / 4 * 4 - (end - first)});
+  }
+
+  /// As sumsOfBytes, over images.
+  Value imageSums(const Affine& x, const Affine& weight) {
+    const Value whole = padded(signedBytes(x.q), x.pad);
+    const Value a = asImage(whole), w = asImage(signedBytes(weight.q));
+    const bool inside = llvm::all_of(convolution_.getPadding(), [](int64_t n) { return n == 0; }) &&
+                        llvm::all_of(x.pad, [](int64_t n) { return n == 0; });
+    Value ones;  // where the image is; it is everywhere
+    if (!inside && zeroOf(x)) {
+      Extents one = build_.extents(x.q);
+      one[0] = build_.number(1);
+      const mlir::Type i8 = build_.builder().getIntegerType(8);
+      ones = asImage(padded(build_.full(build_.type(i8, one), 1), x.pad));
+    }
+    const Value zeroW = zeroOf(weight);
+    const Value zeros = zeroW ? ofChannels(zeroW, result_) : Value();
+    const int64_t groups = static_cast<int64_t>(convolution_.getGroups());
+    const int64_t inputs = dimOf(w, 1), outputs = dimOf(w, 0) / groups;
+    llvm::SmallVector<Value> parts;
+    for (int64_t g = 0; g < groups; ++g) {
+      const Value some = groups == 1 ? w : build_.slice(w, 0, g * outputs, (g + 1) * outputs);
+      Value zero = zeros;
+      if (zeros && groups > 1 && dimOf(zeros, 1) != 1) {
+        zero = build_.slice(zeros, 1, g * outputs, (g + 1) * outputs);
+      }
+      const auto part = [&](Value image) {
+        return image ? channels(image, g * inputs, (g + 1) * inputs) : image;
+      };
+      parts.push_back(groupSums(x, part(a), part(ones), some, zero));
+    }
+    return build_.cat(parts, 1);
+  }
+  static int64_t dimOf(Value value, unsigned dim) {
+    return llvm::cast<RankedTensorType>(value.getType()).getDimSize(dim);
+  }
+  /// The sums of one group. zeroW: [1, k, 1, 1], or null.
+  Value groupSums(const Affine& x, Value a, Value ones, Value w, Value zeroW) {
+    const int64_t inputs = dimOf(w, 1);
+    Extents extents = result_;
+    extents[1] = build_.extents(w)[0];
+    const Value sums = lessZero(x, a, ones, channels(w, 0, inputs), extents);
+    if (!zeroW) {
+      return sums;
+    }
+    // zw times the sums of what a pixel reads, as a convolution of one output.
+    Extents one = build_.extents(w), pixels = extents;
+    one[0] = pixels[1] = build_.number(1);
+    const auto all = mlir::DenseElementsAttr::get(
+        build_.type(build_.builder().getIntegerType(8), one), int8_t{1});
+    const Value weight = channels(build_.make<op::ConstantOp>(all), 0, inputs);
+    const Value read = lessZero(x, a, ones, weight, pixels);
+    return build_.make<op::SubOp>(
+        sums, build_.make<op::MulOp>(build_.expand(read, extents), build_.expand(zeroW, extents)));
+  }
   /// convolution(a - zx, w) in i32.
-  Value lessZero(const Affine& x, Value a, Value w, const Extents& extents) {
+  Value lessZero(const Affine& x, Value a, Value ones, Value w, const Extents& extents) {
     const Value sums = plain(a, w, extents);
     const Value zero = zeroOf(x);
     if (!zero) {
       return sums;
     }
     // Beside the image there is 0, and a is zx less: zx times the weights that meet the image.
-    const Value met = weightsMet(x.q, w, extents);
+    const Value met = weightsMet(ones, w, extents);
     const Value less =
         build_.make<op::MulOp>(met, build_.expand(scalar(zero), build_.extents(met)));
     return build_.make<op::SubOp>(sums, build_.expand(less, extents));
   }
   Value plain(Value image, Value weight, const Extents& extents) {
-    return build_.make<op::ConvolutionOp>(build_.type(build_.builder().getI32Type(), extents),
-                                          image, weight, Value(), convolution_.getStride(),
-                                          convolution_.getPadding(), convolution_.getDilation(),
-                                          false, convolution_.getOutputPadding(), int64_t{1});
+    return build_.make<op::ConvolutionOp>(
+        build_.type(build_.builder().getI32Type(), extents), image, weight, Value(),
+        ofImage(convolution_.getStride(), 1), ofImage(convolution_.getPadding(), 0),
+        ofImage(convolution_.getDilation(), 1), false, ofImage(convolution_.getOutputPadding(), 0),
+        int64_t{1});
   }
-  /// [k] or one number as [1, k, 1, 1].
-  Value ofChannels(Value value) {
-    const Extents extents = {build_.number(1), result_[1], build_.number(1), build_.number(1)};
+  /// [k] or one number over a result, of extent 1 in all other dims.
+  Value ofChannels(Value value, const Extents& result) {
+    Extents extents(result.size(), build_.number(1));
+    extents[1] = result[1];
     return isScalar(value) ? build_.expand(scalar(value), extents) : build_.reshape(value, extents);
   }
-  /// Sums of the weights that meet the image: [1, k, ho, wo], or [1, k, 1, 1] without padding.
-  Value weightsMet(Value image, Value weight, const Extents& result) {
-    if (llvm::all_of(convolution_.getPadding(), [](int64_t width) { return width == 0; })) {
+  /// Sums of the weights that meet the image: [1, k, ho, wo], or [1, k, 1, 1] without `ones`.
+  Value weightsMet(Value ones, Value weight, const Extents& result) {
+    if (!ones) {
       const mlir::Type i64 = build_.builder().getI64Type();
       const Value sums =
           build_.make<op::SumOp>(build_.type(i64, {result[1]}), build_.toDtype(weight, i64),
@@ -383,14 +496,13 @@ class ConvolutionWriter : BytesWriter {
       return build_.reshape(build_.toDtype(sums, build_.builder().getI32Type()),
                             {build_.number(1), result[1], build_.number(1), build_.number(1)});
     }
-    Extents one = build_.extents(image), extents = result;
-    one[0] = extents[0] = build_.number(1);
-    const Value ones = build_.full(build_.type(build_.builder().getIntegerType(8), one), 1);
+    Extents extents = result;
+    extents[0] = build_.number(1);
     return plain(ones, weight, extents);
   }
 
   op::ConvolutionOp convolution_;
-  Extents result_;
+  Extents result_;  ///< as an image
 };
 
 bool isOneNumber(const PerRow& number) {
@@ -409,10 +521,31 @@ bool isOfOutputs(const PerRow& number, RankedTensorType weight) {
          type.getNumElements() == weight.getDimSize(0);
 }
 
-/// Why a convolution has no form over bytes; empty: it has.
-llvm::StringRef whyNoBytes(op::ConvolutionOp convolution, const std::optional<Affine>& x,
-                           const std::optional<Affine>& weight) {
-  const RankedTensorType image = convolution.getX().getType();
+/// What `find` says of an image, or of the one that has zeros around its rows and columns.
+template <typename Find>
+std::optional<Affine> imageOf(Value image, Find find) {
+  auto pad = image.getDefiningOp<op::ConstantPadNdOp>();
+  if (!pad) {
+    return find(image);
+  }
+  auto zero = llvm::dyn_cast<mlir::FloatAttr>(pad.getValue());
+  const int64_t spatial = 2 * (pad.getX().getType().getRank() - 2);
+  if (!zero || !zero.getValue().isZero() ||
+      llvm::any_of(pad.getPad(), [](int64_t width) { return width < 0; }) ||
+      llvm::any_of(pad.getPad().drop_front(std::min<int64_t>(spatial, pad.getPad().size())),
+                   [](int64_t width) { return width != 0; })) {
+    return std::nullopt;
+  }
+  std::optional<Affine> affine = find(pad.getX());
+  if (affine) {
+    affine->pad.assign(pad.getPad().begin(), pad.getPad().end());
+  }
+  return affine;
+}
+
+/// Why a convolution has no exact sums of bytes less zero points; empty: it has.
+llvm::StringRef whyNoSums(op::ConvolutionOp convolution, const std::optional<Affine>& x,
+                          const std::optional<Affine>& weight) {
   const RankedTensorType kernel = convolution.getWeight().getType();
   if (!x || !weight) {
     return "no convolution of bytes less zero points";
@@ -420,15 +553,37 @@ llvm::StringRef whyNoBytes(op::ConvolutionOp convolution, const std::optional<Af
   if (!isOneNumber(x->zero) || !isOfOutputs(weight->zero, kernel)) {
     return "the image has several zero points, or the weight others than of output channels";
   }
-  if (kernel.getRank() != 4 || !kernel.hasStaticShape() || kernel.getNumElements() == 0 ||
-      convolution.getTransposed() || convolution.getGroups() != 1 ||
-      kernel.getDimSize(1) % 4 != 0 ||
-      llvm::any_of(image.getShape().drop_front(), mlir::ShapedType::isDynamic)) {
-    return "no 2-d convolution of one group, a multiple of 4 channels, and static sizes";
-  }
-  return kernel.getNumElements() / kernel.getDimSize(0) > longestSum(*weight)
-             ? "sums of i32 may overflow"
+  return !kernel.hasStaticShape() || kernel.getNumElements() == 0 || convolution.getTransposed()
+             ? "the weight has no static size, or the convolution is transposed"
              : "";
+}
+
+/// Products of a result.
+int64_t depthOf(op::ConvolutionOp convolution) {
+  const RankedTensorType kernel = convolution.getWeight().getType();
+  return kernel.getNumElements() / kernel.getDimSize(0);
+}
+
+/// Why a convolution with exact sums has no form over bytes; empty: it has.
+llvm::StringRef whyNoBytes(op::ConvolutionOp convolution, const Affine& weight) {
+  const RankedTensorType kernel = convolution.getWeight().getType();
+  const int64_t groups = static_cast<int64_t>(convolution.getGroups());
+  if (kernel.getRank() < 3 || kernel.getRank() > 4 ||
+      llvm::any_of(convolution.getX().getType().getShape().drop_front(),
+                   mlir::ShapedType::isDynamic)) {
+    return "no convolution over one or two static dims";
+  }
+  if (groups > 1 && (groups > kMostGroups || kernel.getDimSize(1) < kLeastOfGroup ||
+                     kernel.getDimSize(0) / groups < kLeastOfGroup)) {
+    return "too many groups, or groups of too few channels";
+  }
+  return depthOf(convolution) > longestSum(weight) ? "sums of i32 may overflow" : "";
+}
+
+/// Whether sums of f32 are exact: below 2^24.
+bool isExactInFloats(op::ConvolutionOp convolution, const Affine& weight) {
+  const int64_t largest = 255 * (isWithoutZero(weight) ? 128 : 255);
+  return depthOf(convolution) * largest <= int64_t{1} << 24;
 }
 
 struct QuantizedConvolution : mlir::OpRewritePattern<op::ConvolutionOp> {
@@ -439,19 +594,25 @@ struct QuantizedConvolution : mlir::OpRewritePattern<op::ConvolutionOp> {
     if (!convolution.getType().getElementType().isF32()) {
       return rewriter.notifyMatchFailure(convolution, "the result is not of f32");
     }
-    const std::optional<Affine> x = affineOf(convolution.getX());
+    const std::optional<Affine> x = imageOf(convolution.getX(), affineOf);
     const std::optional<Affine> weight = affineOf(convolution.getWeight());
-    llvm::StringRef why = whyNoBytes(convolution, x, weight);
+    llvm::StringRef why = whyNoSums(convolution, x, weight);
     if (why.empty() && !isOneNumber(x->scale)) {
       why = "the image has several scales";
     }
     if (why.empty() && !isOfOutputs(weight->scale, convolution.getWeight().getType())) {
       why = "the weight's scales are not those of output channels";
     }
+    const bool ofBytes = why.empty() && whyNoBytes(convolution, *weight).empty();
+    if (why.empty() && !ofBytes && !isExactInFloats(convolution, *weight)) {
+      why = "neither sums of i32 over bytes nor of f32 are exact";
+    }
     if (!why.empty()) {
       return rewriter.notifyMatchFailure(convolution, why.str());
     }
-    rewriter.replaceOp(convolution, ConvolutionWriter(rewriter, convolution).ofBytes(*x, *weight));
+    ConvolutionWriter writer(rewriter, convolution);
+    const Value sums = ofBytes ? writer.sumsOfBytes(*x, *weight) : writer.sumsOfFloats(*x, *weight);
+    rewriter.replaceOp(convolution, writer.scaledSums(sums, *x, *weight));
     return mlir::success();
   }
 };
@@ -468,14 +629,19 @@ struct IntegerConvolution : mlir::OpRewritePattern<op::ToDtypeOp> {
       return rewriter.notifyMatchFailure(convert,
                                          "no convolution of f64 without a bias, or others read it");
     }
-    const std::optional<Affine> x = differenceOf(convolution.getX());
+    const std::optional<Affine> x = imageOf(convolution.getX(), differenceOf);
     const std::optional<Affine> weight = differenceOf(convolution.getWeight());
-    const llvm::StringRef why = whyNoBytes(convolution, x, weight);
+    llvm::StringRef why = whyNoSums(convolution, x, weight);
+    const bool ofBytes = why.empty() && whyNoBytes(convolution, *weight).empty();
+    if (why.empty() && !ofBytes && !isExactInFloats(convolution, *weight)) {
+      why = "neither sums of i32 over bytes nor of f32 are exact";
+    }
     if (!why.empty()) {
       return rewriter.notifyMatchFailure(convolution, why.str());
     }
     ValueBuilder build(rewriter, convolution.getLoc());
-    const Value sums = ConvolutionWriter(rewriter, convolution).sumsOfBytes(*x, *weight);
+    ConvolutionWriter writer(rewriter, convolution);
+    const Value sums = ofBytes ? writer.sumsOfBytes(*x, *weight) : writer.sumsOfFloats(*x, *weight);
     rewriter.replaceOp(convert, build.toDtype(sums, convert.getType().getElementType()));
     return mlir::success();
   }
@@ -511,13 +677,16 @@ struct QuantizedLinear : mlir::OpRewritePattern<op::LinearOp> {
   }
 };
 
-/// to_dtype(linear(a - zx, w - zw)), the sums in f64 -> to_dtype of the same in i32.
+/// to_dtype(linear(a - zx, w - zw)), the sums in f64 -> to_dtype of the same in i32; also with a
+/// reshape between them.
 struct IntegerLinear : mlir::OpRewritePattern<op::ToDtypeOp> {
   using OpRewritePattern::OpRewritePattern;
 
   llvm::LogicalResult matchAndRewrite(op::ToDtypeOp convert,
                                       PatternRewriter& rewriter) const override {
-    auto linear = convert.getX().getDefiningOp<op::LinearOp>();
+    auto reshape = convert.getX().getDefiningOp<op::ReshapeOp>();
+    const bool isReshaped = reshape && reshape->hasOneUse();
+    auto linear = (isReshaped ? reshape.getX() : convert.getX()).getDefiningOp<op::LinearOp>();
     if (!linear || !linear.getType().getElementType().isF64() || linear.getBias() ||
         !linear->hasOneUse()) {
       return rewriter.notifyMatchFailure(convert,
@@ -536,7 +705,10 @@ struct IntegerLinear : mlir::OpRewritePattern<op::ToDtypeOp> {
       return rewriter.notifyMatchFailure(linear, "sums of i32 may overflow");
     }
     ValueBuilder build(rewriter, linear.getLoc());
-    const Value sums = Writer(rewriter, linear).sumsOfBytes(*x, *weight);
+    Value sums = Writer(rewriter, linear).sumsOfBytes(*x, *weight);
+    if (isReshaped) {
+      sums = build.reshape(sums, build.extents(convert.getX()));
+    }
     rewriter.replaceOp(convert, build.toDtype(sums, convert.getType().getElementType()));
     return mlir::success();
   }

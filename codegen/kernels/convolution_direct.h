@@ -44,6 +44,8 @@ struct ConvolutionDirectShape {
   int64_t inStride[4] = {}, outStride[4] = {}, weightStride[5] = {};
   int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
 };
+/// Images, for Batched shapes.
+SL_INLINE constexpr int64_t* extentsOf(ConvolutionDirectShape& shape) { return &shape.n; }
 
 /// The input position, of `size`, that tap `tap` of output position `out` reads; -1 if it is
 /// outside.
@@ -202,7 +204,18 @@ template <auto SHAPE>
 SL_INLINE const ConvolutionDirectShape& shapeOf(const Fixed<SHAPE>&) {
   return SHAPE;
 }
+/// The same for a number of images that is found at run time: n is 1 in it, and `imagesOf` counts.
+template <auto SHAPE>
+SL_INLINE const ConvolutionDirectShape& shapeOf(const Batched<SHAPE, 0>&) {
+  return SHAPE;
+}
 SL_INLINE const ConvolutionDirectShape& shapeOf(const ConvolutionDirectShape& s) { return s; }
+
+template <auto SHAPE>
+SL_INLINE int64_t imagesOf(const Batched<SHAPE, 0>& batch) {
+  return batch.count;
+}
+SL_INLINE int64_t imagesOf(const ConvolutionDirectShape& s) { return s.n; }
 
 /// Whether depthwisePlanes takes the shape; N: lanes of a vector.
 constexpr bool takesPlanes(const ConvolutionDirectShape& s, int64_t N) {
@@ -220,12 +233,18 @@ template <auto SHAPE>
 constexpr Planes knownPlanes(const Fixed<SHAPE>&, int64_t N) {
   return takesPlanes(SHAPE, N) ? Planes::always : Planes::never;
 }
+template <auto SHAPE>
+constexpr Planes knownPlanes(const Batched<SHAPE, 0>&, int64_t N) {
+  return knownPlanes(Fixed<SHAPE>{}, N);
+}
 constexpr Planes knownPlanes(const ConvolutionDirectShape&, int64_t) { return Planes::perhaps; }
 
-/// Every output row, for blocks of channels. `own`: the thread's copy of a block's weights.
+/// Every output row of `images`, for blocks of channels. `own`: the thread's copy of a block's
+/// weights.
 template <ConvolutionDirectTune Tune, int N, class T, class Epilogue, class Ops>
-SL_INLINE void directRows(sl_team team, const ConvolutionDirectShape& s, const Epilogue& epilogue,
-                          const T* in, const T* weight, const Ops& ops, T* own) {
+SL_INLINE void directRows(sl_team team, const ConvolutionDirectShape& s, int64_t images,
+                          const Epilogue& epilogue, const T* in, const T* weight, const Ops& ops,
+                          T* own) {
   const int64_t inputs = s.c / s.groups;
   const int64_t outputs = s.k / s.groups;
   // Depthwise: one input and one output per group, so a vector spans groups.
@@ -234,7 +253,7 @@ SL_INLINE void directRows(sl_team team, const ConvolutionDirectShape& s, const E
   const int64_t blocks = perLane ? perGroup : perGroup * s.groups;
   // Units: blocks of channels x output rows; a thread's share is contiguous, so it copies few
   // weights.
-  const int64_t rows = s.n * s.ho;
+  const int64_t rows = images * s.ho;
   const Range mine = split(blocks * rows, team, 1);
   int64_t copied = -1;
   SL_NO_UNROLL
@@ -265,13 +284,13 @@ SL_INLINE void convolutionDirectWith(sl_team team, const Shape& shape, const Epi
   constexpr Planes kPlanes = Tune.transposed != 0 ? Planes::never : knownPlanes(Shape{}, N);
   if constexpr (kPlanes != Planes::never) {
     if (kPlanes == Planes::always || takesPlanes(s, N)) {
-      depthwisePlanes<knownPlaneLoops(Shape{}, N)>(team, s, epilogue, in, weight, ops,
-                                                   reinterpret_cast<char*>(own));
+      depthwisePlanes<knownPlaneLoops(Shape{}, N)>(team, s, imagesOf(shape), epilogue, in, weight,
+                                                   ops, reinterpret_cast<char*>(own));
       return;
     }
   }
   if constexpr (kPlanes != Planes::always) {
-    directRows<Tune, N>(team, s, epilogue, in, weight, ops, own);
+    directRows<Tune, N>(team, s, imagesOf(shape), epilogue, in, weight, ops, own);
   }
 }
 

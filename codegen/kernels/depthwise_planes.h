@@ -210,6 +210,10 @@ constexpr PlaneLoops knownPlaneLoops(const Fixed<SHAPE>&, int64_t N) {
   const int most = int(vectors < 1 ? 1 : vectors < kAtOnce ? vectors : kAtOnce);
   return {.side = planeSide(SHAPE, true), .most = most, .least = left == 0 ? most : int(left)};
 }
+template <auto SHAPE>
+constexpr PlaneLoops knownPlaneLoops(const Batched<SHAPE, 0>&, int64_t N) {
+  return knownPlaneLoops(Fixed<SHAPE>{}, N);
+}
 template <class S>
 constexpr PlaneLoops knownPlaneLoops(const S&, int64_t) {
   return {};
@@ -227,10 +231,11 @@ SL_INLINE void sumRows(const PlaneTap<T>* taps, int64_t count, bool two, const T
   sumRow<V, N>(taps, count, rows, results);
 }
 
-/// For one input channel a group and images with adjacent columns.
+/// For one input channel a group and images with adjacent columns. images: their number, in place
+/// of s.n.
 template <PlaneLoops Known, class S, class Epilogue, class T, class Ops>
-SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogue, const T* in,
-                               const T* weight, const Ops& ops, char* workspace) {
+SL_INLINE void depthwisePlanes(sl_team team, const S& s, int64_t images, const Epilogue& epilogue,
+                               const T* in, const T* weight, const Ops& ops, char* workspace) {
   constexpr int N = kNativeLanes<T>;
   constexpr int kVectors = Known.most;
   constexpr int kSide = Known.side < 0 ? 3 : Known.side;
@@ -242,7 +247,7 @@ SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogu
   const int64_t outputs = s.k / s.groups;
   const int64_t parts = ceilDiv(s.ho, plane.outputs);
   const int64_t strips = ceilDiv(s.wo, maxOf(plane.columns, 1));
-  const Range mine = split(s.n * s.c * parts * strips, team, 1);
+  const Range mine = split(images * s.c * parts * strips, team, 1);
   SL_NO_UNROLL
   for (int64_t unit = mine.begin; unit < mine.end; ++unit) {
     const int64_t image = unit / strips / parts / s.c, channel = unit / strips / parts % s.c;

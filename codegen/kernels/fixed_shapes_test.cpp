@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "straightline/kernels/convolution.h"
+#include "straightline/kernels/convolution_direct.h"
 #include "straightline/kernels/gemm_int8.h"
 #include "straightline/kernels/matmul.h"
 #include "straightline/kernels/row_reduction.h"
@@ -246,6 +247,56 @@ void gemm() {
     sl::gemm<sl::GemmTune{.mr = MR, .nr = 16, .kc = KC, .mc = 12}>(
         ctx, team, given, kBiasRelu, a.data(), b.data(), a.data() + kPlace, out);
   });
+}
+
+/// Depthwise where C is the number of groups; row-major planes, or pixels of adjacent channels.
+template <int64_t C, int64_t K, int64_t GROUPS, int64_t SIDE, int64_t STRIDE, bool LAST>
+void convolutionDirect() {
+  constexpr int64_t kSize = 11;
+  constexpr int64_t kOut = (kSize + 2 - SIDE) / STRIDE + 1;
+  constexpr int64_t kIn = C / GROUPS;
+  constexpr sl::ConvolutionDirectShape shape{
+      .n = 3,
+      .h = kSize,
+      .w = kSize,
+      .c = C,
+      .k = K,
+      .ho = kOut,
+      .wo = kOut,
+      .kh = SIDE,
+      .kw = SIDE,
+      .groups = GROUPS,
+      .strideH = STRIDE,
+      .strideW = STRIDE,
+      .padH = 1,
+      .padW = 1,
+      .dilationH = 1,
+      .dilationW = 1,
+      .inStride = {kSize * kSize * C, LAST ? kSize * C : kSize, LAST ? C : 1,
+                   LAST ? 1 : kSize * kSize},
+      .outStride = {kOut * kOut * K, LAST ? kOut * K : kOut, LAST ? K : 1, LAST ? 1 : kOut * kOut},
+      .weightStride = {K / GROUPS * kIn * SIDE * SIDE, kIn * SIDE * SIDE, SIDE * SIDE, SIDE, 1},
+      .epilogueStride = {{0, 0, 0, 1}}};
+  const std::vector<float> a = randomMemory();
+  const std::vector<float> b = randomMemory();
+  std::vector<char> workspace(sl::convolutionDirectWorkspace<float>(shape, sl::kVectorBytes, 3) +
+                              64);
+  char* aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64) % 64;
+  const auto body = [&](sl_ctx* ctx, sl_team team, auto given, float* out) {
+    sl::convolution_direct<sl::ConvolutionDirectTune{}>(ctx, team, given, kBiasRelu, a.data(),
+                                                        b.data(), a.data() + kPlace, out, aligned);
+  };
+  compare<shape>(randomMemory(), body);
+  compareBatched<shape>(randomMemory(), body, sl::Ints<0>{});
+}
+
+TEST(FixedShapes, ConvolutionDirect) {
+  convolutionDirect<6, 6, 6, 3, 1, false>();
+  convolutionDirect<6, 12, 6, 3, 2, false>();
+  convolutionDirect<5, 5, 5, 5, 1, false>();
+  convolutionDirect<20, 20, 20, 3, 1, true>();
+  convolutionDirect<6, 9, 3, 3, 1, false>();
+  convolutionDirect<8, 20, 2, 2, 2, true>();
 }
 
 /// Blocks of one size and of two, fewer rows than a tile; whole panels and a part of one.

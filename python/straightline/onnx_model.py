@@ -79,6 +79,7 @@ def compile_onnx(
     except InternalError as error:
         if invalid := front_end.what_is_invalid(loaded):
             raise UserError(f"{loaded.name} is no valid model: {invalid}") from error
+        front_end.import_model(loaded, ModuleBuilder, shapes, known, sizes, asked=str(error))
         raise
     rows = json.loads(module.parameters_json)
     table = ParameterTable.of_declared(

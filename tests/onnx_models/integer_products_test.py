@@ -68,7 +68,20 @@ def test_vectors_and_batches_of_rows(shape: tuple[int, ...], rng: np.random.Gene
     arrays = {"b": b, "az": np.asarray(7, np.uint8)}
     fn = sl.compile(model_of(a, arrays))
     np.testing.assert_array_equal(fn(a), wanted(a, b, 7))
-    assert len(shape) == 1 or any(kernel.startswith("gemm_int8") for kernel in kernels(fn)), kernels(fn)
+    assert any(kernel.startswith(("gemm_int8", "gemv_int8")) for kernel in kernels(fn)), kernels(fn)
+
+
+@pytest.mark.parametrize("shape", [(TERMS,), (ROWS, TERMS), (2, 3, TERMS)])
+def test_a_vector_on_the_right(shape: tuple[int, ...], rng: np.random.Generator) -> None:
+    a, b = bytes_(rng, np.uint8, shape), bytes_(rng, np.int8, (TERMS,))
+    arrays = {"b": b, "az": np.asarray(7, np.uint8), "bz": np.asarray(-3, np.int8)}
+    np.testing.assert_array_equal(sl.compile(model_of(a, arrays))(a), wanted(a, b, 7, -3))
+
+
+def test_terms_that_differ(rng: np.random.Generator) -> None:
+    model = model_of(bytes_(rng, np.uint8, (ROWS, TERMS)), {"b": bytes_(rng, np.int8, (TERMS + 1, COLUMNS))})
+    with pytest.raises(sl.UnsupportedError, match=rf"\[{ROWS}, {TERMS}\] and \[{TERMS + 1}, {COLUMNS}\]"):
+        sl.compile(model)
 
 
 def test_a_zero_point_and_a_weight_that_a_call_brings(rng: np.random.Generator) -> None:

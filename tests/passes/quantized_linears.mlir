@@ -143,10 +143,11 @@ func.func @convolution(%q: tensor<2x4x6x6xi8>) -> tensor<2x3x6x6xf32> {
 
 // -----
 
-// Two groups have no kernel of bytes.
-// CHECK-LABEL: func.func @groups
-// CHECK: op.convolution {{.*}} -> tensor<2x4x4x4xf32>
-// CHECK-NEXT: return
+// Groups of two outputs are too few for a kernel of bytes: a convolution of floats without scales, whose sums are exact.
+// CHECK-LABEL: func.func @groups(
+// CHECK: %[[X:.*]] = op.to_dtype %arg0 : (tensor<2x8x6x6xi8>) -> tensor<2x8x6x6xf32>
+// CHECK: %[[SUMS:.*]] = op.convolution %[[X]], %{{.*}} {{.*}}groups = 2{{.*}} -> tensor<2x4x4x4xf32>
+// CHECK: op.mul %[[SUMS]]
 func.func @groups(%q: tensor<2x8x6x6xi8>) -> tensor<2x4x4x4xf32> {
   %w = op.parameter "w" : tensor<4x4x3x3xi8>
   %scale = op.full {value = 0.5 : f64} : tensor<2x8x6x6xf32>
@@ -157,4 +158,53 @@ func.func @groups(%q: tensor<2x8x6x6xi8>) -> tensor<2x4x4x4xf32> {
   %wd = op.mul %wf, %s : (tensor<4x4x3x3xf32>, tensor<4x4x3x3xf32>) -> tensor<4x4x3x3xf32>
   %y = op.convolution %x, %wd {stride = array<i64: 1, 1>, padding = array<i64: 0, 0>, dilation = array<i64: 1, 1>, transposed = false, output_padding = array<i64: 0, 0>, groups = 2 : i64} : (tensor<2x8x6x6xf32>, tensor<4x4x3x3xf32>) -> tensor<2x4x4x4xf32>
   return %y : tensor<2x4x4x4xf32>
+}
+
+// -----
+
+// Two groups of four and more channels are convolutions of bytes, side by side; six channels are padded to eight.
+// CHECK-LABEL: func.func @groups_of_bytes
+// CHECK: op.slice %arg0 {{.*}} -> tensor<2x6x6x6xi8>
+// CHECK: op.constant_pad_nd {{.*}}pad = array<i64: 0, 0, 0, 0, 0, 2>{{.*}} -> tensor<2x8x6x6xi8>
+// CHECK: op.convolution {{.*}} : (tensor<2x8x6x6xi8>, tensor<4x8x3x3xi8>) -> tensor<2x4x4x4xi32>
+// CHECK: op.convolution {{.*}} : (tensor<2x8x6x6xi8>, tensor<4x8x3x3xi8>) -> tensor<2x4x4x4xi32>
+// CHECK: op.cat
+func.func @groups_of_bytes(%q: tensor<2x12x6x6xi8>) -> tensor<2x8x4x4xi32> {
+  %w = op.parameter "w" : tensor<8x6x3x3xi8>
+  %x = op.to_dtype %q : (tensor<2x12x6x6xi8>) -> tensor<2x12x6x6xf64>
+  %wf = op.to_dtype %w : (tensor<8x6x3x3xi8>) -> tensor<8x6x3x3xf64>
+  %y = op.convolution %x, %wf {stride = array<i64: 1, 1>, padding = array<i64: 0, 0>, dilation = array<i64: 1, 1>, transposed = false, output_padding = array<i64: 0, 0>, groups = 2 : i64} : (tensor<2x12x6x6xf64>, tensor<8x6x3x3xf64>) -> tensor<2x8x4x4xf64>
+  %z = op.to_dtype %y : (tensor<2x8x4x4xf64>) -> tensor<2x8x4x4xi32>
+  return %z : tensor<2x8x4x4xi32>
+}
+
+// -----
+
+// A signal is an image of one row, and unequal pads are zeros around its bytes.
+// CHECK-LABEL: func.func @signal
+// CHECK: op.constant_pad_nd %arg0 {{.*}} -> tensor<1x4x9xi8>
+// CHECK: op.convolution {{.*}} : (tensor<1x4x1x9xi8>, tensor<5x4x1x3xi8>) -> tensor<1x5x1x7xi32>
+// CHECK: op.reshape {{.*}} -> tensor<1x5x7xi32>
+func.func @signal(%q: tensor<1x4x6xi8>) -> tensor<1x5x7xi32> {
+  %w = op.parameter "w" : tensor<5x4x3xi8>
+  %x = op.to_dtype %q : (tensor<1x4x6xi8>) -> tensor<1x4x6xf64>
+  %p = op.constant_pad_nd %x {pad = array<i64: 1, 2>, value = 0.0 : f64} : (tensor<1x4x6xf64>) -> tensor<1x4x9xf64>
+  %wf = op.to_dtype %w : (tensor<5x4x3xi8>) -> tensor<5x4x3xf64>
+  %y = op.convolution %p, %wf {stride = array<i64: 1>, padding = array<i64: 0>, dilation = array<i64: 1>, transposed = false, output_padding = array<i64: 0>, groups = 1 : i64} : (tensor<1x4x9xf64>, tensor<5x4x3xf64>) -> tensor<1x5x7xf64>
+  %z = op.to_dtype %y : (tensor<1x5x7xf64>) -> tensor<1x5x7xi32>
+  return %z : tensor<1x5x7xi32>
+}
+
+// -----
+
+// 259 products of two unsigned bytes: neither a kernel of bytes for one channel a group, nor exact sums of f32.
+// CHECK-LABEL: func.func @inexact
+// CHECK: op.convolution {{.*}} -> tensor<1x2x1xf64>
+func.func @inexact(%q: tensor<1x2x259xui8>) -> tensor<1x2x1xi32> {
+  %w = op.parameter "w" : tensor<2x1x259xui8>
+  %x = op.to_dtype %q : (tensor<1x2x259xui8>) -> tensor<1x2x259xf64>
+  %wf = op.to_dtype %w : (tensor<2x1x259xui8>) -> tensor<2x1x259xf64>
+  %y = op.convolution %x, %wf {stride = array<i64: 1>, padding = array<i64: 0>, dilation = array<i64: 1>, transposed = false, output_padding = array<i64: 0>, groups = 2 : i64} : (tensor<1x2x259xf64>, tensor<2x1x259xf64>) -> tensor<1x2x1xf64>
+  %z = op.to_dtype %y : (tensor<1x2x1xf64>) -> tensor<1x2x1xi32>
+  return %z : tensor<1x2x1xi32>
 }

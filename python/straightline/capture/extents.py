@@ -9,17 +9,26 @@ that two sizes are known to be equal where their texts are. What comes out const
 from __future__ import annotations
 
 import functools
+import math
+import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 #: Upper bound of a symbol that has none of its own.
 DEFAULT_MAX = 2**31 - 1
 
+#: Bounds are found case by case for so many quotients of 0 or 1.
+_MOST_STEPS = 4
+
 _Value = TypeVar("_Value")
 #: A product of variables, sorted -> its coefficient; () is the constant term. Variables are texts: `b`, `b floordiv 2`.
 _Polynomial = dict[tuple[str, ...], int]
+_OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "*": operator.mul, "floordiv": operator.floordiv, "mod": operator.mod,
+}  # fmt: skip
+_BY_NUMBER = re.compile(r"(\w+|\(.*\)) floordiv (\d+)")
 _TOKEN = re.compile(r"\s*(-?\d+|[A-Za-z_]\w*|[()+*])")
 
 
@@ -83,17 +92,35 @@ def canonical(text: str) -> Dim:
 
 
 def bounds(dim: Dim, symbols: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-    """Inclusive bounds of a size by those of its symbols; they may be wider than the values that it takes."""
-    return evaluated(dim, lambda leaf: symbols[leaf] if isinstance(leaf, str) else (leaf, leaf), _interval)
+    """Inclusive bounds of a size by those of its symbols; they may be wider than the values that it takes.
+
+    Quotients that are 0 or 1, as in what `maximum` gives, are looked at by their two cases, and quotients by numbers
+    (`((n + 3) floordiv 4) * 4 + n * -1`) also by what their remainders leave.
+    """
+    steps = _steps(dim, symbols)
+    if not steps or len(steps) > _MOST_STEPS:
+        leaf = lambda at: symbols[at] if isinstance(at, str) else (at, at)  # noqa: E731
+        low, high = evaluated(dim, leaf, _interval)
+        form, scale = _with_remainders(dim)
+        if scale > 1:
+            least, most = evaluated(form, leaf, _interval)
+            low, high = max(low, -(-least // scale)), min(high, most // scale)
+        return low, high
+    numerator, divisor, cases = steps[0]
+    found = []
+    for case in cases:
+        least = case * divisor
+        narrowed = _narrowed(numerator, least, least + divisor - 1, symbols)
+        if narrowed is not None:
+            known = {str(numerator // divisor): case, str(numerator % divisor): numerator - least}
+            found.append(bounds(_replaced(dim, known), narrowed))
+    return min(low for low, _ in found), max(high for _, high in found)
 
 
 def value_of(dim: Dim, symbols: Mapping[str, int]) -> int:
     """The number that a size is where its symbols have these values."""
-    operations = {
-        "+": int.__add__, "*": int.__mul__, "floordiv": int.__floordiv__, "mod": int.__mod__,
-    }  # fmt: skip
     return evaluated(
-        dim, lambda leaf: symbols[leaf] if isinstance(leaf, str) else leaf, lambda op, x, y: operations[op](x, y)
+        dim, lambda leaf: symbols[leaf] if isinstance(leaf, str) else leaf, lambda op, x, y: _OPERATIONS[op](x, y)
     )
 
 
@@ -134,31 +161,59 @@ def evaluated(dim: Dim, leaf: Callable[[str | int], _Value], apply: Callable[[st
     return whole()
 
 
+def maximum(x: Dim, y: Dim, symbols: Mapping[str, tuple[int, int]]) -> Dim:
+    """The larger one of two sizes whose symbols have these inclusive bounds; one text for all ways to write it.
+
+    It is the second size and the positive part of the difference, `d` of at most `m - 1` either way, written as
+    `((d + m) mod m) * ((d + m) floordiv m)`: the quotient is 1 where d is 0 or more, else 0.
+    """
+    return y + _positive_part(x - y, symbols)
+
+
+def minimum(x: Dim, y: Dim, symbols: Mapping[str, tuple[int, int]]) -> Dim:
+    """The smaller one of two sizes whose symbols have these inclusive bounds."""
+    return x - _positive_part(x - y, symbols)
+
+
+def _positive_part(x: Dim, symbols: Mapping[str, tuple[int, int]]) -> Dim:
+    low, high = bounds(x, symbols)
+    if low >= 0 or high <= 0:
+        return x if low >= 0 else 0
+    terms = _polynomial(x)
+    if terms[min(variables for variables in terms if variables)] < 0:
+        return x + _positive_part(-x, symbols)  # max(n + -4, 0) and max(4 + -n, 0) share a text
+    beyond = max(high, -low) + 1
+    return ((x + beyond) % beyond) * ((x + beyond) // beyond)
+
+
 def product_of(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
     """How many elements a tensor of these sizes has."""
     return functools.reduce(lambda x, y: x * y, dims, 1)
 
 
 def exact_quotient(x: Dim, y: Dim) -> Dim | None:
-    """A quotient x / y where y is one product that each term of x has; None for other sizes.
+    """A quotient x / y of polynomials that leaves nothing over; None for other sizes.
 
-    Of `n * t * 4` and `n * t` it is 4.
+    Of `n * t * 4` and `n * t` it is 4, of `n * n + n` and `n + 1` it is n.
     """
-    terms, divisors = _polynomial(x), _polynomial(y)
-    if len(divisors) != 1:
+    left, divisors = _clean(_polynomial(x)), _clean(_polynomial(y))
+    if not divisors:
         return None
-    ((variables, count),) = divisors.items()
+    order = sorted({variable for key in (*left, *divisors) for variable in key})
+    rank = lambda key: (len(key), [key.count(variable) for variable in order])  # noqa: E731
+    leading = max(divisors, key=rank)
     found: _Polynomial = {}
-    for key, times in terms.items():
+    while left:
+        key = max(left, key=rank)
         rest = list(key)
-        for variable in variables:
-            if variable not in rest:
-                return None
-            rest.remove(variable)
-        if times % count:
+        if any(leading.count(variable) > key.count(variable) for variable in leading) or left[key] % divisors[leading]:
             return None
-        found[tuple(rest)] = times // count
-    return _dim(_clean(found))
+        for variable in leading:
+            rest.remove(variable)
+        part = {tuple(rest): left[key] // divisors[leading]}
+        found = _sum(found, part)
+        left = _sum(left, {k: -times for k, times in _product(part, divisors).items()})
+    return _dim(found)
 
 
 def broadcast(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -264,3 +319,80 @@ def _interval(operator: str, x: tuple[int, int], y: tuple[int, int]) -> tuple[in
     apply = int.__mul__ if operator == "*" else int.__floordiv__
     ends = [apply(i, j) for i in x for j in y]
     return min(ends), max(ends)
+
+
+def _steps(dim: Dim, symbols: Mapping[str, tuple[int, int]]) -> list[tuple[Extent, int, Sequence[int]]]:
+    """Quotients by numbers in a size that are 0 or 1 by its symbols' bounds, inner ones first.
+
+    Each is what is divided, by what, and the quotient's values.
+    """
+    found: dict[tuple[Extent, int], Sequence[int]] = {}
+    if isinstance(dim, int) or "floordiv" not in dim.text:
+        return []
+
+    def apply(word: str, x: tuple[Dim, tuple[int, int]], y: tuple[Dim, tuple[int, int]]) -> Any:
+        low, high = _interval(word, x[1], y[1])
+        if word == "floordiv" and 0 <= low <= high <= 1 and isinstance(x[0], Extent) and isinstance(y[0], int):
+            found[x[0], y[0]] = range(low, high + 1)
+        return _OPERATIONS[word](x[0], y[0]), (low, high)
+
+    evaluated(dim, lambda leaf: (Extent(leaf), symbols[leaf]) if isinstance(leaf, str) else (leaf, (leaf, leaf)), apply)
+    return [(numerator, divisor, cases) for (numerator, divisor), cases in found.items()]
+
+
+def _with_remainders(dim: Dim) -> tuple[Dim, int]:
+    """A multiple of a size, and how many times it that is, with `e - e mod m` in place of `(e floordiv m) * m`."""
+    if isinstance(dim, int) or "floordiv" not in dim.text:
+        return dim, 1
+    terms = _polynomial(dim)
+    quotients = {v: match for key in terms for v in key if (match := _BY_NUMBER.fullmatch(v)) and int(match[2])}
+    scale = math.lcm(*(int(match[2]) for match in quotients.values()))
+    found: Dim = 0
+    for variables, times in terms.items():
+        part: Dim = times * scale
+        for variable in variables:
+            match = quotients.get(variable)
+            divisor = int(match[2]) if match else 0
+            if match and isinstance(part, int) and part % divisor == 0:
+                numerator = canonical(match[1])
+                part = (numerator - numerator % divisor) * (part // divisor)
+            else:
+                part = Extent(variable) * part
+        found = found + part
+    return found, scale
+
+
+def _replaced(dim: Dim, known: Mapping[str, Dim]) -> Dim:
+    """A size in which other sizes stand for some of its parts."""
+
+    def apply(word: str, x: Dim, y: Dim) -> Dim:
+        part = _OPERATIONS[word](x, y)
+        return known.get(str(part), part)
+
+    return evaluated(dim, lambda leaf: Extent(leaf) if isinstance(leaf, str) else leaf, apply)
+
+
+def _narrowed(
+    dim: Extent, low: int, high: int, symbols: Mapping[str, tuple[int, int]]
+) -> Mapping[str, tuple[int, int]] | None:
+    """The symbols' bounds where a size is in an interval; None where it never is.
+
+    That of the symbol of `n * k + c` is narrowed, also behind quotients.
+    """
+    terms = _polynomial(dim)
+    variables = [key for key in terms if key]
+    if len(variables) != 1 or len(variables[0]) != 1:
+        return symbols
+    (variable,), times, rest = variables[0], terms[variables[0]], terms.get((), 0)
+    ends = (low - rest, high - rest) if times > 0 else (high - rest, low - rest)
+    least, most = -(-ends[0] // times), ends[1] // times
+    quotient = _BY_NUMBER.fullmatch(variable)
+    if quotient:
+        divisor, numerator = int(quotient[2]), canonical(quotient[1])
+        if isinstance(numerator, int):
+            return symbols
+        return _narrowed(numerator, least * divisor, most * divisor + divisor - 1, symbols)
+    if variable not in symbols:
+        return symbols
+    least, most = max(least, symbols[variable][0]), min(most, symbols[variable][1])
+    return {**symbols, variable: (least, most)} if least <= most else None

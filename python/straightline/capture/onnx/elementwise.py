@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from straightline.capture import elementary
 from straightline.capture.builder import TensorType
+from straightline.capture.extents import maximum, minimum
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor
 from straightline.capture.onnx.importer import CONVERSIONS, Importer, Node, converter
 from straightline.capture.onnx.values import DTYPES, NARROW, Known, Value, dtype_of, numpy_dtype, sizes
@@ -22,27 +23,62 @@ _BITS = {"ui8": 8, "ui16": 16, "ui32": 32, "ui64": 64, "i8": 8, "i16": 16, "i32"
 
 # Sizes: the same ops on integers of which some are named extents ------------------------------------------------------
 
-_OF_SIZES: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": lambda x, y: x + y,
-    "Sub": lambda x, y: x - y,
-    "Mul": lambda x, y: x * y,
-    "Div": lambda x, y: x // y,
-    "Mod": lambda x, y: x % y,
+_OF_SIZES: dict[str, Callable[[Importer, Any, Any], Any]] = {
+    "Add": lambda _, x, y: x + y,
+    "Sub": lambda _, x, y: x - y,
+    "Mul": lambda _, x, y: x * y,
+    "Div": lambda ctx, x, y: _truncated(ctx, x, y),
+    "Mod": lambda _, x, y: x % y,
+    "Max": lambda ctx, x, y: maximum(x, y, ctx.ranges),
+    "Min": lambda ctx, x, y: minimum(x, y, ctx.ranges),
 }
 
 
-def _on_sizes(node: Node) -> Known | None:
-    """Arithmetic on sizes, where both operands are known and one has a named extent."""
-    inputs = [x for x in node.inputs if isinstance(x, Known)]
-    if len(inputs) != len(node.inputs) or node.kind not in _OF_SIZES:
+def _truncated(ctx: Importer, x: Any, y: Any) -> Any:
+    """A quotient of sizes as ONNX has it, rounded toward 0; extents have those that are rounded down."""
+    if ctx.bounds(y)[0] < 1:
+        raise Reject(f"the size {x} by {y}, which may be below 1", "a divisor of 1 or more")
+    if ctx.bounds(x)[0] >= 0:
+        return x // y
+    return maximum(x, 0, ctx.ranges) // y - maximum(-x, 0, ctx.ranges) // y
+
+
+def _on_sizes(ctx: Importer, node: Node, inputs: Sequence[Value | None] | None = None, kind: str = "") -> Known | None:
+    """Arithmetic on sizes, where all operands are known and one has a named extent; of the node's inputs by default."""
+    kind, inputs = kind or node.kind, node.inputs if inputs is None else inputs
+    known = [x for x in inputs if isinstance(x, Known)]
+    if len(known) != len(inputs) or kind not in _OF_SIZES or not any(x.is_sizes for x in known):
         return None
-    if any(x.array.dtype.kind not in "Oiu" for x in inputs):
+    if any(x.array.dtype.kind not in "Oiu" for x in known):
         return None
-    x, y = np.broadcast_arrays(*(x.array.astype(object) for x in inputs))
-    found = np.empty(x.shape, dtype=object)
-    for place in np.ndindex(x.shape):
-        found[place] = _OF_SIZES[node.kind](*(a[place] if hasattr(a[place], "text") else int(a[place]) for a in (x, y)))
-    return sizes(found)
+
+    def combined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        x, y = np.broadcast_arrays(first, second)
+        found = np.empty(x.shape, dtype=object)
+        for place in np.ndindex(x.shape):
+            pair = (a[place] if hasattr(a[place], "text") else int(a[place]) for a in (x, y))
+            found[place] = _OF_SIZES[kind](ctx, *pair)
+        return found
+
+    return sizes(reduce(combined, [x.array.astype(object) for x in known]))
+
+
+def _negated(ctx: Importer, node: Node) -> Known | None:
+    return _on_sizes(ctx, node, (Known(np.asarray(0)), node.inputs[0]), "Sub")
+
+
+def _absolute(ctx: Importer, node: Node) -> Known | None:
+    negated = _negated(ctx, node)
+    return None if negated is None else _on_sizes(ctx, node, (node.inputs[0], negated), "Max")
+
+
+def _not_negative(ctx: Importer, node: Node) -> Known | None:
+    return _on_sizes(ctx, node, (node.inputs[0], Known(np.asarray(0))), "Max")
+
+
+_OF_A_SIZE: dict[str, Callable[[Importer, Node], Known | None]] = {
+    "Neg": _negated, "Abs": _absolute, "Relu": _not_negative,
+}  # fmt: skip
 
 
 # Plain ops ------------------------------------------------------------------------------------------------------------
@@ -50,7 +86,9 @@ def _on_sizes(node: Node) -> Known | None:
 
 def _unary(name: str, op: str, wide: bool = False) -> None:
     @converter(name)
-    def convert(ctx: Importer, node: Node) -> Tensor:
+    def convert(ctx: Importer, node: Node) -> Value:
+        if name in _OF_A_SIZE and (found := _OF_A_SIZE[name](ctx, node)) is not None:
+            return found
         x = ctx.tensor(node.inputs[0])
         return ctx.wide(x, lambda t: ctx.unary(op, t)) if wide else ctx.unary(op, x)
 
@@ -124,7 +162,7 @@ def _isinf(ctx: Importer, node: Node) -> Tensor:
 def _arithmetic(name: str, op: str) -> None:
     @converter(name)
     def convert(ctx: Importer, node: Node) -> Value:
-        found = _on_sizes(node)
+        found = _on_sizes(ctx, node)
         return found if found is not None else ctx.binary(op, *(ctx.tensor(x) for x in node.inputs))
 
 
@@ -136,7 +174,7 @@ for _name, _op in {
 
 @converter("Div")
 def _div(ctx: Importer, node: Node) -> Value:
-    found = _on_sizes(node)
+    found = _on_sizes(ctx, node)
     if found is not None:
         return found
     x, y = (ctx.tensor(x) for x in node.inputs)
@@ -145,7 +183,7 @@ def _div(ctx: Importer, node: Node) -> Value:
 
 @converter("Mod")
 def _mod(ctx: Importer, node: Node) -> Value:
-    found = _on_sizes(node)
+    found = _on_sizes(ctx, node)
     if found is not None:
         return found
     return ctx.binary("fmod" if node.attribute("fmod", 0) else "remainder", *(ctx.tensor(x) for x in node.inputs))
@@ -174,8 +212,13 @@ def _pow(ctx: Importer, node: Node) -> Tensor:
 
 def _variadic(name: str, op: str) -> None:
     @converter(name)
-    def convert(ctx: Importer, node: Node) -> Tensor:
-        return reduce(lambda x, y: ctx.binary(op, x, y), [ctx.tensor(x) for x in node.inputs])
+    def convert(ctx: Importer, node: Node) -> Value:
+        found = _on_sizes(ctx, node)
+        return (
+            found
+            if found is not None
+            else reduce(lambda x, y: ctx.binary(op, x, y), [ctx.tensor(x) for x in node.inputs])
+        )
 
 
 _variadic("Max", "maximum")
@@ -361,7 +404,13 @@ def _prelu(ctx: Importer, node: Node) -> Tensor:
 
 
 @converter("Clip")
-def _clip(ctx: Importer, node: Node) -> Tensor:
+def _clip(ctx: Importer, node: Node) -> Value:
+    size: Value | None = node.inputs[0]
+    for place, kind in ((1, "Max"), (2, "Min")):
+        if node.input(place) is not None and size is not None:
+            size = _on_sizes(ctx, node, (size, node.input(place)), kind)
+    if isinstance(size, Known) and size is not node.inputs[0]:
+        return size
     x = ctx.tensor(node.inputs[0])
     for place, op in ((1, "maximum"), (2, "minimum")):
         bound = node.input(place)

@@ -51,6 +51,7 @@ def import_model(
     shapes: Mapping[str, Shape] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     sizes: Mapping[str, int | tuple[int, int]] | None = None,
+    asked: str = "",
 ) -> tuple[B, Imported]:
     """Makes the builder calls of a model.
 
@@ -61,6 +62,7 @@ def import_model(
             sizes become named extents.
         values: Inputs whose values the program may depend on.
         sizes: Numbers, or bounds, for the model's named sizes.
+        asked: Words of an internal error of an import: where it names nodes, onnx's reference is asked whether it takes them.
 
     Raises:
         UserError: An input does not fit the model.
@@ -74,7 +76,7 @@ def import_model(
         builder = make_builder()
         try:
             return builder, _imported(
-                model, builder, dict(shapes or {}), dict(values or {}), dict(sizes or {}), aliases, least, taken
+                model, builder, dict(shapes or {}), dict(values or {}), dict(sizes or {}), aliases, least, taken, asked
             )
         except TakenBranch as branch:
             if branch.refused:
@@ -110,6 +112,7 @@ def _imported(
     aliases: Mapping[str, str],
     least: Mapping[str, int],
     taken: Mapping[str, tuple[bool, str]],
+    asked: str,
 ) -> Imported:
     """One import.
 
@@ -117,7 +120,14 @@ def _imported(
     that it is imported for.
     """
     importer = Importer(
-        builder, model=model.name, opsets=model.opsets, given=values, aliases=aliases, least=least, taken=taken
+        builder,
+        model=model.name,
+        opsets=model.opsets,
+        given=values,
+        aliases=aliases,
+        least=least,
+        taken=taken,
+        asked=asked,
     )
     declared = shapes_of(model.graph, model.weights)
     _check_names(declared, [*shapes, *values], model.name)

@@ -16,7 +16,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from straightline.capture.builder import Dense, Dim, Dims, Location, TensorType
-from straightline.capture.extents import DEFAULT_MAX, Extent, bounds, broadcast
+from straightline.capture.extents import DEFAULT_MAX, Extent, bounds, broadcast, value_of
 from straightline.capture.graph_builder import SLICE_END_BY_TYPE, GraphBuilder, Number, Reject, Tensor, wrap
 from straightline.capture.onnx import values as v
 from straightline.capture.onnx.values import Known, Value
@@ -29,6 +29,8 @@ CONVERSIONS: dict[str, Callable[[Importer, Tensor, str], Tensor]] = {}
 #: A folded value, and a constant in the program's text, has at most this many bytes; larger ones are parameters.
 _MOST_FOLDED = 1 << 16
 _MOST_LITERAL = 1 << 12
+#: Elements of an input up to which onnx's reference is asked whether it takes a node.
+_MOST_ASKED = 1 << 20
 #: A named size is taken to be larger than up to so many elements where a slice needs that.
 _MOST_NEEDED = 1 << 16
 
@@ -144,6 +146,8 @@ class Importer(GraphBuilder):
     least: Mapping[str, int] = field(default_factory=dict)
     #: Branches that the program is made for, by the names of nodes (`branch_name`), with why the others are not in it.
     taken: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
+    #: Words of an error of ours: nodes that it names are asked about (`refused_by_reference`) before they are converted.
+    asked: str = ""
     #: Pairs of sizes that calls are checked to have equal; a region of the program adds its own.
     equal: frozenset[tuple[Dim, Dim]] = frozenset()
     #: Values by name.
@@ -192,12 +196,22 @@ class Importer(GraphBuilder):
             version,
         )
         self.location = Location(_called(proto))
+        if self.asked and f"{_called(proto)}: " in self.asked and (refused := refused_by_reference(node, self)):
+            raise UserError(refused)
         try:
             results = self._results(node)
         except UserError:
             raise
-        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise _invalid(proto, error, self.opsets) from error
+        except (
+            ArithmeticError,
+            AssertionError,
+            AttributeError,
+            LookupError,
+            MemoryError,
+            TypeError,
+            ValueError,
+        ) as error:
+            raise _invalid(node, error, self) from error
         except Missing:
             if self._depth:
                 raise
@@ -255,7 +269,10 @@ class Importer(GraphBuilder):
 
     def _folded(self, node: Node) -> list[Known | None]:
         arrays = [x.array if isinstance(x, Known) else None for x in node.inputs]
-        return [None if a is None else Known(np.asarray(a)) for a in evaluate(node, arrays, self.opsets)]
+        found = [None if a is None else np.asarray(a) for a in evaluate(node, arrays, self.opsets)]
+        if any(a is not None and a.dtype == object and None in a.reshape(-1).tolist() for a in found):
+            raise TypeError("a missing input is needed")
+        return [None if a is None else Known(a) for a in found]
 
     def _expanded(self, node: Node) -> list[Value | None]:
         """The results by the body that the op's schema defines it with."""
@@ -478,6 +495,20 @@ class Importer(GraphBuilder):
 
     # Ops --------------------------------------------------------------------------------------------------------------
 
+    def emit(
+        self,
+        name: str,
+        operands: Sequence[Tensor | None],
+        types: Sequence[TensorType],
+        attributes: dict[str, Any] | None = None,
+        regions: int = 0,
+    ) -> list[Tensor]:
+        """As GraphBuilder's; a result of fewer elements than none is refused."""
+        for type in types:
+            if any(isinstance(size, int) and size < 0 for size in type.extents):
+                raise Reject(f"a result of the shape {shape_text(type.extents)}", "sizes that are not negative")
+        return super().emit(name, operands, types, attributes, regions)
+
     def unary(self, name: str, x: Tensor, **attributes: Any) -> Tensor:
         """An op whose result has its operand's type."""
         return self.emit_one(name, [x], x.type, attributes)
@@ -497,7 +528,7 @@ class Importer(GraphBuilder):
             if i == j or 1 in (i, j):
                 continue
             if isinstance(i, int) and isinstance(j, int):
-                raise Reject(f"shapes {_shape(x)} and {_shape(y)} do not fit each other")
+                raise Reject(f"shapes {shape_text(x)} and {shape_text(y)} do not fit each other")
             self.same_size(i, j)
         return broadcast(tuple(x), tuple(y))
 
@@ -564,6 +595,8 @@ class Importer(GraphBuilder):
 
     def need_places(self, sizes: Sequence[Dim], what: str) -> None:
         """Takes sizes of a result of windows, of which each must have one or more; calls with fewer end."""
+        if any(isinstance(size, int) and size < 0 for size in sizes):
+            raise Reject(f"{what} with a result of the sizes {shape_text(sizes)}", "windows that fit")
         for size in sizes:
             if not isinstance(size, Extent):
                 continue
@@ -573,6 +606,13 @@ class Importer(GraphBuilder):
                 least = self.emit_one("ge", [self.signed(size), self.scalar(1, "i64")], TensorType("i1", ()))
                 words = f"{what} has a result of {size} elements along a dim, of which there are none"
                 self.emit("check", [least], [], {"message": f"{self.location.module}: {words}"})
+
+    def need_vector(self, x: Tensor, size: Dim, what: str) -> None:
+        """Takes a tensor that an op needs to be a vector of so many elements."""
+        own = x.extents[0] if x.rank == 1 else None
+        if own is None or isinstance(own, int) and isinstance(size, int) and own != size:
+            raise Reject(f"{what} of the shape {shape_text(x.extents)}", f"[{size}]")
+        self.same_size(own, size)
 
     def signed(self, size: Dim) -> Tensor:
         """A number of sizes that may be below 0."""
@@ -659,11 +699,12 @@ _NOT_FOLDED = frozenset(
 _MOVES_TEXT = frozenset("Cast Expand Flatten Gather Identity Reshape Slice Squeeze Tile Transpose Unsqueeze".split())
 
 
-def _invalid(proto: onnx.NodeProto, error: Exception, opsets: Mapping[str, int]) -> Exception:
-    """What to raise where a converter fails: the user's error where onnx's checker refuses the node, else ours."""
+def _invalid(node: Node, error: Exception, ctx: Importer) -> Exception:
+    """What to raise where a converter fails: the user's error where onnx refuses the node, else ours."""
+    proto = node.proto
     context = onnx.checker.C.CheckerContext()
     context.ir_version = onnx.IR_VERSION
-    context.opset_imports = dict(opsets)
+    context.opset_imports = dict(ctx.opsets)
     words = f"{type(error).__name__}: {error}"
     try:
         onnx.checker.check_node(proto, context)
@@ -677,8 +718,42 @@ def _invalid(proto: onnx.NodeProto, error: Exception, opsets: Mapping[str, int])
                 return UserError(
                     f"node '{_called(proto)}' is no valid {op_name(proto)}: {attribute.name} is {_attribute(attribute)!r}"
                 )
+    if refused := refused_by_reference(node, ctx):
+        return UserError(refused)
     known = ", ".join(f"{a.name}={_attribute(a)!r}" for a in proto.attribute if a.type not in _NESTED)
     return InternalError(f"node '{_called(proto)}' ({op_name(proto)}; {known}) cannot be converted: {words}")
+
+
+def refused_by_reference(node: Node, ctx: Importer) -> str:
+    """Why onnx's inference or reference takes no node of such inputs, zeros where they are not known; "": it takes it."""
+    if any(a.type in _NESTED[:2] for a in node.proto.attribute) or node.proto.domain not in ("", "ai.onnx"):
+        return ""
+    arrays = [None if value is None else _example(value, ctx) for value in node.inputs]
+    if any(a is None and value is not None for a, value in zip(arrays, node.inputs)):
+        return ""
+    types = ", ".join("none" if a is None else f"{a.dtype}{shape_text(a.shape)}" for a in arrays)
+    try:
+        with np.errstate(all="ignore"):
+            evaluate(node, arrays, ctx.opsets, strict=True)
+    except Reject as refusal:
+        cause = refusal.__cause__ or refusal
+        words = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
+        return f"node '{_called(node.proto)}' is no valid {op_name(node.proto)} of {types}: {words}"
+    return ""
+
+
+def _example(value: Value, ctx: Importer) -> np.ndarray | None:
+    """Numbers of a value that has such a type; None for large ones and for what is no tensor."""
+    if isinstance(value, Known) and not value.is_sizes:
+        return value.array
+    if not isinstance(value, (Known, Tensor)):
+        return None
+    type = ctx.type_of(value)
+    middle = {name: min(max(low, 7), high) for name, (low, high) in ctx.ranges.items()}
+    shape = [value_of(extent, middle) for extent in type.extents]
+    if math.prod(shape) > _MOST_ASKED or min(shape, default=0) < 0:
+        return None
+    return np.zeros(shape, v.numpy_dtype(type.dtype))
 
 
 _NESTED = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS, onnx.AttributeProto.TENSOR)
@@ -693,12 +768,15 @@ def _called(proto: onnx.NodeProto) -> str:
     return proto.name or next((name for name in proto.output if name), "") or proto.op_type
 
 
-def _shape(extents: Sequence[Dim]) -> str:
+def shape_text(extents: Sequence[Dim]) -> str:
+    """`[2, n]`."""
     return f"[{', '.join(map(str, extents))}]"
 
 
-def evaluate(node: Node, arrays: Sequence[np.ndarray | None], opsets: Mapping[str, int]) -> list[Any]:
-    """The results of a node over numbers, by onnx's own reference implementation."""
+def evaluate(
+    node: Node, arrays: Sequence[np.ndarray | None], opsets: Mapping[str, int], strict: bool = False
+) -> list[Any]:
+    """The results of a node over numbers, by onnx's own reference implementation; `strict`: its inference must take it, too."""
     from onnx.reference import ReferenceEvaluator
 
     inputs = [helper.make_tensor_value_info(f"i{i}", helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
@@ -716,6 +794,8 @@ def evaluate(node: Node, arrays: Sequence[np.ndarray | None], opsets: Mapping[st
     model = helper.make_model(graph, opset_imports=imports)
     feeds = {f"i{i}": a for i, a in enumerate(arrays) if a is not None}
     try:
+        if strict:
+            onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
         found = dict(zip(wanted, ReferenceEvaluator(model).run(None, feeds)))
     except Exception as error:  # what the reference raises is of any kind
         raise Reject(f"its constant inputs cannot be evaluated: {type(error).__name__}: {error}") from error

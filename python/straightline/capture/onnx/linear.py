@@ -11,7 +11,7 @@ from straightline.capture.einsum import einsum
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.onnx.elementwise import INTEGERS, to_float8, to_narrow
-from straightline.capture.onnx.importer import Importer, Node, converter
+from straightline.capture.onnx.importer import Importer, Node, converter, shape_text
 from straightline.capture.onnx.values import NARROW, Known, Value, dtype_of
 from straightline.capture.volumes import convolution3d
 
@@ -26,6 +26,7 @@ def matmul(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
         return ctx.cast(ctx.cast(wide, "i64"), dtype)
     left = ctx.reshape(x, (1, *x.extents)) if x.rank == 1 else x
     right = ctx.reshape(y, (*y.extents, 1)) if y.rank == 1 else y
+    left = _with_terms(ctx, left, right.extents[-2], x, y)
     if right.rank == 2 and left.rank > 2:  # one product of all rows
         rows = product_of(left.extents[:-1])
         flat = ctx.reshape(left, (rows, left.extents[-1]))
@@ -43,6 +44,15 @@ def matmul(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
     return ctx.reshape(found, extents)
 
 
+def _with_terms(ctx: Importer, left: Tensor, terms: Dim, x: Tensor, y: Tensor) -> Tensor:
+    """The left side of a product of x and y, of as many terms as the right side has."""
+    own = left.extents[-1]
+    if isinstance(own, int) and isinstance(terms, int) and own != terms:
+        raise Reject(f"a product of {shape_text(x.extents)} and {shape_text(y.extents)}, of {own} and {terms} terms")
+    ctx.same_size(own, terms)
+    return ctx.fitted(left, (*left.extents[:-1], terms))
+
+
 @converter("MatMul")
 def _matmul(ctx: Importer, node: Node) -> Tensor:
     return matmul(ctx, *(ctx.tensor(x) for x in node.inputs))
@@ -53,7 +63,10 @@ def _gemm(ctx: Importer, node: Node) -> Tensor:
     a, b = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
     c = ctx.tensor(node.inputs[2]) if node.input(2) is not None else None
     alpha, beta = float(node.attribute("alpha", 1.0)), float(node.attribute("beta", 1.0))
+    if a.rank != 2 or b.rank != 2:
+        raise Reject(f"Gemm of {shape_text(a.extents)} and {shape_text(b.extents)}", "two matrices")
     a = ctx.permute(a, [1, 0]) if node.attribute("transA", 0) else a
+    a = _with_terms(ctx, a, b.extents[1 if node.attribute("transB", 0) else 0], a, b)
     if node.attribute("transB", 0) and alpha == 1 and a.dtype in FLOATS:
         bias = c if c is not None and beta == 1 and c.extents == b.extents[:1] else None
         found = ctx.emit_one("linear", [a, b, bias], TensorType(a.dtype, (a.extents[0], b.extents[0])))
@@ -112,6 +125,8 @@ def padding(
 def convolution(ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, node: Node) -> Tensor:
     """Conv of floats."""
     rank = x.rank - 2
+    if bias is not None:
+        ctx.need_vector(bias, weight.extents[0], "a bias of outputs")
     kernel = [known(e) for e in weight.extents[2:]]
     strides, dilations = windows(node, rank, kernel)
     pads = padding(node, x.extents[2:], kernel, strides, dilations)
@@ -219,16 +234,23 @@ def byte_product(ctx: Importer, a: Value | None, a_zero: Value | None, b: Value 
     With a matrix of static sizes as b it is a linear, which the pass quantized-linears makes one of bytes.
     """
     rows, columns = (ctx.type_of(t).rank if t is not None else 2 for t in (a, b))
-    left = _centred(ctx, a, a_zero, rows - 2, "f64")
-    fits = columns == 2 and (b_zero is None or ctx.type_of(b_zero).rank < 2)
-    if not fits or not all(isinstance(extent, int) for extent in ctx.tensor(b).extents):
-        return matmul(ctx, left, _centred(ctx, b, b_zero, columns - 1, "f64"))
-    weight = ctx.permute(ctx.tensor(b), [1, 0])
-    right = _centred(ctx, weight, b_zero, 0, "f64")
     if rows == 1:
-        left = ctx.reshape(left, (1, *left.extents))
-    found = ctx.emit_one("linear", [left, right, None], TensorType("f64", (*left.extents[:-1], right.extents[0])))
-    return ctx.reshape(found, right.extents[:1]) if rows == 1 else found
+        a = ctx.reshape(ctx.tensor(a), (1, *ctx.tensor(a).extents))
+    if columns == 1:
+        b = ctx.reshape(ctx.tensor(b), (*ctx.tensor(b).extents, 1))
+    left = _centred(ctx, a, a_zero, max(rows - 2, 0), "f64")
+    fits = columns < 3 and (b_zero is None or ctx.type_of(b_zero).rank < 2)
+    if not fits or not all(isinstance(extent, int) for extent in ctx.tensor(b).extents):
+        found = matmul(ctx, left, _centred(ctx, b, b_zero, max(columns, 2) - 1, "f64"))
+    else:
+        left = _with_terms(ctx, left, ctx.tensor(b).extents[0], left, ctx.tensor(b))
+        weight = ctx.permute(ctx.tensor(b), [1, 0])
+        right = _centred(ctx, weight, b_zero, 0, "f64")
+        type = TensorType("f64", (*left.extents[:-1], right.extents[0]))
+        found = ctx.emit_one("linear", [left, right, None], type)
+    own = [e for i, e in enumerate(found.extents) if not (rows == 1 and i == found.rank - 2)]
+    own = own[:-1] if columns == 1 else own
+    return found if rows > 1 and columns > 1 else ctx.reshape(found, own)
 
 
 def bytes_of(ctx: Importer, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

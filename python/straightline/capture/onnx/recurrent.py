@@ -11,7 +11,7 @@ import onnx
 
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.graph_builder import Reject, Tensor, known
-from straightline.capture.onnx.importer import Importer, Node, converter
+from straightline.capture.onnx.importer import Importer, Node, converter, shape_text
 from straightline.capture.onnx.linear import rounded
 from straightline.capture.onnx.shape import reversed_prefixes
 from straightline.capture.onnx.values import Known, Value
@@ -56,6 +56,14 @@ def _tensors(ctx: Importer, node: Node) -> _Layer:
     return _layer(ctx, node, *sides)
 
 
+def _need_shape(tensors: Sequence[Tensor], wanted: tuple[Dim, ...], what: str) -> None:
+    """Refuses tensors whose known sizes are others."""
+    for t in tensors:
+        numbers = zip(t.extents, wanted)
+        if t.rank != len(wanted) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in numbers):
+            raise Reject(f"{what} of the shape {shape_text(t.extents)}", shape_text(wanted))
+
+
 def _layer(ctx: Importer, node: Node, w: list[Tensor], r: list[Tensor]) -> _Layer:
     """A node's tensors, with these weights of each direction."""
     x = ctx.tensor(node.inputs[0])
@@ -76,6 +84,13 @@ def _layer(ctx: Importer, node: Node, w: list[Tensor], r: list[Tensor]) -> _Laye
 
     lstm = node.kind != "GRU" and node.kind != "RNN"
     lengths = optional(4)
+    gates = _GATES.get(node.kind, 4) * hidden
+    if len(r) != directions:
+        raise Reject(f"weights of {directions} directions, and recurrent ones of {len(r)}", "equally many")
+    _need_shape(w, (gates, x.extents[2]), "a weight of inputs")
+    _need_shape(r, (gates, hidden), "a recurrent weight")
+    _need_shape([t for t in [optional(3)] if t], (directions, 2 * gates), "a bias")
+    _need_shape([t for t in (state(5), state(6) if lstm else None) if t], (directions, x.extents[1], hidden), "a state")
     return _Layer(
         x, w, r, optional(3), None if lengths is None else ctx.cast(lengths, "i64"), state(5), state(6) if lstm else None,
         optional(7) if lstm else None, hidden,

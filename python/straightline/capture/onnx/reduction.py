@@ -11,7 +11,7 @@ import numpy as np
 from straightline.capture import linalg
 from straightline.capture.builder import TensorType
 from straightline.capture.extents import product_of
-from straightline.capture.graph_builder import FLOATS, Tensor, known
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.onnx.importer import Importer, Node, converter
 from straightline.capture.onnx.values import Known, Value, dims, sizes
 
@@ -218,6 +218,8 @@ def _batch_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
 def _instance_norm(ctx: Importer, node: Node) -> Tensor:
     x, weight, bias = (ctx.tensor(t) for t in node.inputs)
     groups = known(x.extents[1])
+    for vector in (weight, bias):
+        ctx.need_vector(vector, x.extents[1], "a scale or bias of channels")
     return ctx.emit_one(
         "group_norm", [x, weight, bias], x.type, {"groups": groups, "eps": float(node.attribute("epsilon", 1e-5))}
     )
@@ -226,6 +228,8 @@ def _instance_norm(ctx: Importer, node: Node) -> Tensor:
 @converter("GroupNormalization")
 def _group_norm(ctx: Importer, node: Node) -> Tensor:
     x, weight, bias = (ctx.tensor(t) for t in node.inputs)
+    for vector in (weight, bias):
+        ctx.need_vector(vector, x.extents[1], "a scale or bias of channels")
     attributes = {"groups": node.attribute("num_groups"), "eps": float(node.attribute("epsilon", 1e-5))}
     return ctx.emit_one("group_norm", [x, weight, bias], x.type, attributes)
 
@@ -268,6 +272,8 @@ def _lp_norm(ctx: Importer, node: Node) -> Tensor:
 @converter("LRN")
 def _lrn(ctx: Importer, node: Node) -> Tensor:
     x, size = ctx.tensor(node.inputs[0]), node.attribute("size")
+    if size < 1:
+        raise Reject(f"a window of {size} channels", "1 or more")
     alpha, beta, bias = (float(node.attribute(n, d)) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
     before = (size - 1) // 2
     n, c = x.extents[:2]

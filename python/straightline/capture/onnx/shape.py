@@ -12,7 +12,7 @@ from straightline.capture import linalg
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import exact_quotient, product_of
 from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor
-from straightline.capture.onnx.importer import Importer, Node, converter, known_of
+from straightline.capture.onnx.importer import Importer, Node, converter, known_of, shape_text
 from straightline.capture.onnx.values import Known, Value, dims, dtype_of, ir_dtype, sizes
 
 
@@ -309,6 +309,8 @@ def _gather_nd(ctx: Importer, node: Node) -> Tensor:
     depth = indices.extents[-1]
     if not isinstance(depth, int):
         raise Reject("a depth of indices that is a named size", "a constant one")
+    if depth > x.rank:
+        raise Reject(f"{depth} places of {shape_text(x.extents)}", "an index a dim, or fewer")
     columns = _index_columns(ctx, indices, depth)
     if batch:
         # Dims of the batch are indices of their own.
@@ -327,6 +329,14 @@ def _scatter_nd(ctx: Importer, node: Node) -> Tensor:
     depth, reduction = indices.extents[-1], node.attribute("reduction", "none")
     if not isinstance(depth, int):
         raise Reject("a depth of indices that is a named size", "a constant one")
+    wanted = (*indices.extents[:-1], *x.extents[depth:])
+    if depth > x.rank or updates.rank != len(wanted):
+        raise Reject(
+            f"updates of {shape_text(updates.extents)} at {depth} places of {shape_text(x.extents)}", shape_text(wanted)
+        )
+    for own, size in zip(updates.extents, wanted):
+        ctx.same_size(own, size)
+    updates = ctx.fitted(updates, wanted)
     columns = _index_columns(ctx, indices, depth)
     if reduction in ("none", "add"):
         attributes = {"dims": list(range(depth)), "accumulate": reduction == "add"}
@@ -360,7 +370,10 @@ def _scatter_elements(ctx: Importer, node: Node) -> Tensor:
 @converter("Expand")
 def _expand(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
-    return ctx.expand(x, ctx.broadcast(x.extents, ctx.sizes(node.inputs[1], "the shape of Expand")))
+    wanted = ctx.sizes(node.inputs[1], "the shape of Expand")
+    if any(isinstance(size, int) and size < 0 for size in wanted):
+        raise Reject(f"the shape {shape_text(wanted)}", "sizes that are not negative")
+    return ctx.expand(x, ctx.broadcast(x.extents, wanted))
 
 
 @converter("Tile")
@@ -394,6 +407,8 @@ def _pad(ctx: Importer, node: Node) -> Tensor:
     axes = list(range(x.rank)) if node.input(3) is None else ctx.numbers(node.inputs[3], "the axes of Pad")
     half, mode = len(pads) // 2, node.attribute("mode", "constant")
     each = {ctx.axis(axis, x.rank): (pads[i], pads[i + half]) for i, axis in enumerate(axes)}
+    if all(n == 0 for pair in each.values() for n in pair):
+        return x
     if mode == "constant":
         return _constant_pad(ctx, x, each, node.input(2))
     for dim, (before, after) in each.items():
@@ -435,7 +450,9 @@ def _named_pad_places(ctx: Importer, mode: str, before: Dim, after: Dim, size: D
 
 
 def _constant_pad(ctx: Importer, x: Tensor, each: dict[int, tuple[Dim, Dim]], value: Value | None) -> Tensor:
-    number = value.array.reshape(-1)[0].item() if isinstance(value, Known) and value.array.size else 0
+    if value is not None and product_of(ctx.type_of(value).extents) != 1:
+        raise Reject(f"a value of the shape {shape_text(ctx.type_of(value).extents)}", "one number")
+    number = value.array.reshape(-1)[0].item() if isinstance(value, Known) else 0
     extents = list(x.extents)
     for dim, (before, after) in each.items():
         extents[dim] = extents[dim] + before + after
@@ -558,6 +575,7 @@ def _space_to_depth(ctx: Importer, node: Node) -> Tensor:
 def _reverse_sequence(ctx: Importer, node: Node) -> Tensor:
     x, lengths = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1], "i64")
     time, batch = node.attribute("time_axis", 0), node.attribute("batch_axis", 1)
+    ctx.need_vector(lengths, x.extents[ctx.axis(batch, x.rank)], "lengths of the batch")
     return reversed_prefixes(ctx, x, lengths, ctx.axis(time, x.rank), ctx.axis(batch, x.rank))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FlashInfer's `norm`, `page`, `rope` and `sampling` as parts of our programs: built, checked against float64, timed.
+"""FlashInfer's `norm`, `page`, `rope`, `sampling` and `batch_decode` in our programs: built, checked against float64, timed.
 
     python -m bench.flashinfer_libraries                                   # of the installed package flashinfer-python 0.7.2
     python -m bench.flashinfer_libraries --sources flashinfer_python-0.7.2-py3-none-any.whl --json result.json
@@ -9,7 +9,9 @@ The sources are CUDA C++ of the package: nvcc compiles them (84 s on 16 cores), 
 that of CUDA 13.0, and apache-tvm-ffi's headers. Libraries that are in `--libraries` already are taken as they are.
 
 A decode step of the shape of Qwen3 takes the norms, rotary embedding, paged cache and top-p sampling from FlashInfer, all else
-from us. Times are microseconds: until a call returns, until the device is done, and of a call in a sequence of calls. Fails when
+from us; with batch decode also the attention, whose plan is made in each call and gives its numbers to each layer.
+
+Times are microseconds: until a call returns, until the device is done, and of a call in a sequence of calls. Fails when
 an answer is further from float64 than four times eager's own distance.
 """
 
@@ -19,6 +21,7 @@ import argparse
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,6 +46,7 @@ _LIBRARIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "page": (("page", "flashinfer_page_binding"), ()),
     "rope": (("rope", "flashinfer_rope_binding"), ()),
     "sampling": (("sampling", "renorm", "flashinfer_sampling_binding"), ()),
+    "batch_decode": (("batch_decode_kernel", "batch_decode", "batch_decode_jit_binding"), ()),
 }
 _FLAGS = (
     "-std=c++17", "-use_fast_math", "-Xfatbin=-compress-all", "-static-global-template-stub=false", "--expt-relaxed-constexpr",
@@ -77,6 +81,22 @@ _SCHEMAS = {
         "Tensor? offset_arr, int offset) -> ()",
     },
 }
+_SCHEMAS["batch_decode"] = {
+    "plan": "flashinfer_sl::batch_decode_plan(Tensor float_workspace, Tensor(a!) int_workspace, int locked, Tensor indptr, "
+    "int batch, int heads, int kv_heads, int page, bool graph, int window, float cap, int dim_qk, int dim_vo, Tensor like_q, "
+    "Tensor like_kv) -> Tensor",
+    "run": "flashinfer_sl::batch_decode_run(Tensor(a!) float_workspace, Tensor int_workspace, Tensor numbers, Tensor q, "
+    "Tensor k_cache, Tensor v_cache, Tensor indptr, Tensor indices, Tensor last_page_len, Tensor(b!) out, Tensor? lse, "
+    "int layout, int window, bool pdl, Tensor? alibi, float cap, float scale, float rope_scale, float rope_theta) -> ()",
+}
+#: What `sl.tvm_ffi_library` is told beside them. A plan gives ten numbers (DecodePlanInfo), which a run takes.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "batch_decode": {
+        "plans": {"plan": {"indptr": "copy", "locked": "scratch"}}, "numbers": {"plan": 10, "run": ["numbers"]},
+    },
+}  # fmt: skip
+#: Bytes of batch decode's workspaces; as many on the host as of the second.
+_FLOAT_WORKSPACE, _INT_WORKSPACE = 8 << 20, 64 << 10
 _EPS = 1e-6
 
 
@@ -100,6 +120,26 @@ def sources_of(where: str | None, folder: Path) -> Path:
     return folder / "flashinfer" / "data"
 
 
+def write_decode(data: Path, folder: Path, head_dim: int = 128) -> None:
+    """Writes what FlashInfer generates for batch decode of bfloat16: its templates with these types."""
+    scalars = ("logits_soft_cap", "sm_scale", "rope_rcp_scale", "rope_rcp_theta")
+    alibi = "maybe_alibi_slopes ? static_cast<float*>(maybe_alibi_slopes.value().data_ptr()) : nullptr"
+    values = {
+        "additional_params_decl": "float* maybe_alibi_slopes;\n" + "".join(f"double {name};\n" for name in scalars),
+        "additional_func_params": ", Optional<ffi::Tensor> maybe_alibi_slopes" + "".join(f", double {n}" for n in scalars),
+        "additional_params_setter": f"params.maybe_alibi_slopes = {alibi};"
+        + "".join(f" params.{name} = {name};" for name in scalars),
+        "variant_name": "DefaultAttention<false, false, false, false>",
+        "variant_decl": "#include <flashinfer/attention/variants.cuh>",
+        **dict.fromkeys(("dtype_q", "dtype_kv", "dtype_o"), "nv_bfloat16"), "idtype": "int32_t",
+        **dict.fromkeys(("head_dim_qk", "head_dim_vo"), str(head_dim)), "pos_encoding_mode": "PosEncodingMode::kNone",
+        **dict.fromkeys(("use_logits_soft_cap", "use_sliding_window"), "false"),
+    }  # fmt: skip
+    for template, name in (("customize_config", "batch_decode_config.inc"), ("kernel_inst", "batch_decode_kernel.cu")):
+        text = (data / "csrc" / f"batch_decode_{template}.jinja").read_text()
+        (folder / name).write_text(re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda found: values[found[1]], text))
+
+
 def build(data: Path, folder: Path, arch: str, jobs: int, include: Sequence[str] = ()) -> float:
     """Compiles what is not in the folder yet for `arch` ("90a"); returns the seconds that it took."""
     import tvm_ffi
@@ -111,10 +151,14 @@ def build(data: Path, folder: Path, arch: str, jobs: int, include: Sequence[str]
     wanted = {name: facts for name, facts in _LIBRARIES.items() if not library_of(folder, name).exists()}
     start = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
+    if "batch_decode" in wanted:
+        write_decode(data, folder)
 
     def compiled(source: str, flags: Sequence[str]) -> None:
-        command = [nvcc, *_FLAGS, *flags, f"-gencode=arch=compute_{arch},code=sm_{arch}", *places, "-w"]
-        subprocess.run([*command, "-c", data / "csrc" / f"{source}.cu", "-o", folder / f"{source}.o"], check=True)
+        command = [nvcc, *_FLAGS, *flags, f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-I{folder}", *places, "-w"]
+        generated = folder / f"{source}.cu"
+        path = generated if generated.exists() else data / "csrc" / f"{source}.cu"
+        subprocess.run([*command, "-c", path, "-o", folder / f"{source}.o"], check=True)
 
     with ThreadPoolExecutor(jobs) as pool:  # the longest first
         order = [(source, flags) for names, flags in reversed(wanted.values()) for source in names]
@@ -136,7 +180,7 @@ def library_of(folder: Path, name: str) -> Path:
 def register(folder: Path) -> None:
     """Makes their functions ops, torch.ops.flashinfer_sl."""
     for name, schemas in _SCHEMAS.items():
-        sl.tvm_ffi_library(library_of(folder, name), schemas, device="cuda")
+        sl.tvm_ffi_library(library_of(folder, name), schemas, device="cuda", **_OPTIONS.get(name, {}))
 
 
 # Models ---------------------------------------------------------------------------------------------------------------
@@ -171,17 +215,21 @@ class Decode(nn.Module):
     """Layers of the shape of Qwen3-0.6B for one token, a paged cache, and the choice of the next token.
 
     `flashinfer`: norms, rotary, append and sampling are FlashInfer's. Else they are torch's, and the token is the likeliest.
+    `batch_decode`: the attention is, too.
     """
 
     page = 16
 
     def __init__(
         self, layers: int, flashinfer: bool, dim: int = 1024, heads: int = 16, kv_heads: int = 8, head_dim: int = 128,
-        ffn: int = 3072, pages: int = 32, vocabulary: int = 4096, top_p: float = 0.9,
+        ffn: int = 3072, pages: int = 32, vocabulary: int = 4096, top_p: float = 0.9, batch_decode: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         self.shape = heads, kv_heads, head_dim
-        self.flashinfer, self.top_p = flashinfer, top_p
+        self.flashinfer, self.top_p, self.batch_decode = flashinfer, top_p, batch_decode
+        if batch_decode:
+            for name, count in (("float_workspace", _FLOAT_WORKSPACE), ("int_workspace", _INT_WORKSPACE)):
+                self.register_buffer(name, torch.zeros(count, dtype=torch.uint8), persistent=False)
         self.layers = nn.ModuleList()
         for _ in range(layers):
             layer = nn.Module()
@@ -228,25 +276,47 @@ class Decode(nn.Module):
         layer.k_cache.index_put_(place, k)
         layer.v_cache.index_put_(place, v)
 
+    def plan(self, x: Tensor, at: dict[str, Tensor]) -> Tensor | None:
+        """The numbers of a plan for one sequence; None: the attention is torch's."""
+        if not self.batch_decode:
+            return None
+        heads, kv_heads, head_dim = self.shape
+        return torch.ops.flashinfer_sl.batch_decode_plan(
+            self.float_workspace, self.int_workspace, _INT_WORKSPACE, at["indptr"], 1, heads, kv_heads, self.page, False, -1, 0.0,
+            head_dim, head_dim, x, x,
+        )  # fmt: skip
+
+    def attention(self, layer: Any, q: Tensor, at: dict[str, Tensor], numbers: Tensor | None) -> Tensor:
+        """Of one token [1, heads, head_dim] over all that the cache has."""
+        heads, kv_heads, head_dim = self.shape
+        if numbers is not None:
+            out = torch.empty_like(q)
+            torch.ops.flashinfer_sl.batch_decode_run(
+                self.float_workspace, self.int_workspace, numbers, q, layer.k_cache, layer.v_cache, at["indptr"], at["indices"],
+                at["last_page_len"], out, None, 0, -1, False, None, 0.0, head_dim**-0.5, 1.0, 1e-4,
+            )  # fmt: skip
+            return out
+        count = self.page * at["indices"].shape[0]
+        isKnown = (torch.arange(count, device=q.device, dtype=torch.int32) <= at["position"]).view(1, 1, 1, count)
+        keys, values = (
+            cache[at["indices"].long()].view(1, count, kv_heads, head_dim).transpose(1, 2)
+            for cache in (layer.k_cache, layer.v_cache)
+        )
+        return F.scaled_dot_product_attention(
+            q.view(1, heads, 1, head_dim), keys, values, attn_mask=isKnown, enable_gqa=True
+        )
+
     def forward(self, x: Tensor, at: dict[str, Tensor], seed: Tensor) -> tuple[Tensor, Tensor]:
         """Takes [1, dim], places in the cache and a seed; returns probabilities [1, vocabulary] and the next token."""
         heads, kv_heads, head_dim = self.shape
-        count = self.page * at["indices"].shape[0]
-        isKnown = (torch.arange(count, device=x.device, dtype=torch.int32) <= at["position"]).view(1, 1, 1, count)
+        numbers = self.plan(x, at)
         for m in self.layers:
             y = rmsnorm(x, m.norm1, not self.flashinfer)
             q = rmsnorm(m.q(y).view(1, heads, head_dim), m.q_norm, not self.flashinfer)
             k = rmsnorm(m.k(y).view(1, kv_heads, head_dim), m.k_norm, not self.flashinfer)
             q, k = self.rotated(q, k, at["position"])
             self.appended(m, k, m.v(y).view(1, kv_heads, head_dim), at)
-            keys, values = (
-                cache[at["indices"].long()].view(1, count, kv_heads, head_dim).transpose(1, 2)
-                for cache in (m.k_cache, m.v_cache)
-            )
-            a = F.scaled_dot_product_attention(
-                q.view(1, heads, 1, head_dim), keys, values, attn_mask=isKnown, enable_gqa=True
-            )
-            x = x + m.o(a.reshape(1, -1))
+            x = x + m.o(self.attention(m, q, at, numbers).reshape(1, -1))
             y = rmsnorm(x, m.norm2, not self.flashinfer)
             x = x + m.down(F.silu(m.gate(y)) * m.up(y))
         probs = self.head(rmsnorm(x, self.norm, not self.flashinfer)).float().softmax(-1)
@@ -261,14 +331,14 @@ class Decode(nn.Module):
 
 
 def place_of(position: int, pages: Tensor) -> dict[str, Tensor]:
-    """What FlashInfer's paged cache is told for one token at `position` of a sequence whose pages are `pages`."""
+    """What FlashInfer's paged cache is told for one token at `position`: of `pages` those up to it are in use."""
     size = Decode.page
 
     def ints(*values: int) -> Tensor:
         return torch.tensor(values, dtype=torch.int32, device=pages.device)
 
     return {
-        "batch": ints(0), "position": ints(position), "indices": pages, "indptr": ints(0, len(pages)),
+        "batch": ints(0), "position": ints(position), "indices": pages, "indptr": ints(0, position // size + 1),
         "last_page_len": ints(position % size + 1),
     }  # fmt: skip
 
@@ -356,13 +426,13 @@ def check_sampling(report: Report) -> None:
     report.add(case="sampling, frequencies", deviations=off, ok=off < 6 and bool((seen[wanted == 0] == 0).all()))
 
 
-def check_decode(report: Report, layers: int) -> tuple[Any, tuple[Any, ...]]:
-    """Two tokens behind one another; returns the compiled step and its arguments."""
+def check_decode(report: Report, layers: int, batch_decode: bool = False) -> tuple[Any, tuple[Any, ...]]:
+    """Tokens at several places, with batch decode also such whose plans differ; returns the compiled step and its arguments."""
     torch.manual_seed(7)
     with torch.device("cuda"):
-        model = Decode(layers, flashinfer=True).eval().requires_grad_(False)
+        model = Decode(layers, flashinfer=True, batch_decode=batch_decode).eval().requires_grad_(False)
         eager, exact = (Decode(layers, flashinfer=False).eval().requires_grad_(False) for _ in range(2))
-        pages = torch.randperm(32)[:8].int()
+        pages = torch.randperm(32)[: 32 if batch_decode else 8].int()
     for other in (eager, exact):
         other.load_state_dict(model.state_dict())
     for other in (model, eager):
@@ -373,27 +443,56 @@ def check_decode(report: Report, layers: int) -> tuple[Any, tuple[Any, ...]]:
     seed = torch.tensor([3], device="cuda")
     x = torch.randn(1, 1024, device="cuda").bfloat16()
     fn = sl.compile(model, (x, place_of(40, pages), seed))
-    for position in (40, 41):
+    name = f"decode, {layers} layers" + (", batch decode" if batch_decode else "")
+    for position in (40, 41, 300, 511, 42) if batch_decode else (40, 41):
         x = torch.randn(1, 1024, device="cuda").bfloat16()
         at = place_of(position, pages)
         probs, token = fn(x, at, seed)
         wanted, _ = exact(x.double(), at, seed)
-        report.answer(f"decode, {layers} layers, token {position}", probs, eager(x, at, seed)[0], wanted, 1e-6)
+        report.answer(f"{name}, token {position}", probs, eager(x, at, seed)[0], wanted, 1e-6)
         ordered = wanted[0].sort(descending=True).values
         kept = wanted[0] >= ordered[int((ordered.cumsum(0) < model.top_p + 0.05).sum())]  # rounding at the border
         report.add(
-            case=f"decode, token {position} is of the nucleus", token=int(token), ok=bool(kept[token.long()].all())
+            case=f"{name}, token {position} is of the nucleus", token=int(token), ok=bool(kept[token.long()].all())
         )
-        for name in ("k_cache", "v_cache"):
-            mine, right = (torch.stack([getattr(m, name) for m in each.layers]) for each in (model, exact))
+        for cache in ("k_cache", "v_cache"):
+            mine, right = (torch.stack([getattr(m, cache) for m in each.layers]) for each in (model, exact))
             report.answer(
-                f"decode, {name} after {position}",
+                f"{name}, {cache} after {position}",
                 mine,
-                torch.stack([getattr(m, name) for m in eager.layers]),
+                torch.stack([getattr(m, cache) for m in eager.layers]),
                 right,
                 1e-6,
             )
+        if batch_decode:
+            report.add(case=f"{name}, the plan at {position}", numbers=model.plan(x, at).tolist())
+    if batch_decode and layers < 4:
+        check_ways(report, name, model, fn, (x, at, seed))
     return fn, (x, at, seed)
+
+
+def check_ways(report: Report, name: str, model: nn.Module, fn: Any, arguments: tuple[Any, ...]) -> None:
+    """The step by stream, in Python, by the interpreter, saved, in eager: equal bits where the kernels are the same."""
+    wanted = fn(*arguments)[0]
+    with tempfile.TemporaryDirectory() as folder:
+        fn.save(Path(folder) / "m.sl")
+        ways: dict[str, Callable[[], Any]] = {
+            "stream": lambda: sl.compile(model, arguments, launch="stream")(*arguments),
+            "python": lambda: sl.compile(model, arguments, emit="python")(*arguments),
+            "saved": lambda: sl.load(Path(folder) / "m.sl")(*arguments),
+        }
+        for way, call in ways.items():
+            report.add(case=f"{name}, {way}: the same bits", ok=torch.equal(call()[0], wanted))
+    with sl.fast_path(False):
+        report.add(case=f"{name}, interpreter: the same bits", ok=torch.equal(fn(*arguments)[0], wanted))
+    try:
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            fn(*arguments)
+        report.add(case=f"{name}, in a capture of the caller's: refused", ok=False)
+    except sl.OpError as error:
+        report.add(case=f"{name}, in a capture of the caller's: refused", ok="plans on the host" in str(error))
+    torch.cuda.synchronize()
+    report.add(case=f"{name}, behind that: the same bits", ok=torch.equal(fn(*arguments)[0], wanted))
 
 
 def check_pages(report: Report) -> None:
@@ -434,16 +533,17 @@ def time_norms(report: Report, rows: int) -> None:
         report.add(case=f"20 norms of [{rows}, 1024]", launch=launch, ratio=ratio)
 
 
-def time_decode(report: Report, layers: int, fn: Any, arguments: tuple[Any, ...]) -> None:
-    """The step, and the same with our own norms, rotary and cache, which chooses the likeliest token."""
+def time_decode(report: Report, layers: int, steps: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:
+    """The steps by name, each beside one with our own norms, rotary, cache and attention, which chooses the likeliest token."""
     with torch.device("cuda"):
         own = Decode(layers, flashinfer=False).eval().bfloat16().requires_grad_(False)
     own.cos_sin = own.cos_sin.float()
-    for name, call in (("flashinfer", fn), ("ours", sl.compile(own, arguments))):
-        launches = sum(row["phase"] == "run" for row in call.explain().statements)
-        report.add(
-            case=f"decode, {layers} layers", by=name, launches=launches, **times_of(lambda call=call: call(*arguments))
-        )
+    for name, (fn, arguments) in steps.items():
+        for by, call in ((name, fn), ("ours", sl.compile(own, arguments))):
+            launches = sum(row["phase"] == "run" for row in call.explain().statements)
+            times = times_of(lambda call=call, arguments=arguments: call(*arguments))
+            pages = len(arguments[1]["indices"])
+            report.add(case=f"decode, {layers} layers, {pages} pages", by=by, launches=launches, **times)
 
 
 def main() -> None:
@@ -486,10 +586,14 @@ def _measure(report: Report, libraries: Path, layers: int) -> None:
         check_pages(report)
         check_sampling(report)
         check_decode(report, 2)
+        check_decode(report, 2, batch_decode=True)
         for rows in (1, 256):
             time_norms(report, rows)
-        fn, arguments = check_decode(report, layers)
-        time_decode(report, layers, fn, arguments)
+        steps = {
+            name: check_decode(report, layers, batch_decode=name != "flashinfer")
+            for name in ("flashinfer", "flashinfer with batch decode")
+        }
+        time_decode(report, layers, steps)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ inline bool isOwnTrait(llvm::StringRef trait) {
 }
 
 enum class OwnArgumentKind {
-  tensors,   ///< `%0`, `@1`, or a list `[%0, @1]`
+  tensors,   ///< `%0`, `@1`, or a list `[%0, @1]`; `h:%0`: one that lies on the host
   absent,    ///< `none`: a tensor that is not given
   integers,  ///< `i:5`, or a list `i:[5, 6]`
   numbers,   ///< `f:0.5`, or a list `f:[0.5, inf]`
@@ -39,6 +39,7 @@ struct OwnArgument {
   };
   OwnArgumentKind kind = OwnArgumentKind::absent;
   bool isList = false;
+  bool isOnHost = false;  ///< the tensor is the host's in a program for a device, too
   llvm::SmallVector<Tensor> tensors;
   llvm::SmallVector<int64_t> integers;  ///< also the code and bits of a dtype, the number of a size
   llvm::SmallVector<llvm::APFloat, 1> numbers;
@@ -56,6 +57,10 @@ inline std::optional<OwnArgument> parseOwnArgument(llvm::StringRef text) {
     argument.kind = Kind::text;
     argument.text = text;
     return argument;
+  }
+  argument.isOnHost = text.consume_front("h:");
+  if (argument.isOnHost && !text.starts_with("%") && !text.starts_with("@")) {
+    return std::nullopt;
   }
   argument.kind = text.consume_front("i:")   ? Kind::integers
                   : text.consume_front("f:") ? Kind::numbers

@@ -6,12 +6,17 @@
 //   %s = load %b[]  ->  copy %b to %h on @stream;  %e = record on @stream;  wait %e on @team;  %s =
 //   load %h[]
 //
+// Numbers that a function gives when it is called, and that another one is called with, are in the
+// host's memory: they are written and read while the call enqueues its work.
+//
 // All kernels and statements without a form for the device are reported, not the first alone. Runs
 // before plan_memory.
 #include "passes/place_on_stream.h"
 
 #include "dialect/error_kind.h"
+#include "dialect/kernel/own.h"
 #include "dialect/kernel/recorded.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/IR/Builders.h"
@@ -39,7 +44,7 @@ class Placer {
       return program_.emitOpError()
              << "has a queue @" << kQueue << " already, expected the team alone";
     }
-    if (failed(check())) {
+    if (failed(check()) || failed(findNumbers())) {
       return mlir::failure();
     }
     team_ = *program_.getBodyBlock()->getOps<kernel::QueueOp>().begin();
@@ -113,6 +118,68 @@ class Placer {
     return mlir::success(formless.empty());
   }
 
+  /// Whether a call reads or writes the operand while it is enqueued.
+  static bool isNumbers(mlir::OpOperand& operand) {
+    auto call = llvm::dyn_cast<kernel::CallOp>(operand.getOwner());
+    auto decl = call ? llvm::dyn_cast<kernel::DeclOp>(call.getEntryOp()) : kernel::DeclOp();
+    if (!decl) {
+      return false;
+    }
+    const std::optional<size_t> input = numberIn(call.getInputs(), operand);
+    const std::optional<size_t> output = numberIn(call.getOutputs(), operand);
+    return (input && kernel::isOwnOnHost(decl, false, *input)) ||
+           (output && kernel::isOwnOnHost(decl, true, *output));
+  }
+
+  /// Finds the storage of such operands. The device has no part in it.
+  LogicalResult findNumbers() {
+    const mlir::WalkResult walked = program_.walk([&](kernel::CallOp call) {
+      for (mlir::OpOperand& operand : call->getOpOperands()) {
+        const Value root = isNumbers(operand) ? kernel::storageRoot(operand.get()) : Value();
+        if (root && failed(isForCallsAlone(root, call))) {
+          return mlir::WalkResult::interrupt();
+        }
+      }
+      return mlir::WalkResult::advance();
+    });
+    return mlir::failure(walked.wasInterrupted());
+  }
+
+  LogicalResult isForCallsAlone(Value root, kernel::CallOp call) {
+    constexpr llvm::StringLiteral kNearest =
+        "; the nearest supported form is a result of a function that gives numbers, which only "
+        "functions that take numbers read";
+    const llvm::StringRef name = call.getOp().value_or("kernel.call");
+    if (!root.getDefiningOp<kernel::SlotOp>()) {
+      return emitUnsupported(call) << name << " has numbers on the host but they are "
+                                   << "an input, a parameter or an output of the program on "
+                                   << target_.name() << kNearest;
+    }
+    bool isGiven = false;
+    llvm::SmallVector<Value> views = {root};
+    while (!views.empty()) {
+      for (mlir::OpOperand& use : views.pop_back_val().getUses()) {
+        if (auto view = llvm::dyn_cast<kernel::ViewOp>(use.getOwner())) {
+          views.push_back(view.getResult());
+        } else if (!isNumbers(use)) {
+          auto other = use.getOwner()->getAttrOfType<mlir::StringAttr>("op");
+          return emitUnsupported(call)
+                 << name << " has numbers on the host but "
+                 << (other ? other.getValue() : use.getOwner()->getName().getStringRef())
+                 << " has them on " << target_.name() << kNearest;
+        } else {
+          isGiven |=
+              numberIn(llvm::cast<kernel::CallOp>(use.getOwner()).getOutputs(), use).has_value();
+        }
+      }
+    }
+    if (!isGiven) {
+      return emitUnsupported(call) << name << " has numbers that no function gives" << kNearest;
+    }
+    numbers_.insert(root);
+    return mlir::success();
+  }
+
   /// Whether storage is used by statements that stay on the host alone; `besides`: and by this one.
   bool isForHost(Value root, Operation* besides = nullptr) {
     if (!root.getDefiningOp() ||
@@ -175,6 +242,16 @@ class Placer {
                             [&](mlir::Type type) -> mlir::Type { return onDevice(type); }));
   }
 
+  /// The inputs or the outputs of a call, of which numbers stay where they are.
+  mlir::ArrayAttr operandsOnDevice(kernel::DeclOp decl, bool areOutputs) {
+    llvm::SmallVector<mlir::Type> types;
+    const mlir::ArrayAttr given = areOutputs ? decl.getOutputs() : decl.getInputs();
+    for (auto [number, type] : llvm::enumerate(given.getAsValueRange<mlir::TypeAttr>())) {
+      types.push_back(kernel::isOwnOnHost(decl, areOutputs, number) ? type : onDevice(type));
+    }
+    return builder_.getTypeArrayAttr(types);
+  }
+
   void moveStatements() {
     llvm::SetVector<Operation*> functions, libraries;
     program_.walk([&](Operation* op) {
@@ -198,8 +275,8 @@ class Placer {
     });
     for (Operation* op : libraries) {
       auto decl = llvm::cast<kernel::DeclOp>(op);
-      decl.setInputsAttr(onDevice(decl.getInputs()));
-      decl.setOutputsAttr(onDevice(decl.getOutputs()));
+      decl.setInputsAttr(operandsOnDevice(decl, false));
+      decl.setOutputsAttr(operandsOnDevice(decl, true));
       decl.setWorkspaceAttr(onDevice(decl.getWorkspace()));
     }
     for (Operation* op : functions) {
@@ -221,12 +298,17 @@ class Placer {
     }
   }
 
-  /// Everything but literals and what statements on the host keep to themselves.
+  /// Everything but literals, numbers of calls and what statements on the host keep to themselves.
   void moveStorage() {
+    const auto isOfHost = [&](Operation* op) {
+      if (op->getNumResults() != 1 || !llvm::isa<BufferType>(op->getResult(0).getType())) {
+        return false;
+      }
+      const Value root = kernel::storageRoot(op->getResult(0));
+      return numbers_.contains(root) || (!hosted_.empty() && isForHost(root));
+    };
     program_.walk([&](Operation* op) {
-      if (llvm::isa<kernel::ConstantOp>(op) || (!hosted_.empty() && op->getNumResults() == 1 &&
-                                                llvm::isa<BufferType>(op->getResult(0).getType()) &&
-                                                isForHost(kernel::storageRoot(op->getResult(0))))) {
+      if (llvm::isa<kernel::ConstantOp>(op) || isOfHost(op)) {
         return;
       }
       llvm::for_each(op->getResults(), [&](Value result) { retype(result); });
@@ -406,6 +488,7 @@ class Placer {
   kernel::QueueOp team_;
   mlir::FlatSymbolRefAttr stream_;
   llvm::SetVector<Operation*> hosted_;  ///< statements that stay on the host
+  llvm::DenseSet<Value> numbers_;       ///< storage that calls read and write while they enqueue
 };
 
 }  // namespace

@@ -142,6 +142,19 @@ void planTeam(sl_program* program) {
   program->alone = all > 0 && shared == 0;
 }
 
+/// Whether a run has a device read or write memory of a space: it copies from there or to there. Of
+/// the host's memory nothing else does, since calls use theirs before they return.
+bool isCopied(const sl_program_desc& desc, size_t space) {
+  const auto isIn = [&](int32_t operand) {
+    return desc.buffers[operand].space == static_cast<int32_t>(space);
+  };
+  return std::any_of(desc.statements, desc.statements + desc.statement_count,
+                     [&](const sl_statement& statement) {
+                       return statement.phase == 1 && statement.kind == SL_STATEMENT_COPY &&
+                              (isIn(statement.operands[0]) || isIn(statement.operands[1]));
+                     });
+}
+
 size_t orderedQueue(const sl_program& program) {
   size_t found = 0;
   for (size_t i = 0; i < program.queueDevices.size(); ++i) {
@@ -159,7 +172,8 @@ size_t orderedQueue(const sl_program& program) {
   for (size_t i = 0; i < program.spaceDevices.size(); ++i) {
     const sl_expr& bytes = program.desc->arena_bytes[i];
     const bool none = isConstant(bytes) && sl_expr_value(&bytes, nullptr) <= 0;
-    if (!none && program.spaceDevices[i] != device) {
+    const bool isOfCalls = !program.spaceDevices[i] && !isCopied(*program.desc, i);
+    if (!none && program.spaceDevices[i] != device && !isOfCalls) {
       // The host, or another device, would write into it while the previous run still reads it.
       return 0;
     }

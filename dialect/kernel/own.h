@@ -13,6 +13,9 @@ namespace straightline::kernel {
 /// library's kernel.
 mlir::ArrayAttr ownArgumentsOf(DeclOp declaration);
 bool hasOwnTrait(DeclOp declaration, llvm::StringRef trait);
+/// Whether input or output `number` lies on the host in a program for a device: numbers that the
+/// function reads or gives when it is called. Of a library's kernel none does.
+bool isOwnOnHost(DeclOp declaration, bool isOutput, size_t number);
 void setOwnArguments(DeclOp declaration, mlir::ArrayAttr arguments, llvm::StringRef traits);
 
 /// kernel.own_source, of a kernel.func: the user's CUDA C++ text that has its body, a dictionary of

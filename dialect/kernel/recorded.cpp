@@ -90,6 +90,15 @@ bool hasOwnTrait(DeclOp declaration, llvm::StringRef trait) {
   auto traits = declaration->getAttrOfType<mlir::StringAttr>(kOwnTraits);
   return traits && llvm::is_contained(llvm::split(traits.getValue(), ' '), trait);
 }
+bool isOwnOnHost(DeclOp declaration, bool isOutput, size_t number) {
+  const mlir::ArrayAttr arguments = ownArgumentsOf(declaration);
+  return arguments &&
+         llvm::any_of(arguments.getAsValueRange<mlir::StringAttr>(), [&](llvm::StringRef text) {
+           const std::optional<OwnArgument> argument = parseOwnArgument(text);
+           return argument->isOnHost && argument->tensors.front().isOutput == isOutput &&
+                  argument->tensors.front().number == static_cast<int64_t>(number);
+         });
+}
 void setOwnArguments(DeclOp declaration, mlir::ArrayAttr arguments, llvm::StringRef traits) {
   declaration->setAttr(kOwnArguments, arguments);
   if (!traits.empty()) {

@@ -9,7 +9,8 @@ def Op_OwnKernelOp : Op_Base<"own_kernel", [DeclareOpInterfaceMethods<MemoryEffe
   let summary = "an op that a user's own C function computes";
   let description = [{
     `op.own_kernel "mylib::scale"(%x) {symbol = "sl_own_0123456789abcdef_scale", arguments = ["%0", "f:2.0", "@0"], updates = 0}`.
-    `arguments` has a text for each argument of the C function (dialect/own_argument.h): `%N` is an input, `@N` a result. The last
+    `arguments` has a text for each argument of the C function (dialect/own_argument.h): `%N` is an input, `@N` a result; `h:%N`
+    and `h:@N` are numbers that lie on the host, also in a program for a device. The last
     `updates` operands are updated in place: the first results are their new values, and they are no inputs. `sizes` are
     the named extents that `$N` means. `traits` says what else the function takes and gives (runtime/abi/own_kernel.h):
     "status", "stream"; "device": it is for programs of a device alone; "outside": it is called in each run, between two
@@ -28,6 +29,7 @@ def Op_OwnKernelOp : Op_Base<"own_kernel", [DeclareOpInterfaceMethods<MemoryEffe
     - (own_kernel_c7) a source has blocks and 1 to 1024 threads; without a source there are none
     - (own_kernel_c8) an image is one of a source, in base64 and for a machine; its arguments are no text, list or float, there is an
       alignment, a power of two, for each, and y and z have blocks; without an image there is none of these
+    - (own_kernel_c9) what lies on the host is an argument of a C function and not updated
     - (own_kernel_c6) a trait is status, stream, device or outside, and a workspace has no negative size
   }];
   let arguments = (ins StrAttr:$name, Variadic<Op_Tensor>:$inputs, StrAttr:$symbol, StrArrayAttr:$arguments,

@@ -34,6 +34,13 @@ llvm::LogicalResult verifyArguments(OwnKernelOp kernel) {
     for (const OwnArgument::Tensor& tensor :
          isGood ? llvm::ArrayRef(argument->tensors) : llvm::ArrayRef<OwnArgument::Tensor>()) {
       isGood &= tensor.number < (tensor.isOutput ? kernel.getNumResults() : kernel.countRead());
+      if (isGood && argument->isOnHost &&
+          (kernel.getSource() ||
+           (tensor.isOutput && tensor.number < static_cast<int64_t>(kernel.getUpdates())))) {
+        return opError(kernel) << "the argument \"" << text
+                               << "\" lies on the host but is updated, or one of a source "
+                                  "(own_kernel_c9)";
+      }
       if (isGood && tensor.isOutput) {
         isGiven.set(static_cast<unsigned>(tensor.number));
       }

@@ -157,6 +157,29 @@ def refuse_tuner(tuner: Any, jit: Any) -> None:
         )
 
 
+def pruned(tuner: Any, jit: Any, given: Mapping[str, Any], more: Mapping[str, Any]) -> list[Any]:
+    """The configurations that an autotuner's `prune_configs_by` leaves for arguments by name, as Triton finds them.
+
+    Raises:
+        UserError: it leaves none.
+    """
+    with lock:
+        tuner.nargs = dict(given)
+        try:
+            configs = list(tuner.prune_configs(dict(more)))
+        except Exception as error:
+            if type(error).__name__ != "AutotunerError":
+                raise
+            configs = []
+        finally:
+            tuner.nargs = None
+    if not configs:
+        raise UserError(
+            f"pruning leaves no configuration of {place_of(jit)}, of the {len(tuner.configs)} that @triton.autotune has"
+        )
+    return configs
+
+
 def source_of(jit: Any) -> str:
     """The text of a kernel, without its decorators."""
     source = getattr(jit, "src", None)

@@ -16,6 +16,7 @@ from straightline._triton import (
     Specialized,
     compiled_for,
     place_of,
+    pruned,
     refuse_hooks,
     refuse_tuner,
     source_of,
@@ -116,9 +117,7 @@ class Call:
                 found = [(self._computed(wrapper, constants), options, name) for constants, options, name in found]
                 continue
             refuse_tuner(wrapper, self.jit)
-            configs = list(wrapper.configs)
-            if wrapper.early_config_prune:
-                configs = list(wrapper.early_config_prune(configs, dict(self.values), **self.constants))
+            configs = pruned(wrapper, self.jit, self.values, self.constants)
             found = [
                 with_configuration(constants, options, config) for constants, options, _ in found for config in configs
             ]

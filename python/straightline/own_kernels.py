@@ -70,6 +70,9 @@ class OwnKernel:
     #: For programs of a device alone, and called in each run between two graphs (op.own_kernel says what its traits are).
     device: bool = False
     outside: bool = False
+    #: Arguments that are numbers on the host, tensors of int64 of rank 1, and whether the result is such a tensor.
+    numbers: tuple[str, ...] = ()
+    gives_numbers: bool = False
     #: Of a source: the bytes of its dynamic shared memory, or a function of the arguments.
     shared: int | Callable[..., int] = 0
     #: Refuses arguments of a call in a graph.
@@ -325,12 +328,15 @@ def made(
     effectful: bool = False,
     device: bool = False,
     outside: bool = False,
+    numbers: tuple[str, ...] = (),
+    gives_numbers: bool = False,
     needs: str = "",
     check: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> OwnKernel:
     """The kernel of a C function, which torch does not know yet.
 
-    What `c_kernel` does not take: OwnKernel's `device`, `outside` and `check`, and the symbol of a function that it calls.
+    What `c_kernel` does not take: OwnKernel's `device`, `outside`, `numbers`, `gives_numbers` and `check`, and the symbol of a
+    function that it calls.
     """
     path = os.path.realpath(os.fspath(library))
     if not isinstance(name, str) or not _NAME.match(name):
@@ -339,7 +345,8 @@ def made(
     symbol = opened(path, name, needs)
     kernel = OwnKernel(
         parsed.name, name, path, _digests[path], symbol, parsed.text, bool(status), bool(stream), bool(effectful), workspace,
-        parsed.parameters, parsed.results, device=device, outside=outside, check=check,
+        parsed.parameters, parsed.results, device=device, outside=outside, numbers=numbers, gives_numbers=gives_numbers,
+        check=check,
     )  # fmt: skip
     _check_signature(kernel)
     if not callable(workspace):
@@ -673,6 +680,7 @@ def _eager(kernel: OwnKernel, fake: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         values = dict(zip((p.name for p in kernel.parameters), args)) | kwargs
+        _check_numbers(kernel, values)
         call, back = _Call(), []
 
         def dense(tensor: Any, is_updated: bool) -> Any:
@@ -800,6 +808,7 @@ def _checked_fake(kernel: OwnKernel, fake: Callable[..., Any] | None) -> Callabl
     import torch
 
     def shapes(*args: Any, **kwargs: Any) -> Any:
+        _check_numbers(kernel, dict(zip((p.name for p in kernel.parameters), args)) | kwargs)
         if not kernel.results:
             return None
         if fake is None:
@@ -817,6 +826,22 @@ def _checked_fake(kernel: OwnKernel, fake: Callable[..., Any] | None) -> Callabl
         return made[0] if kernel.results == 1 else tuple(made)
 
     return shapes
+
+
+def _check_numbers(kernel: OwnKernel, values: Mapping[str, Any]) -> None:
+    """What a function gets as numbers is read on the host.
+
+    Raises:
+        UserError: An argument is another tensor.
+    """
+    for name in kernel.numbers:
+        given = values[name]
+        if str(given.dtype) != "torch.int64" or given.dim() != 1 or given.device.type not in ("cpu", "meta"):
+            found = f"{str(given.dtype).removeprefix('torch.')} of rank {given.dim()} on {given.device}"
+            raise UserError(
+                f"'{name}' of {kernel.name} is {found}, but it is numbers: int64 of rank 1 on cpu, as a function gives them that "
+                "has a count in numbers="
+            )
 
 
 def _words(given: Any) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,8 @@ _CALLEE_SYMBOL = """  const auto function =
 _CALLEE_ADDRESS = """  const auto function = reinterpret_cast<sl_tvm::Call>({safe_call}UL);
   void* const self = reinterpret_cast<void*>({handle}UL);
 """
-_CALL = """  const int32_t status = sl_tvm::call(site, function, self, arguments, {count}, {results}, message);
+_CALL = """  const int32_t status = sl_tvm::call(
+      site, function, self, arguments, {count}, {results}, sl_tvm::Returned::{returned}, message);
   return {end};
 """
 _ON_HOST = "  const sl_tvm::Site site;\n"
@@ -56,9 +58,9 @@ _ON_DEVICE = """  sl_tvm::Site site;
     return 1;
   }}
 """
-_PLANS = """  if (sl_tvm::isCaptured(site, message)) {
+_PLANS = """  if (sl_tvm::isCaptured(site, "{what}", message)) {{
     return 1;
-  }
+  }}
 """
 _LIBRARY = """  const sl_tvm::Library* known = sl_tvm::library(message);
   if (!known) {
@@ -89,9 +91,21 @@ _COPY = """  const sl_tvm::HostCopy copy_{name}(site, in_{name} ? in_{name} : &s
   if (!copy_{name}.tensor()) {{
     return 1;
   }}
-  const sl_tvm::View view_{name}(sl_tvm::Site(), copy_{name}.tensor());
 """
+_SCRATCH = """  const sl_tvm::HostScratch copy_{name}(site, in_{name}, message);
+  if (!copy_{name}.tensor()) {{
+    return 1;
+  }}
+"""
+_VIEW_OF_COPY = "  const sl_tvm::View view_{name}(sl_tvm::Site(), copy_{name}.tensor());\n"
+_OBJECT_OF_COPY = "  sl_tvm::Object object_{name}(*known, sl_tvm::Site(), {given}copy_{name}.tensor());\n"
 _LIST = """  sl_tvm::List list_{name}(*known, {site}in_{name}, in_{name}_count, message);
+  if (!list_{name}.isGood()) {{
+    return 1;
+  }}
+"""
+_NUMBERS = """  sl_tvm::List list_{name}(
+      *known, static_cast<const int64_t*>(in_{name}->data), in_{name}->extents[0], message);
   if (!list_{name}.isGood()) {{
     return 1;
   }}
@@ -109,7 +123,8 @@ def tvm_ffi_library(
     *,
     device: str = "cpu",
     workspace: Mapping[str, int | Callable[..., int]] = {},
-    plans: Mapping[str, Sequence[str]] = {},
+    plans: Mapping[str, Sequence[str] | Mapping[str, str]] = {},
+    numbers: Mapping[str, int | Sequence[str]] = {},
     fake: Mapping[str, Callable[..., Any]] = {},
 ) -> dict[str, OwnKernel]:
     """Registers functions of TVM-FFI as ops that compiled programs call directly, by their C symbols.
@@ -130,7 +145,11 @@ def tvm_ffi_library(
         workspace: On a device, by the function's name: the bytes that it may ask the environment for in a call, or a function of
             the arguments that gives them. Results have room beside it.
         plans: On a device, by the function's name: it plans on the host before each launch, so it is called in each run, ahead
-            of the graph of what follows. It gets copies on the host of the tensors that are named.
+            of the graph of what follows. It gets copies on the host of the tensors that are named. Of {"indptr": "copy",
+            "locked": "scratch"} the second is an int of the schema, in whose place it gets that many bytes on the host.
+        numbers: By the function's name: how many ints it returns as an array, which are the schema's result, a Tensor of
+            int64; or the names of tensors that it gets as arrays of ints. On a device these tensors are on the host, and
+            both functions are called in each run.
         fake: By the function's name, as for `c_kernel`: shapes of its results.
 
     Returns:
@@ -144,15 +163,17 @@ def tvm_ffi_library(
         raise UserError(f"schemas is {schemas!r} but must have a schema for each function by its name")
     if device not in ("cpu", "cuda"):
         raise UserError(f'device is {device!r} but must be "cpu" or "cuda"')
-    for option, given in (("fake", fake), ("workspace", workspace), ("plans", plans)):
+    for option, given in (("fake", fake), ("workspace", workspace), ("plans", plans), ("numbers", numbers)):
         if unknown := sorted(set(given) - set(schemas)):
             raise UserError(f"{option} has {unknown[0]!r}, which is none of the functions {', '.join(schemas)}")
-        if given and device == "cpu" and option != "fake":
+        if given and device == "cpu" and option in ("workspace", "plans"):
             raise UserError(f'{option} is for functions of a device: give device="cuda"')
     made: dict[str, OwnKernel] = {}
     try:
         for name, schema in schemas.items():
-            wanted = _Wanted(device == "cuda", workspace.get(name, 0), plans.get(name), fake.get(name))
+            wanted = _Wanted.of(
+                device == "cuda", workspace.get(name, 0), plans.get(name), numbers.get(name, ()), fake.get(name)
+            )
             made[name] = _kernel(library, name, schema, wanted)
     except BaseException:
         for kernel in made.values():
@@ -167,9 +188,38 @@ class _Wanted:
 
     on_device: bool
     workspace: int | Callable[..., int]
-    #: Tensors that it reads on the host; None: it does not plan.
-    plans: Sequence[str] | None
+    #: Whether it plans on the host; tensors that it reads there, and ints in whose place it gets memory there.
+    plans: bool
+    copies: tuple[str, ...]
+    scratch: tuple[str, ...]
+    #: How many numbers it returns (0: none, but tensors), and the tensors that it gets as numbers.
+    count: int
+    numbers: tuple[str, ...]
     fake: Callable[..., Any] | None
+
+    @classmethod
+    def of(
+        cls, on_device: bool, workspace: Any, plans: Any, numbers: Any, fake: Callable[..., Any] | None
+    ) -> _Wanted:  # fmt: skip
+        roles = plans if isinstance(plans, Mapping) else dict.fromkeys(plans or (), "copy")
+        if wrong := next((name for name, role in roles.items() if role not in ("copy", "scratch")), None):
+            raise UserError(f'plans has {wrong!r}: {roles[wrong]!r}, expected "copy" or "scratch"')
+        copies, scratch = (tuple(n for n, role in roles.items() if role == each) for each in ("copy", "scratch"))
+        is_count = isinstance(numbers, int) and not isinstance(numbers, bool)
+        if is_count and numbers < 1 or not is_count and (isinstance(numbers, str) or not isinstance(numbers, Sequence)):
+            raise UserError(f"numbers has {numbers!r}, expected how many it returns, from 1 on, or names of arguments")
+        return cls(
+            on_device, workspace, plans is not None, copies, scratch, numbers if is_count else 0,
+            () if is_count else tuple(numbers), fake,
+        )  # fmt: skip
+
+    @property
+    def outside(self) -> str:
+        """Why it is called in each run and is no part of a graph; "": it is one."""
+        if not self.on_device or not (self.plans or self.count or self.numbers):
+            return ""
+        planning = "it plans on the host before each launch"
+        return planning if self.plans or self.count else "it gets the numbers of a plan that is made before each launch"
 
 
 @dataclass(frozen=True)
@@ -192,7 +242,8 @@ def _kernel(library: Any, name: str, schema: str, wanted: _Wanted) -> OwnKernel:
         raise UserError(f"the function's name is {name!r} but must be an identifier of C")
     parsed = own_schemas.parse(schema)
     _check_types(parsed)
-    _check_plans(parsed, wanted.plans)
+    _check_plans(parsed, wanted)
+    _check_numbers(parsed, wanted)
     callee = _callee(library, name)
     scratch = _workspace(parsed, wanted)
     text = _text(parsed, name, callee, wanted, has_workspace=callable(scratch) or bool(scratch))
@@ -202,12 +253,15 @@ def _kernel(library: Any, name: str, schema: str, wanted: _Wanted) -> OwnKernel:
         path,
         f"call_{name}",
         schema,
-        fake=wanted.fake,
+        fake=functools.partial(_numbers, wanted.count) if wanted.count else wanted.fake,
         workspace=scratch,
         status=True,
         stream=wanted.on_device,
         device=wanted.on_device,
-        outside=wanted.plans is not None,
+        outside=bool(wanted.outside),
+        effectful=bool(wanted.count and wanted.on_device),  # not ahead of a run, nor one for two of a run
+        numbers=wanted.numbers,
+        gives_numbers=bool(wanted.count),
         needs=callee.symbol,
     )
     if callee.symbol:
@@ -232,10 +286,10 @@ def _check_types(parsed: Schema) -> None:
             )
 
 
-def _check_plans(parsed: Schema, names: Sequence[str] | None) -> None:
+def _check_plans(parsed: Schema, wanted: _Wanted) -> None:
     """What a planning function reads on the host are tensors of its schema that it does not update."""
     parameters = {parameter.name: parameter for parameter in parsed.parameters}
-    for name in names or ():
+    for name in wanted.copies:
         parameter = parameters.get(name)
         if parameter is None or parameter.kind != "tensor" or parameter.is_list:
             raise UserError(f"plans has {name!r}, which is no tensor among the arguments of {parsed.name}")
@@ -243,12 +297,49 @@ def _check_plans(parsed: Schema, names: Sequence[str] | None) -> None:
             raise UserError(
                 f"plans has {name!r}, which {parsed.name} updates, and which would be a copy on the host: leave it on the device"
             )
+    for name in wanted.scratch:
+        parameter = parameters.get(name)
+        if parameter is None or parameter.base != "int" or parameter.is_list:
+            raise UserError(
+                f'plans has {name!r}: "scratch", which is no int among the arguments of {parsed.name}: the bytes on the host '
+                "that it gets are an int of the schema"
+            )
+
+
+def _check_numbers(parsed: Schema, wanted: _Wanted) -> None:
+    """Numbers are the only result, or tensors that it reads."""
+    if wanted.count and parsed.results != 1:
+        raise UserError(
+            f"numbers says that {parsed.name} returns {wanted.count} numbers, but its schema has {parsed.results} results: they "
+            "are one, -> Tensor"
+        )
+    if wanted.count and wanted.fake is not None:
+        raise UserError(
+            f"fake has {parsed.name}, whose result is the {wanted.count} numbers of numbers=: leave one out"
+        )
+    parameters = {parameter.name: parameter for parameter in parsed.parameters}
+    for name in wanted.numbers:
+        parameter = parameters.get(name)
+        if parameter is None or parameter.kind != "tensor" or parameter.is_list or parameter.is_optional:
+            raise UserError(f"numbers has {name!r}, which is no Tensor among the arguments of {parsed.name}")
+        if parameter.is_updated or name in wanted.copies:
+            why = "updates" if parameter.is_updated else "has in plans="
+            raise UserError(
+                f"numbers has {name!r}, which {parsed.name} {why}: numbers are read alone, and are on the host"
+            )
+
+
+def _numbers(count: int, *_: Any, **__: Any) -> Any:
+    """The result of a function that returns numbers."""
+    import torch
+
+    return torch.empty(count, dtype=torch.int64, device="cpu")
 
 
 def _workspace(parsed: Schema, wanted: _Wanted) -> int | Callable[..., int]:
     """What the environment's allocator gives in a call on a device: also the results, before they are copied."""
     given, fake = wanted.workspace, wanted.fake
-    if not wanted.on_device or not parsed.results:
+    if not wanted.on_device or not parsed.results or wanted.count:
         return given
 
     def bytes_of(*args: Any) -> int:
@@ -266,45 +357,78 @@ def _workspace(parsed: Schema, wanted: _Wanted) -> int | Callable[..., int]:
     return bytes_of
 
 
-def _text(parsed: Schema, name: str, callee: _Callee, wanted: _Wanted, *, has_workspace: bool) -> str:
-    parameters, views, values = [], "", []
-    objects: list[str] = []
-    lists: list[str] = []
+@dataclass
+class _Pieces:
+    """What the text has for the arguments of a function."""
+
+    parameters: list[str] = field(default_factory=list)
+    #: Statements that make views, objects and lists.
+    views: str = ""
+    values: list[str] = field(default_factory=list)
+    #: Addresses of what is given back when the function has returned.
+    objects: list[str] = field(default_factory=list)
+    lists: list[str] = field(default_factory=list)
+
+    def add_list(self, name: str, text: str) -> None:
+        self.views += text
+        self.values.append(f"list_{name}.any()")
+        self.lists.append(f"&list_{name}")
+
+    def add_object(self, name: str, text: str) -> None:
+        self.views += text
+        self.values.append(f"object_{name}.any()")
+        self.objects.append(f"&object_{name}")
+
+
+def _pieces(parsed: Schema, callee: _Callee, wanted: _Wanted) -> _Pieces:
+    made = _Pieces()
     for argument in parsed.parameters:
+        name = argument.name
         if argument.is_list:
             site = "site, " if argument.kind == "tensor" else ""
-            parameters.append(_LISTS[argument.base].format(name=argument.name))
-            views += _LIST.format(name=argument.name, site=site)
-            values.append(f"list_{argument.name}.any()")
-            lists.append(f"&list_{argument.name}")
+            made.parameters.append(_LISTS[argument.base].format(name=name))
+            made.add_list(name, _LIST.format(name=name, site=site))
             continue
         declared, value = _KINDS.get(argument.base, ("const sl_kernel_tensor* in_{name}", ""))
-        parameters.append(declared.format(name=argument.name))
-        if value:
-            values.append(value.format(name=argument.name))
-        elif callee.takes_objects and argument.name not in (wanted.plans or ()):
-            views += _OBJECT.format(name=argument.name)
-            values.append(f"object_{argument.name}.any()")
-            objects.append(f"&object_{argument.name}")
+        made.parameters.append(declared.format(name=name))
+        if name in wanted.numbers:
+            made.add_list(name, _NUMBERS.format(name=name))
+        elif name in wanted.copies or name in wanted.scratch:
+            made.views += (_SCRATCH if name in wanted.scratch else _COPY).format(name=name)
+            absent = f"!in_{name} ? nullptr : " if name in wanted.copies else ""
+            if callee.takes_objects:
+                made.add_object(name, _OBJECT_OF_COPY.format(name=name, given=absent))
+            else:
+                made.views += _VIEW_OF_COPY.format(name=name)
+                made.values.append(f"{absent.replace('nullptr', 'sl_tvm::none()')}sl_tvm::of(view_{name})")
+        elif value:
+            made.values.append(value.format(name=name))
+        elif callee.takes_objects:
+            made.add_object(name, _OBJECT.format(name=name))
         else:
-            views += (_COPY if argument.name in (wanted.plans or ()) else _VIEW).format(name=argument.name)
-            values.append(f"in_{argument.name} ? sl_tvm::of(view_{argument.name}) : sl_tvm::none()")
-    end = "status"
-    for kind, names in (("Object", objects), ("List", lists)):
+            made.views += _VIEW.format(name=name)
+            made.values.append(f"in_{name} ? sl_tvm::of(view_{name}) : sl_tvm::none()")
+    return made
+
+
+def _text(parsed: Schema, name: str, callee: _Callee, wanted: _Wanted, *, has_workspace: bool) -> str:
+    made = _pieces(parsed, callee, wanted)
+    views, end = made.views, "status"
+    for kind, names in (("Object", made.objects), ("List", made.lists)):
         if names:
             views += f"  sl_tvm::{kind}* const {kind.lower()}s[] = {{{', '.join(names)}}};\n"
             end = f"sl_tvm::giveBack({kind.lower()}s, {len(names)}, {end}, message)"
-    if objects or lists:
+    if made.objects or made.lists:
         views = _LIBRARY + views
     results = [f"result_{i}" for i in range(parsed.results)]
     if results:
         views += f"  const sl_kernel_tensor* const results[] = {{{', '.join(results)}}};\n"
-    parameters += [f"const sl_kernel_tensor* {result}" for result in results]
+    parameters = made.parameters + [f"const sl_kernel_tensor* {result}" for result in results]
     parameters += ["void* workspace", "int64_t workspace_bytes"] if has_workspace else []
     parameters += ["void* stream"] if wanted.on_device else []
     site = _ON_DEVICE.format(workspace="workspace, workspace_bytes" if has_workspace else "nullptr, 0")
-    if wanted.plans is not None:
-        site += _PLANS
+    if wanted.outside:
+        site += _PLANS.format(what=wanted.outside)
     return _TEXT.format(
         op=parsed.name,
         source=callee.source,
@@ -313,9 +437,14 @@ def _text(parsed: Schema, name: str, callee: _Callee, wanted: _Wanted, *, has_wo
         parameters=", ".join([*parameters, "char* message"]),
         site=site if wanted.on_device else _ON_HOST,
         views=views,
-        values=", ".join(values) or "sl_tvm::none()",
+        values=", ".join(made.values) or "sl_tvm::none()",
         call=callee.find
-        + _CALL.format(count=len(values), results=f"results, {len(results)}" if results else "nullptr, 0", end=end),
+        + _CALL.format(
+            count=len(made.values),
+            results=f"results, {len(results)}" if results else "nullptr, 0",
+            returned="numbers" if wanted.count else "tensors",
+            end=end,
+        ),
     )
 
 

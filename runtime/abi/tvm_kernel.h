@@ -182,15 +182,14 @@ inline bool onDevice(void* stream, void* workspace, int64_t bytes, Site* site, c
   return true;
 }
 
-/// Whether the stream is being captured: whoever plans on the host for each launch cannot be a part
-/// of what is captured.
-inline bool isCaptured(const Site& site, char* message) {
+/// Whether the stream is being captured: whoever plans on the host for each launch, or is given the
+/// numbers of a plan, cannot be a part of what is captured. `what` says which.
+inline bool isCaptured(const Site& site, const char* what, char* message) {
   int32_t captures = 0;
   const bool is = site.driver->is_capturing(site.stream, &captures) != 0 || captures != 0;
   if (is) {
-    say(message,
-        "it plans on the host before each launch, which a captured graph does not repeat: call the "
-        "program outside of the capture");
+    say(message, what,
+        ", which a captured graph does not repeat: call the program outside of the capture");
   }
   return is;
 }
@@ -409,6 +408,36 @@ class HostCopy {
   sl_kernel_tensor tensor_;
   void* memory_ = nullptr;
   bool isGood_ = false;
+};
+
+/// Memory on the host that a function may use in a call. What it copies from there has arrived when
+/// the memory goes.
+class HostScratch {
+ public:
+  HostScratch(const Site& site, int64_t bytes, char* message) : site_(site), bytes_(bytes) {
+    const size_t count = bytes < 0 ? 0 : static_cast<size_t>(bytes);
+    tensor_ = {
+        bytes < 0 ? nullptr : aligned_alloc(64, (count + 64) / 64 * 64), &bytes_, 1, {1, 8, 1}};
+    if (!tensor_.data) {
+      say(message, bytes < 0 ? "a number of bytes on the host is negative"
+                             : "there is no memory on the host for what it uses there");
+    }
+  }
+  HostScratch(const HostScratch&) = delete;
+  HostScratch& operator=(const HostScratch&) = delete;
+  ~HostScratch() {
+    if (tensor_.data) {
+      site_.driver->wait(site_.stream);
+      free(tensor_.data);
+    }
+  }
+  /// `bytes` of uint8. Null: there are none, and the message says why.
+  const sl_kernel_tensor* tensor() const { return tensor_.data ? &tensor_ : nullptr; }
+
+ private:
+  const Site& site_;
+  int64_t bytes_;
+  sl_kernel_tensor tensor_;
 };
 
 /// A tensor of the call as an object of TVM-FFI, for functions that take no views, such as
@@ -726,6 +755,70 @@ inline int32_t take(const Library& library, const Site& site, Any* returned,
   return status;
 }
 
+/// Whether a value is an int, or a bool, which counts as 0 or 1.
+inline bool isInteger(const Any& value) { return value.type == kInt || value.type == kBool; }
+
+/// What a value is, for people.
+inline Words& add(Words* words, const Any& value) {
+  const bool isTensor = value.type == kTensor || value.type == kDlTensor;
+  const char* known = value.type == kNone                           ? "nothing"
+                      : isTensor                                    ? "a tensor"
+                      : value.type == kFloat                        ? "a float"
+                      : isInteger(value)                            ? "an int"
+                      : value.type == kArray || value.type == kList ? "an array"
+                                                                    : nullptr;
+  return known ? words->add(known)
+               : words->add("a value of TVM-FFI's type ").add(static_cast<size_t>(value.type));
+}
+
+/// Takes an array of ints that the function returned as the elements of `to`, int64 of rank 1 on
+/// the host.
+inline int32_t takeNumbers(const Library& library, const Any& returned, const sl_kernel_tensor* to,
+                           char* message) {
+  const bool isArray = returned.type == kArray;
+  Words words;
+  if (!isArray && returned.type != kList) {
+    add(&words.add("it returned "), returned)
+        .add(", not an array of ")
+        .add(static_cast<size_t>(to->extents[0]))
+        .add(" ints as numbers= says");
+    say(message, words.text);
+    return 1;
+  }
+  Any size = none();
+  if (callGlobal(library, isArray ? "ffi.ArraySize" : "ffi.ListSize", &returned, 1, &size,
+                 message) != 0) {
+    return 1;
+  }
+  if (size.integer != to->extents[0]) {
+    words.add("it returned ")
+        .add(static_cast<size_t>(size.integer))
+        .add(" numbers, but numbers= says ")
+        .add(static_cast<size_t>(to->extents[0]));
+    say(message, words.text);
+    return 1;
+  }
+  for (int64_t i = 0; i < size.integer; ++i) {
+    const Any place[2] = {returned, of(i)};
+    Any item = none();
+    if (callGlobal(library, isArray ? "ffi.ArrayGetItem" : "ffi.ListGetItem", place, 2, &item,
+                   message) != 0) {
+      return 1;
+    }
+    if (item.type >= kObject) {
+      library.release(const_cast<void*>(item.pointer));
+    }
+    if (!isInteger(item)) {
+      words.add("element ").add(static_cast<size_t>(i)).add(" of the array that it returned is ");
+      add(&words, item).add(", not an int as numbers= says");
+      say(message, words.text);
+      return 1;
+    }
+    static_cast<int64_t*>(to->data)[i] = item.integer;
+  }
+  return 0;
+}
+
 /// What TVM-FFI's environment says for the time of a call: the stream, and where memory is from. On
 /// the host it is ours where there is no allocator; on a device always, because what was captured
 /// must find it again.
@@ -795,10 +888,13 @@ inline void tell(const Library& library, char* message) {
   library.release(error);
 }
 
+/// What a function returns.
+enum class Returned { tensors, numbers };
+
 /// Calls the function; `message` gets kind and text of an error.
 inline int32_t call(const Site& site, Call function, void* self, const Any* arguments,
                     int32_t count, const sl_kernel_tensor* const* results, int32_t result_count,
-                    char* message) {
+                    Returned kind, char* message) {
   const Library* known = library(message);
   if (!known || !function) {
     return 1;
@@ -809,6 +905,11 @@ inline int32_t call(const Site& site, Call function, void* self, const Any* argu
   if (function(self, arguments, count, &returned) != 0) {
     tell(*known, message);
     status = 1;
+  } else if (kind == Returned::numbers) {
+    status = takeNumbers(*known, returned, results[0], message);
+    if (returned.type >= kObject) {
+      known->release(const_cast<void*>(returned.pointer));
+    }
   } else {
     status = take(*known, site, &returned, results, result_count, message);
   }

@@ -40,6 +40,8 @@ void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message);
 void* TVMFFIEnvGetStream(int32_t device_type, int32_t device);
 int TVMFFIEnvTensorAlloc(Tensor* like, void** out);
 int TVMFFIObjectDecRef(void* object);
+int TVMFFIFunctionGetGlobal(const void* name, void** out);
+int TVMFFIFunctionCall(void* function, const Any* arguments, int32_t n, Any* result);
 
 static const Tensor* tensor(const Any* any) {
   return any->type == 7 ? any->pointer : (const Tensor*)((const char*)any->pointer + 24);
@@ -76,6 +78,47 @@ int __tvm_ffi_doubled(void* self, const Any* a, int32_t n, Any* result) {
   result->type = 70;
   result->pointer = second;
   return 0;
+}
+/// numbers(Tensor(a!) ints, int locked, Tensor value, int count) -> int[count]: the bits of the value and what follows them,
+/// which are also copied from scratch memory on the host to the device, as FlashInfer's plans are
+int __tvm_ffi_numbers(void* self, const Any* a, int32_t n, Any* result) {
+  const Tensor *ints = tensor(&a[0]), *locked = tensor(&a[1]), *value = tensor(&a[2]);
+  if (value->device_type != 1 || locked->device_type != 1 || bytes(locked) != bytes(ints)) {
+    TVMFFIErrorSetRaisedFromCStr("TypeError", "value and scratch are not on the host");
+    return -1;
+  }
+  Any all[8];
+  for (int64_t i = 0; i < a[3].integer; ++i) {
+    all[i] = (Any){1, 0, {*(const unsigned*)value->data + i}};
+  }
+  for (int64_t i = 0; i < bytes(locked) / 4; ++i) {
+    ((float*)locked->data)[i] = *(const float*)value->data + (float)i;
+  }
+  int (*run)(uint64_t, const void*, size_t, void*) =
+      (int (*)(uint64_t, const void*, size_t, void*))driver("cuMemcpyHtoDAsync_v2");
+  if (run((uint64_t)ints->data + ints->byte_offset, locked->data, (size_t)bytes(locked),
+          TVMFFIEnvGetStream(ints->device_type, ints->device_id))) {
+    return -1;
+  }
+  const struct { const char* data; size_t size; } name = {"ffi.Array", 9};
+  void* array = NULL;
+  if (TVMFFIFunctionGetGlobal(&name, &array)) return -1;
+  const int failed = TVMFFIFunctionCall(array, all, (int32_t)a[3].integer, result);
+  TVMFFIObjectDecRef(array);
+  return failed;
+}
+/// taken(Tensor(a!) out, int[] numbers) -> (): fills with the first number's bits as a float
+int __tvm_ffi_taken(void* self, const Any* a, int32_t n, Any* result) {
+  const Tensor* out = tensor(&a[0]);
+  const struct { const char* data; size_t size; } name = {"ffi.ArrayGetItem", 16};
+  const Any place[2] = {a[1], {1, 0, {0}}};
+  Any first = {0, 0, {0}};
+  void* item = NULL;
+  if (TVMFFIFunctionGetGlobal(&name, &item) || TVMFFIFunctionCall(item, place, 2, &first)) return -1;
+  TVMFFIObjectDecRef(item);
+  int (*run)(uint64_t, unsigned, size_t, void*) = (int (*)(uint64_t, unsigned, size_t, void*))driver("cuMemsetD32Async");
+  return run((uint64_t)out->data + out->byte_offset, (unsigned)first.integer, (size_t)bytes(out) / 4,
+             TVMFFIEnvGetStream(out->device_type, out->device_id));
 }
 /// filled(Tensor(a!) out, Tensor value) -> (): fills with a number that is read on the host
 int __tvm_ffi_filled(void* self, const Any* a, int32_t n, Any* result) {
@@ -116,10 +159,13 @@ def ops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "copied": "tvm_device::copied(Tensor(a!) out, Tensor x, bool fails) -> ()",
             "doubled": "tvm_device::doubled(Tensor x) -> Tensor",
             "filled": "tvm_device::filled(Tensor(a!) out, Tensor value) -> ()",
+            "numbers": "tvm_device::numbers(Tensor(a!) ints, int locked, Tensor value, int count) -> Tensor",
+            "taken": "tvm_device::taken(Tensor(a!) out, Tensor numbers) -> ()",
         },
         device="cuda",
         workspace={"doubled": lambda x: x.numel() * x.element_size() + 64},
-        plans={"filled": ["value"]},
+        plans={"filled": ["value"], "numbers": {"value": "copy", "locked": "scratch"}},
+        numbers={"numbers": 3, "taken": ["numbers"]},
     )
     yield torch.ops.tvm_device
     for kernel in made.values():
@@ -204,6 +250,76 @@ def test_a_plan_is_made_in_each_run(ops: Any, launch: str) -> None:
         fn(x, value)
     torch.cuda.synchronize()
     assert torch.equal(fn(x, value), (x + 8.5).relu())
+
+
+class _Numbers(nn.Module):
+    """Two launches with the numbers of one plan, kernels of ours around them."""
+
+    def __init__(self, ops: Any, count: int = 3) -> None:
+        super().__init__()
+        self.ops, self.count = ops, count
+
+    def forward(self, x: Tensor, value: Tensor) -> Tensor:
+        ints = torch.empty(16, device=x.device)
+        numbers = self.ops.numbers(ints, 64, value + 1, self.count)
+        first, second = torch.empty_like(x), torch.empty(64, device=x.device)
+        self.ops.taken(first, numbers)
+        y = (x + first).relu()
+        self.ops.taken(second, numbers)
+        return y + second.sum() + ints.sum()
+
+
+def _of_numbers(x: Tensor, value: float) -> Tensor:
+    return (x + value + 1).relu() + 64 * (value + 1) + 16 * (value + 1) + 120
+
+
+@pytest.mark.parametrize("launch", ["graph", "stream"])
+def test_numbers_of_a_plan_reach_the_launches_of_each_run(ops: Any, launch: str, tmp_path: Path) -> None:
+    x, value = torch.randn(500, device="cuda"), torch.zeros(1, device="cuda")
+    model = _Numbers(ops)
+    fn = sl.compile(model, (x, value), launch=launch)
+    fn.save(tmp_path / "m.sl")
+    calls = {
+        "program": fn,
+        "python": sl.compile(model, (x, value), launch=launch, emit="python"),
+        "saved": sl.load(tmp_path / "m.sl"),
+        "eager": model,
+    }
+    for number in (3.0, 5.0, 7.5, 3.0):
+        value.fill_(number)
+        for name, call in calls.items():
+            torch.testing.assert_close(
+                call(x, value), _of_numbers(x, number), msg=lambda text, name=name: f"{name}: {text}"
+            )
+        with sl.fast_path(False):
+            torch.testing.assert_close(fn(x, value), _of_numbers(x, number))
+    results = []
+    for number in range(20):  # without a wait between them
+        value.fill_(float(number))
+        results.append(fn(x, value))
+    for number, result in enumerate(results):
+        torch.testing.assert_close(result, _of_numbers(x, float(number)))
+    with (
+        pytest.raises(sl.OpError, match="it plans on the host before each launch"),
+        torch.cuda.graph(torch.cuda.CUDAGraph()),
+    ):
+        fn(x, value)
+    torch.cuda.synchronize()
+    torch.testing.assert_close(fn(x, value), _of_numbers(x, 19.0))
+
+
+def test_numbers_that_do_not_fit_on_a_device(ops: Any) -> None:
+    x, value = torch.randn(500, device="cuda"), torch.zeros(1, device="cuda")
+    fn = sl.compile(_Numbers(ops, 4), (x, value))
+    for _ in range(2):
+        with pytest.raises(sl.OpError, match="it returned 4 numbers, but numbers= says 3"):
+            fn(x, value)
+    with pytest.raises(
+        sl.UserError, match="'numbers' of tvm_device::taken is int64 of rank 1 on cuda:0, but it is numbers"
+    ):
+        ops.taken(x, torch.zeros(3, dtype=torch.int64, device="cuda"))
+    with pytest.raises(sl.UnsupportedError, match="tvm_device.numbers has numbers on the host but"):
+        sl.compile(lambda x, value: x + ops.numbers(torch.empty_like(x), 2000, value, 3)[0], (x, value))
 
 
 @pytest.mark.parametrize("launch", ["graph", "stream"])

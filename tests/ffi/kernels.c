@@ -253,12 +253,69 @@ int __tvm_ffi_pair(void* self, const Any* arguments, int32_t n, Any* result) {
   return 0;
 }
 
+/// numbers(Tensor sizes, int mode) -> int[3]: how many elements, their sum, whether they are more
+/// than 2; or, by the mode, what is wrong: 1 another count, 2 a float, 3 nothing, 4 a tensor
+int __tvm_ffi_numbers(void* self, const Any* arguments, int32_t n, Any* result) {
+  (void)self;
+  (void)n;
+  const Tensor* sizes = tensorOf(&arguments[0]);
+  const int mode = (int)arguments[1].integer;
+  if (sizes->device_type != 1 || sizes->code != 0 || sizes->bits != 64) {
+    return fail("TypeError", "numbers takes int64 on the host");
+  }
+  if (mode == 3) {
+    return 0;
+  }
+  if (mode == 4) {
+    return made(arguments, 0, result);
+  }
+  int64_t sum = 0;
+  for (int64_t i = 0; i < count(sizes); ++i) {
+    sum += ((const int64_t*)sizes->data)[i];
+  }
+  Any all[4] = {{1, 0, {count(sizes)}}, {1, 0, {sum}}, {kBool, 0, {count(sizes) > 2}}, {1, 0, {0}}};
+  if (mode == 2) {
+    all[1].type = kFloat;
+    all[1].real = 0.5;
+  }
+  *result = global("ffi.Array", all, mode == 1 ? 4 : 3);
+  return 0;
+}
+
+/// spread(Tensor(a!) out, Tensor x, int[3] numbers) -> (): x times the count, and the sum and the
+/// truth of `numbers`
+int __tvm_ffi_spread(void* self, const Any* arguments, int32_t n, Any* result) {
+  (void)self;
+  (void)n;
+  (void)result;
+  if (arguments[2].type != kArray) {
+    return fail("TypeError", "spread takes an array");
+  }
+  float values[3] = {0, 0, 0};
+  if (global("ffi.ArraySize", &arguments[2], 1).integer != 3) {
+    return fail("ValueError", "spread takes three numbers");
+  }
+  for (int64_t i = 0; i < 3; ++i) {
+    const Any value = item(&arguments[2], i);
+    if (value.type != 1) {
+      return fail("TypeError", "spread takes ints");
+    }
+    values[i] = (float)value.integer;
+  }
+  const Tensor* out = tensorOf(&arguments[0]);
+  for (int64_t i = 0; i < count(out); ++i) {
+    floats(&arguments[0])[i] = floats(&arguments[1])[i] * values[0] + values[1] + values[2];
+  }
+  return 0;
+}
+
 // ---- functions of a device, which tell what they got and do nothing there
 
 void* TVMFFIEnvGetStream(int32_t device_type, int32_t device);
 static struct {
   int32_t calls, device_type, device, host_type;
   void *stream, *out, *memory;
+  int64_t numbers[3], scratch_bytes;
 } seen;
 
 /// What the last call of one of them saw.
@@ -290,6 +347,42 @@ int __tvm_ffi_plan(void* self, const Any* arguments, int32_t n, Any* result) {
   seen.calls += 1;
   seen.device_type = out->device_type;
   seen.host_type = sizes->device_type;
+  seen.stream = TVMFFIEnvGetStream(out->device_type, out->device_id);
+  return 0;
+}
+
+/// plan_numbers(Tensor(a!) x, Tensor sizes, int scratch) -> int[3]: how often one of these functions
+/// was called, 7, and how large the scratch memory on the host is, into which it writes
+int __tvm_ffi_plan_numbers(void* self, const Any* arguments, int32_t n, Any* result) {
+  (void)self;
+  (void)n;
+  const Tensor *x = tensorOf(&arguments[0]), *sizes = tensorOf(&arguments[1]);
+  const Tensor* scratch = tensorOf(&arguments[2]);
+  if (scratch->device_type != 1 || scratch->code != 1 || scratch->bits != 8) {
+    return fail("TypeError", "plan_numbers takes bytes on the host");
+  }
+  memset(scratch->data, 1, (size_t)count(scratch));
+  seen.calls += 1;
+  seen.device_type = x->device_type;
+  seen.host_type = sizes->device_type;
+  seen.stream = TVMFFIEnvGetStream(x->device_type, x->device_id);
+  seen.scratch_bytes = count(scratch);
+  const Any all[3] = {{1, 0, {seen.calls}}, {1, 0, {7}}, {1, 0, {count(scratch)}}};
+  *result = global("ffi.Array", all, 3);
+  return 0;
+}
+
+/// run_numbers(Tensor(a!) out, int[3] numbers) -> ()
+int __tvm_ffi_run_numbers(void* self, const Any* arguments, int32_t n, Any* result) {
+  (void)self;
+  (void)n;
+  (void)result;
+  const Tensor* out = tensorOf(&arguments[0]);
+  for (int64_t i = 0; i < 3; ++i) {
+    seen.numbers[i] = item(&arguments[1], i).integer;
+  }
+  seen.calls += 1;
+  seen.device_type = out->device_type;
   seen.stream = TVMFFIEnvGetStream(out->device_type, out->device_id);
   return 0;
 }

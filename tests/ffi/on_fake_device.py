@@ -33,6 +33,7 @@ class _Seen(ctypes.Structure):
     _fields_ = [
         ("calls", ctypes.c_int32), ("device_type", ctypes.c_int32), ("device", ctypes.c_int32), ("host_type", ctypes.c_int32),
         ("stream", ctypes.c_void_p), ("out", ctypes.c_void_p), ("memory", ctypes.c_void_p),
+        ("numbers", ctypes.c_int64 * 3), ("scratch_bytes", ctypes.c_int64),
     ]  # fmt: skip
 
 
@@ -144,6 +145,63 @@ def _plans(tensors: Any, driver: Any, calls: _Calls) -> None:
                 driver.fake_capture(0)
 
 
+def _numbers(tensors: Any, driver: Any, calls: _Calls) -> None:
+    """Those of each run's plan reach what is run twice, on the call's stream; graphs stand between."""
+    from straightline import OpError, UnsupportedError
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        numbers = torch.ops.tvm_there.plan_numbers(x, x * 2, 4096)
+        y = x + 1
+        torch.ops.tvm_there.run_numbers(y, numbers)
+        z = torch.relu(y)
+        torch.ops.tvm_there.run_numbers(z, numbers)
+        return z
+
+    for launch in _LAUNCHES:
+        for options in _WAYS:
+            function, arguments = calls.program(tensors, call, launch, **options)
+            for stream in (0x1000, 0x2000, 0x1000):
+                tensors.stream(stream)
+                count = calls.seen.calls
+                function(*arguments)
+                assert calls.seen.calls == count + 3, (launch, options)
+                assert list(calls.seen.numbers) == [count + 1, 7, 4096], (launch, options, list(calls.seen.numbers))
+                seen = (calls.seen.device_type, calls.seen.host_type, calls.seen.stream, calls.seen.scratch_bytes)
+                assert seen == (2, 1, stream, 4096), (launch, options, seen)
+            tensors.stream(0)
+            driver.fake_capture(1)
+            try:
+                function(*arguments)
+            except OpError as error:
+                words = (
+                    "plan_numbers returned status 1: it plans on the host before each launch, which a captured graph"
+                )
+                assert words in str(error), error
+            else:
+                raise AssertionError("a capture was not refused")
+            finally:
+                driver.fake_capture(0)
+
+    def on_the_device(x: torch.Tensor) -> torch.Tensor:
+        numbers = torch.ops.tvm_there.plan_numbers(x, x * 2, 4096)
+        torch.ops.tvm_there.run_numbers(x, numbers)
+        return x + numbers[0]
+
+    def computed(x: torch.Tensor) -> None:
+        torch.ops.tvm_there.run_numbers(x, torch.arange(3) + x[:3].long())
+
+    for wrong, words in (
+        (on_the_device, "tvm_there.plan_numbers has numbers on the host but"),
+        (computed, "tvm_there.run_numbers has numbers on the host but"),
+    ):
+        try:
+            calls.program(tensors, wrong, "graph")
+        except UnsupportedError as error:
+            assert words in str(error) and "functions that take numbers" in str(error), error
+        else:
+            raise AssertionError(words)
+
+
 def _memory(tensors: Any, calls: _Calls) -> None:
     from straightline import OpError
 
@@ -188,15 +246,19 @@ def main() -> None:
             "plan": "tvm_there::plan(Tensor(a!) out, Tensor sizes) -> ()",
             "takes": "tvm_there::takes(Tensor(a!) out, Tensor x, int count, int mode) -> ()",
             "gives": "tvm_there::gives(Tensor x) -> Tensor",
+            "plan_numbers": "tvm_there::plan_numbers(Tensor(a!) x, Tensor sizes, int scratch) -> Tensor",
+            "run_numbers": "tvm_there::run_numbers(Tensor(a!) out, Tensor numbers) -> ()",
         },
         device="cuda",
-        plans={"plan": ["sizes"]},
+        plans={"plan": ["sizes"], "plan_numbers": {"sizes": "copy", "scratch": "scratch"}},
+        numbers={"plan_numbers": 3, "run_numbers": ["numbers"]},
         workspace={"takes": lambda out, x, count, mode: 4 * x.numel() * x.element_size()},
     )
     calls = _Calls(ctypes.CDLL(sys.argv[1]))
     _a_view_and_the_stream(tensors, driver, calls)
     _errors(tensors, calls)
     _plans(tensors, driver, calls)
+    _numbers(tensors, driver, calls)
     _memory(tensors, calls)
     print("right")
 

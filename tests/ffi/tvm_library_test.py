@@ -342,6 +342,175 @@ def test_several_results_that_are_wrong(register: Callable[..., Any], mode: int,
         fn(torch.randn(3, 5))
 
 
+_NUMBERS = {
+    "numbers": "tvm_test::numbers(Tensor sizes, int mode) -> Tensor",
+    "spread": "tvm_test::spread(Tensor(a!) out, Tensor x, Tensor numbers) -> ()",
+}
+
+
+def _spread(x: Tensor, sizes: Tensor) -> Tensor:
+    numbers = torch.ops.tvm_test.numbers(sizes * 2, 0)
+    out = torch.empty_like(x)
+    torch.ops.tvm_test.spread(out, x + 1, numbers)
+    return out * 2
+
+
+def _expected(x: Tensor, sizes: Tensor) -> Tensor:
+    return ((x + 1) * len(sizes) + (2 * sizes.sum() + (len(sizes) > 2)).float()) * 2
+
+
+@pytest.fixture
+def numbers(library: Path) -> Iterator[None]:
+    """Functions that give and take numbers."""
+    made = sl.tvm_ffi_library(library, _NUMBERS, numbers={"numbers": 3, "spread": ["numbers"]})
+    yield
+    for kernel in made.values():
+        kernel.unregister()
+
+
+@pytest.mark.parametrize("emit", ["c++", "python"])
+def test_numbers_of_a_plan(numbers: None, emit: str, tmp_path: Path) -> None:
+    """Those of each call reach the function that takes them: in a program, the interpreter, eager and a saved model."""
+    fn = sl.compile(_spread, (torch.randn(16), torch.tensor([1, 2, 3])), **({} if emit == "c++" else {"emit": emit}))
+    assert "tvm_test.numbers.default" in str(torch.export.export(_Spread(), (torch.randn(16), torch.tensor([1, 2, 3]))))
+    if emit == "c++":
+        fn.save(tmp_path / "m.sl")
+        loaded = sl.load(tmp_path / "m.sl")
+    for _ in range(3):
+        x, sizes = torch.randint(-99, 99, (16,)).float(), torch.randint(-50, 50, (3,))  # exact in float32
+        assert torch.equal(fn(x, sizes), _expected(x, sizes))
+        assert torch.equal(_spread(x, sizes), _expected(x, sizes))
+        with sl.fast_path(False):
+            assert torch.equal(fn(x, sizes), _expected(x, sizes))
+        if emit == "c++":
+            assert torch.equal(loaded(x, sizes), _expected(x, sizes))
+
+
+class _Spread(torch.nn.Module):
+    def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
+        return _spread(x, sizes)
+
+
+def test_numbers_are_a_tensor(numbers: None) -> None:
+    """On the host anything may read them, and any int64 tensor of rank 1 is numbers."""
+
+    def call(x: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+        given = torch.ops.tvm_test.numbers(sizes, 0)
+        out = torch.empty_like(x)
+        torch.ops.tvm_test.spread(out, x, given + 1)
+        return out, given
+
+    x, sizes = torch.arange(5.0), torch.tensor([4, 5])
+    out, given = sl.compile(call, (x, sizes))(x, sizes)
+    assert given.tolist() == [2, 9, 0]
+    assert torch.equal(out, x * 3 + 10 + 1)
+
+
+def test_numbers_of_a_function_in_python(register: Callable[..., Any]) -> None:
+    schema = "tvm_test::{}"
+    given: list[Any] = []
+    register(
+        "count", schema.format("count(Tensor x) -> Tensor"),
+        tvm_ffi.convert(lambda x: [x.shape[0], int(torch.from_dlpack(x).sum())]), numbers={"count": 2},
+    )  # fmt: skip
+    register(
+        "take", schema.format("take(Tensor(a!) out, Tensor n) -> ()"),
+        tvm_ffi.convert(lambda out, n: given.append(list(n))), numbers={"take": ["n"]},
+    )  # fmt: skip
+
+    def call(x: Tensor) -> Tensor:
+        out = torch.zeros_like(x)
+        torch.ops.tvm_test.take(out, torch.ops.tvm_test.count(x))
+        return out
+
+    fn = sl.compile(call, (torch.zeros(4, dtype=torch.int64),))
+    given.clear()
+    fn(torch.tensor([5, 6, 7, 9]))
+    fn(torch.tensor([1, 1, 1, 1]))
+    assert given == [[4, 27], [4, 4]]
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        (1, "it returned 4 numbers, but numbers= says 3"),
+        (2, "element 1 of the array that it returned is a float, not an int as numbers= says"),
+        (3, "it returned nothing, not an array of 3 ints as numbers= says"),
+        (4, "it returned a tensor, not an array of 3 ints as numbers= says"),
+    ],
+)
+def test_numbers_that_are_wrong(numbers: None, mode: int, words: str) -> None:
+    def call(sizes: Tensor) -> Tensor:
+        return torch.ops.tvm_test.numbers(sizes, mode) + 1
+
+    fn = sl.compile(call, (torch.tensor([1, 2]),))
+    for _ in range(2):
+        with pytest.raises(sl.OpError, match=rf"tvm_test::numbers(.|\n)*{words}"):
+            fn(torch.tensor([1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        (
+            torch.zeros(3),
+            "'numbers' of tvm_test::spread is float32 of rank 1 on cpu, but it is numbers: int64 of rank 1",
+        ),
+        (torch.zeros(3, 1, dtype=torch.int64), "'numbers' of tvm_test::spread is int64 of rank 2 on cpu"),
+        (torch.zeros(3, dtype=torch.int32), "'numbers' of tvm_test::spread is int32 of rank 1"),
+    ],
+)
+def test_numbers_that_a_function_does_not_take(library: Path, numbers: Tensor, words: str) -> None:
+    made = sl.tvm_ffi_library(library, {"spread": _NUMBERS["spread"]}, numbers={"spread": ["numbers"]})
+
+    def call(x: Tensor, n: Tensor) -> Tensor:
+        out = torch.empty_like(x)
+        torch.ops.tvm_test.spread(out, x, n)
+        return out
+
+    try:
+        with pytest.raises(sl.UserError, match=words):
+            call(torch.randn(3), numbers)
+        with pytest.raises(Exception, match=words):
+            sl.compile(call, (torch.randn(3), numbers))
+    finally:
+        made["spread"].unregister()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("numbers", {"numbers": {"other": 3}}, "numbers has 'other', which is none of the functions numbers"),
+        ("numbers", {"numbers": {"numbers": 0}}, "numbers has 0, expected how many it returns, from 1 on, or names"),
+        ("numbers", {"numbers": {"numbers": "x"}}, "numbers has 'x', expected how many"),
+        ("numbers", {"numbers": {"numbers": ["mode"]}}, "numbers has 'mode', which is no Tensor among the arguments"),
+        ("spread", {"numbers": {"spread": ["out"]}}, "numbers has 'out', which tvm_test::spread updates"),
+        ("spread", {"numbers": {"spread": 3}}, "returns 3 numbers, but its schema has 0 results"),
+        (
+            "spread",
+            {"device": "cuda", "plans": {"spread": ["numbers"]}, "numbers": {"spread": ["numbers"]}},
+            "numbers has 'numbers', which tvm_test::spread has in plans=",
+        ),
+        (
+            "numbers",
+            {"numbers": {"numbers": 3}, "fake": {"numbers": lambda sizes, mode: sizes}},
+            "fake has tvm_test::numbers, whose result is the 3 numbers",
+        ),
+        ("numbers", {"device": "cuda", "plans": {"numbers": {"sizes": "read"}}}, "plans has 'sizes': 'read', expected"),
+        (
+            "numbers",
+            {"device": "cuda", "plans": {"numbers": {"sizes": "scratch"}}},
+            "plans has 'sizes': \"scratch\", which is no int among the arguments of tvm_test::numbers",
+        ),
+    ],
+)
+def test_numbers_that_cannot_be_declared(
+    register: Callable[..., Any], name: str, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(sl.UserError, match=words):
+        register(name, _NUMBERS[name], **options)
+
+
 def test_on_a_device_that_is_not_there(library: Path) -> None:
     """Streams, graphs, plans and memory of a device: in a process with a driver that does nothing."""
     script = Path(__file__).with_name("on_fake_device.py")

@@ -30,6 +30,8 @@ class Encoder:
     #: Of the first result of the schema.
     first: int
     inputs: list[Tensor] = field(default_factory=list)
+    #: Those of the inputs, by number, that are numbers on the host.
+    numbers: set[int] = field(default_factory=set)
     sizes: list[Extent] = field(default_factory=list)
 
     def arguments(self, values: Mapping[str, Any], fresh: int) -> list[str]:
@@ -37,11 +39,22 @@ class Encoder:
         texts = []
         for parameter in self.kernel.parameters:
             value = values[parameter.name]
-            if parameter.kind == "tensor":
+            if parameter.name in self.kernel.numbers:
+                texts.append(self._numbers(parameter.name, value))
+            elif parameter.kind == "tensor":
                 texts.append(self._tensors(parameter.name, value, parameter.is_list))
             else:
                 texts.append(self._constant(parameter, value))
-        return [*texts, *(f"@{self.first + i}" for i in range(fresh))]
+        place = "h:@" if self.kernel.gives_numbers else "@"
+        return [*texts, *(f"{place}{self.first + i}" for i in range(fresh))]
+
+    def _numbers(self, name: str, value: Any) -> str:
+        """An input of its own, so that no other argument is found on the host."""
+        if not isinstance(value, Tensor) or value.dtype != "i64" or value.rank != 1:
+            raise Reject(f"'{name}' is not a tensor of int64 of rank 1, which numbers are", "what gives numbers")
+        self.numbers.add(len(self.inputs))
+        self.inputs.append(value)
+        return f"h:%{len(self.inputs) - 1}"
 
     def _tensors(self, name: str, value: Any, is_list: bool) -> str:
         if not is_list:
@@ -60,7 +73,7 @@ class Encoder:
         if name in self.updated:
             return f"@{self.updated[name]}"
         for number, known in enumerate(self.inputs):
-            if known is value:
+            if known is value and number not in self.numbers:
                 return f"%{number}"
         self.inputs.append(value)
         return f"%{len(self.inputs) - 1}"

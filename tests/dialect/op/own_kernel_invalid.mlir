@@ -141,3 +141,19 @@ func.func @own_kernel_c8(%x: tensor<4xf32>) {
   %0 = op.own_kernel "v::scale"(%x) {symbol = "scale", arguments = ["%0", "@0"], updates = 0 : i64, source = "", blocks = "i:1", threads = 32 : i64, image = "AAAA", machine = "sm_90", alignments = array<i64: 1, 1>, more_blocks = ["i:1", "$0"]} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @own_kernel_c9(%x: tensor<4xi64>) {
+  // expected-error @+1 {{own_kernel: the argument "h:@0" lies on the host but is updated, or one of a source (own_kernel_c9)}}
+  %0 = op.own_kernel "v::scale"(%x) {symbol = "sl_own_0_scale", arguments = ["h:@0"], updates = 1 : i64} : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @own_kernel_c3(%x: tensor<4xf32>) {
+  // expected-error @+1 {{own_kernel: the argument "h:i:5" is none of 1 inputs, 1 results, 0 sizes, and no constant (own_kernel_c3)}}
+  %0 = op.own_kernel "v::scale"(%x) {symbol = "sl_own_0_scale", arguments = ["%0", "h:i:5", "@0"], updates = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

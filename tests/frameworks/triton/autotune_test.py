@@ -25,6 +25,8 @@ _CONFIGS = [
     triton.Config({"BLOCK": 512}, num_warps=4),
     triton.Config({"BLOCK": 1024}, num_warps=8),
 ]
+#: Names of ops stay taken in torch.
+triton_ops_seen: list[str] = []
 tuned = triton.autotune(_CONFIGS, key=["n"])(kernels.scaled_add)
 SCHEMA = "tuned_triton::add(Tensor x_ptr, Tensor y_ptr, SymInt n, float alpha) -> Tensor"
 
@@ -122,3 +124,74 @@ def test_an_autotuner_in_an_op_of_torch(measured: list[Any]) -> None:
 def test_the_file_is_that_of_tune() -> None:
     folder = _compiler.cache_info()["directory"]
     assert _triton_tuning._path() in ("", f"{folder}/tuning.json")
+
+
+def _first_is_dropped(configs: list[Any], named_args: dict[str, Any], **kwargs: Any) -> list[Any]:
+    return configs[2:] if named_args["n"] > 100 else configs[:2]
+
+
+def _as_slow_as_large(BLOCK: int, **_: Any) -> float:
+    return -BLOCK
+
+
+@pytest.mark.parametrize(
+    ("pruning", "expected"),
+    [
+        ({"early_config_prune": _first_is_dropped}, {5000: (10, 128), 90: (1, 64)}),
+        (
+            {"perf_model": _as_slow_as_large, "top_k": 3, "early_config_prune": lambda c, a, **k: c[1:3]},
+            {5000: (20, 64)},
+        ),
+        ({"perf_model": lambda BLOCK, **_: abs(BLOCK - 512), "top_k": 1}, {5000: (10, 128)}),
+    ],
+)
+@pytest.mark.parametrize("how", ["triton_op", "triton_kernel"])
+def test_a_configuration_that_is_left_has_its_own_grid(
+    how: str, pruning: dict[str, Any], expected: dict[int, tuple[int, int]]
+) -> None:
+    """Pruning by functions of the user's: blocks and threads are those of one configuration of the ones that stay."""
+    pruned = triton.autotune(_CONFIGS, key=["n"], prune_configs_by=pruning)(kernels.scaled_add)
+    name = f"pruned_triton::{how}_{len(triton_ops_seen)}"
+    triton_ops_seen.append(name)
+
+    def grid(meta: dict[str, Any]) -> tuple[int]:
+        return (triton.cdiv(meta["n"], meta["BLOCK"]),)
+
+    if how == "triton_kernel":
+        kernel = sl.triton_kernel(
+            pruned, f"{name}(Tensor x_ptr, Tensor y_ptr, SymInt n, float alpha) -> Tensor", grid=grid
+        )
+    else:
+
+        @triton_op(name, mutates_args={})
+        def op(x: Tensor, y: Tensor) -> Tensor:
+            out = torch.empty_like(x)
+            wrap_triton(pruned)[grid](x, y, out, x.numel(), 0.5)
+            return out
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            if how == "triton_kernel":
+                return getattr(torch.ops.pruned_triton, name.partition("::")[2])(x, y, x.numel(), 0.5)
+            return op(x, y)
+
+    try:
+        for count, shape in expected.items():
+            x = torch.randn(count)
+            row = _row(sl.compile(Model(), (x, torch.randn(count)), target=TARGET))
+            assert (row["blocks"], row["block_threads"]) == shape, row["why"]
+    finally:
+        if how == "triton_kernel":
+            kernel.unregister()
+
+
+def test_no_configuration_is_left() -> None:
+    pruning = {"early_config_prune": lambda *_, **__: []}
+    pruned = triton.autotune(_CONFIGS, key=["n"], prune_configs_by=pruning)(kernels.scaled_add)
+    kernel = sl.triton_kernel(pruned, SCHEMA, grid=(1,))
+    x = torch.randn(500)
+    try:
+        with pytest.raises(sl.UserError, match=r"pruning leaves no configuration of .*scaled_add.*, of the 4 that"):
+            sl.compile(_Add(), (x, x), target=TARGET)
+    finally:
+        kernel.unregister()

@@ -248,11 +248,7 @@ def _configurations(
                     known[name] = function({**given, **known})
             continue
         _triton.refuse_tuner(wrapper, jit)
-        wrapper.nargs = {**given}
-        try:
-            configs = list(wrapper.prune_configs({**kwargs, **constants}))
-        finally:
-            wrapper.nargs = None
+        configs = _triton.pruned(wrapper, jit, given, {**kwargs, **constants})
         found = [with_configuration(known, options, config) for known, options, _ in found for config in configs]
     return found
 

@@ -71,6 +71,7 @@ def _launches_are_ops() -> Iterator[None]:
 def _launch(variable: Any, grids: list[Any], arguments: Mapping[str, Any], tx: None) -> None:
     """A launch as torch has prepared it: a grid for each configuration, arguments by name."""
     jit, wrappers = _triton.unwrapped(variable.kernel)
+    _check_grids(variable.kernel, jit, len(grids))
     given = {
         p.name: arguments[p.name] if p.name in arguments else p.default for p in jit.params if _is_given(p, arguments)
     }
@@ -79,6 +80,21 @@ def _launch(variable: Any, grids: list[Any], arguments: Mapping[str, Any], tx: N
     launch = triton_kernels.launch_op(variable.kernel, wrappers, given, written, of_grids)
     tensors = {name: memory_of(value) for name, value in given.items() if isinstance(value, torch.Tensor)}
     launch.op(*(tensors.get(name, given[name]) for name in launch.names), *of_grids.sizes)
+
+
+def _check_grids(kernel: Any, jit: Any, count: int) -> None:
+    """Torch prunes an autotuner's configurations before it lists grids: each of those that it hands over has one.
+
+    Raises:
+        UnsupportedError: This torch does not.
+    """
+    configs = getattr(kernel, "configs", (None,))
+    is_pruned = not getattr(kernel, "early_config_prune", None) and not getattr(kernel, "perf_model", None)
+    if not is_pruned or len(configs) != count:
+        raise UnsupportedError(
+            f"torch {torch.__version__} lists {count} grids for {len(configs)} configurations of {_triton.place_of(jit)}, which "
+            "prune_configs_by leaves others of; nearest supported form: @triton.autotune without prune_configs_by"
+        )
 
 
 def _is_given(parameter: Any, arguments: Mapping[str, Any]) -> bool:

@@ -33,11 +33,15 @@ from straightline.capture.torch.model_check import check_dynamic_shapes, check_m
 from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
 from straightline.capture.torch.side_effects import warned_of_constants, without_seeds
 from straightline.capture.torch.wider_examples import wider
+from straightline.capture.torch.written_places import WrittenPlaces
 from straightline.errors import UnsupportedError, UserError
 
 #: torch.export keeps state of the export that goes on in globals, and so does `_plain_ops`: one thread at a time.
 _exporting = threading.RLock()
 os.register_at_fork(after_in_child=lambda: globals().update(_exporting=threading.RLock()))
+
+#: Where functions are that stand in for torch's while it traces.
+_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 #: Where the functions are that export puts at the begin and the end of a torch.vmap.
 _FUNCTIONS_OF_VMAP = "torch._functorch.predispatch"
@@ -139,7 +143,7 @@ def _user_frames(tracer: TracerBase, frames: traceback.StackSummary) -> tracebac
     ours = [index for index, frame in enumerate(frames) if frame.filename == __file__]
     inside = frames[ours[-1] + 1 :] if ours else frames
     return traceback.StackSummary.from_list(
-        [f for f in inside if f.name == "forward" or not f.filename.startswith(TORCH_FOLDER)]
+        [f for f in inside if f.name == "forward" or not f.filename.startswith((TORCH_FOLDER, _OWN_FOLDER))]
     )
 
 
@@ -210,7 +214,7 @@ def _export(
         bound.arguments.update(larger)
         args, kwargs = bound.args, dict(bound.kwargs)
     try:
-        with warned_of_constants(), mode, _plain_ops(), without_seeds():
+        with warned_of_constants(), mode, _plain_ops(), without_seeds(), WrittenPlaces():
             return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except Exception as error:
         raise_export_error(error)

@@ -25,7 +25,7 @@ from straightline.capture.builder import Builder, FrameworkRule
 from straightline.capture.captured import Captured
 from straightline.capture.text_builder import TextBuilder
 from straightline.capture.torch.dropouts import refuse_in_training
-from straightline.capture.torch.export_errors import raise_export_error, without_logs_of_failures
+from straightline.capture.torch.export_errors import derivative_error, raise_export_error, without_logs_of_failures
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.graph_import import GraphImport, source_of
 from straightline.capture.torch.importer import TORCH_FOLDER
@@ -245,10 +245,17 @@ def _open_guards(exported: ExportedProgram, dynamic_shapes: Any) -> list[str]:
 
 
 def _without_vmap(exported: ExportedProgram) -> ExportedProgram:
-    """The program with torch.vmap done, which export leaves in the graph: torch traces it once more."""
-    nodes = (node for module in _graphs_of(exported.graph_module) for node in module.graph.nodes)
-    if not any(getattr(node.target, "__module__", "") == _FUNCTIONS_OF_VMAP for node in nodes):
+    """The program with torch.vmap done, which export leaves in the graph: torch traces it once more.
+
+    Raises:
+        UnsupportedError: There is a derivative of torch.func's, too, which torch cannot trace again.
+    """
+    nodes = [node for module in _graphs_of(exported.graph_module) for node in module.graph.nodes]
+    of_transforms = [node for node in nodes if getattr(node.target, "__module__", "") == _FUNCTIONS_OF_VMAP]
+    if not of_transforms:
         return exported
+    if any(node.target.__name__ == "_unwrap_for_grad" for node in of_transforms):
+        raise derivative_error("")  # of which export keeps no line
     try:
         return exported.run_decompositions({})
     except Exception as error:

@@ -191,8 +191,10 @@ def _cat(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     type = ctx.result_type(node)
     # torch skips tensors of shape [0], whatever the others' rank is.
     parts = [x for x in a.tensors if not (x.extents == (0,) and type.rank != 1)]
+    dim = wrap(a.dim, type.rank)
     parts = [ctx.cast(x, type.dtype) for x in parts]
-    return ctx.cat(parts, wrap(a.dim, type.rank), type)
+    # Of one with elements the result is a copy; without the others it would be that very tensor.
+    return ctx.cat([x for x in parts if x.extents[dim] != 0] or parts[:1], dim, type)
 
 
 @converter("aten.stack.default")

@@ -447,6 +447,43 @@ def test_what_eager_refuses_is_the_users_error(name: str) -> None:
         capture(model, (x,))
 
 
+#: The same with factors of two element types, of which numpy's float64 is often one.
+_TWO_TYPES: dict[str, tuple[Callable[[torch.Tensor, torch.Tensor], Any], str]] = {
+    "linear": (lambda x, w: F.linear(x, w), "aten.linear"),
+    "bias": (lambda x, w: F.linear(x, w.to(x.dtype), w[0]), "aten.linear"),
+    "matmul": (lambda x, w: x @ w, "aten.matmul"),
+    "vector": (lambda x, w: x @ w[0], "aten.matmul"),
+    "addmm": (lambda x, w: torch.addmm(x, x, w), "aten.addmm"),
+    "conv1d": (lambda x, w: F.conv1d(x[None], w[:, :, None]), "aten.conv1d"),
+    "gru_cell": (lambda x, w: torch.gru_cell(x, x, w.repeat(3, 1), w.repeat(3, 1)), "aten.linear"),
+    "group_norm": (lambda x, w: F.group_norm(x, 2, w[0]), "aten.group_norm"),
+    "layer_norm": (lambda x, w: F.layer_norm(x, (4,), w[0]), "aten.layer_norm"),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", _TWO_TYPES)
+def test_factors_of_two_element_types_are_the_users_error(name: str, dtype: torch.dtype) -> None:
+    model, op = _TWO_TYPES[name]
+    x, w = torch.randn(4, 4), torch.randn(4, 4, dtype=dtype)
+    with pytest.raises(RuntimeError):
+        model(x, w)
+    line = model.__code__.co_firstlineno
+    words = rf"{re.escape(op)}.* at <root> \(capture_error_test.py:{line}\): .*\(eager refuses it, too\)"
+    with pytest.raises(UserError, match=words):
+        capture(model, (x, w))
+
+
+@pytest.mark.parametrize(
+    "derivative",
+    [torch.func.grad(lambda x: x.sin().sum()), torch.func.jacrev(torch.sin), torch.func.jacfwd(torch.sin)],
+    ids=["grad", "jacrev", "jacfwd"],
+)
+def test_derivatives_of_torch_func(derivative: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(UnsupportedError, match=r"^a derivative by torch.func.*; nearest supported form: torch.compile"):
+        capture(lambda x: derivative(x) * 2, (torch.randn(3),))
+
+
 def test_an_integer_attention_is_the_users_error() -> None:
     x = torch.ones(1, 1, 3, 4, dtype=torch.int64)
     with pytest.raises(UserError, match="cannot be captured"):

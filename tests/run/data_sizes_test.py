@@ -379,6 +379,66 @@ def test_places_by_a_number_without_bounds(name: str) -> None:
     sl.compile(model, (x, torch.tensor(1)), target="cuda:sm_90", allow=["cuda"])
 
 
+#: Writes at an integer tensor of rank 0, or at the number in it; places that eager takes and some that it does not.
+WRITES: dict[str, tuple[Callable[[Tensor, Tensor], Any], list[int], list[int]]] = {
+    "a row": (lambda x, i: x.__setitem__(i, x[0] * 2), [3, -2, 0, 7, -8], [8, -9]),
+    "a row of numbers": (lambda x, i: x.__setitem__(i.item(), 2.5), [3, -2, 7], [8, -9]),
+    "a row of an int32": (lambda x, i: x.__setitem__(i.int(), x[1]), [3, -2], [8]),
+    "a column": (lambda x, i: x.__setitem__((slice(None), i), x[:, 0] + 1), [3, -4, 0], [4, -5]),
+    "a column of a number": (lambda x, i: x.__setitem__((slice(2, 5), i.item()), x[:3, 0] + 1), [3, -4], [4, -5]),
+    "the last dim": (lambda x, i: x.__setitem__((..., i), 1), [3, -4, 0], [4, -5]),
+    "an element": (lambda x, i: x.__setitem__((i, 2), x[0, 0] * 3), [3, -8], [8]),
+    "with a new dim": (lambda x, i: x.__setitem__((i, None), x[None, 0] - 1), [3, -8], [8]),
+    "leading ones": (lambda x, i: x.__setitem__((i, slice(1, 3)), x[None, :1, :2] + 1), [3, -8], [8]),
+    "another type": (lambda x, i: x.__setitem__(i, torch.arange(4)), [3, -1], []),
+    "in place": (lambda x, i: x[i].mul_(3), [3, -8, 0], [8, -9]),
+    "add to it": (lambda x, i: x.__setitem__(i, x[i] + 1), [3, -8, 0], [8, -9]),
+    "from it on": (lambda x, i: x.__setitem__(slice(i, None), 0), [3, 0, 8, -2, 20, -20], []),
+    "up to it": (lambda x, i: x.__setitem__(slice(None, i.item()), x[0]), [3, 0, 8, -2, 20, -20], []),
+    "some rows": (lambda x, i: x.__setitem__(slice(i.item(), i.item() + 2), x[0]), [3, 0, 7, -3, 20], []),
+    "that many rows": (lambda x, i: x.__setitem__(slice(i.item(), i.item() + 2), x[:2] * 2), [3, 0, 6, -3], [7, -1, 20]),
+    "columns": (lambda x, i: x.__setitem__((slice(1, 3), slice(i, i + 1)), 5.0), [3, 0, -3, 9], []),
+    "in place from it on": (lambda x, i: x[i.item() :].neg_(), [3, 0, 8, -2], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_at_a_number(name: str) -> None:
+    """A ring buffer's, a cache's: the tensor written is an input, or a copy of one."""
+    write, right, wrong = WRITES[name]
+
+    def model(x: Tensor, i: Tensor) -> Tensor:
+        y = x + 1
+        write(y, i)
+        write(x, i)
+        return y
+
+    x = torch.randn(8, 4, generator=seeded())
+    for way in WAYS.values():
+        compiled = sl.compile(model, (x.clone(), torch.tensor(1)), **way)
+        assert all(row["backend"] != "aten" for row in compiled.explain().statements)
+        for n in right:
+            given, wanted = x.clone(), x.clone()
+            want = model(wanted, torch.tensor(n))
+            torch.testing.assert_close(compiled(given, torch.tensor(n)), want, rtol=0, atol=0)
+            torch.testing.assert_close(given, wanted, rtol=0, atol=0)
+        for n in wrong:
+            with pytest.raises((IndexError, RuntimeError)):
+                model(x.clone(), torch.tensor(n))
+            with pytest.raises(sl.UserError, match="out of range|as torch says it is|u0 >= -|u0 <= "):
+                compiled(x.clone(), torch.tensor(n))
+    sl.compile(model, (x, torch.tensor(1)), target="cuda:sm_90", allow=["cuda"])
+
+
+def test_writes_at_numbers_that_are_no_places() -> None:
+    """A tensor of places beside the number, and too many dims."""
+    x = torch.randn(8, 4, generator=seeded())
+    with pytest.raises(sl.UnsupportedError, match="a number or size that depends on data"):
+        sl.compile(lambda x, i: (x + 1).__setitem__((i, torch.tensor([1, 2])), 0), (x, torch.tensor(1)))
+    with pytest.raises(sl.UserError, match="too many indices for tensor of dimension 2"):
+        sl.compile(lambda x, i: (x + 1).__setitem__((i, i, i), 0), (x, torch.tensor(1)))
+
+
 def test_a_number_without_bounds_is_no_argument() -> None:
     """Of an op of torch's; it ended the process."""
     with pytest.raises(sl.UnsupportedError, match=r"depends on data"):

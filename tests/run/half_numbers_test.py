@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from cuda_on_host import run_on_host
 from torch import Tensor, nn
 
 import straightline as sl
+from straightline.testing import policy
 
 #: A whole number of vectors: what is left over after them eager computes otherwise (torch.add with alpha, torch 2.13).
 _COUNT = 1024
@@ -117,3 +120,25 @@ def test_quotients_for_a_device(half: torch.dtype, tmp_path: Path) -> None:
     torch.testing.assert_close(got, expected, rtol=0, atol=0)
     if half == torch.bfloat16:  # on the CPU each step is rounded, which changes more of them than of float16
         assert not all(map(torch.equal, got, model(x, y)))
+
+
+NORMS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "group_norm": lambda x, w, b: F.group_norm(x, 2, w, b),
+    "group_norm without bias": lambda x, w, b: F.group_norm(x, 2, w),
+    "layer_norm": lambda x, w, b: F.layer_norm(x.mT, (8,), w, b),
+    "layer_norm of two dims": lambda x, w, b: F.layer_norm(x, (8, 6), w[:, None].expand(8, 6)),
+    "rms_norm": lambda x, w, b: F.rms_norm(x.mT, (8,), w),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_of_halves_with_parameters_of_float32(name: str, dtype: torch.dtype) -> None:
+    seed = random.randrange(2**31)
+    print(f"seed {seed}")
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(3, 8, 6, generator=generator).to(dtype)
+    w, b = torch.randn(8, generator=generator), torch.randn(8, generator=generator)
+    model = NORMS[name]
+    got, eager = sl.compile(model, (x, w, b))(x, w, b), model(x, w, b)
+    policy.check_close(got, eager, model(*policy.in_float64((x, w, b))))

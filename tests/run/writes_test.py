@@ -456,6 +456,31 @@ def test_copies_of_views_are_no_views() -> None:
     assert first.is_complex() and first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
 
 
+_IMAGE = (1, 2, 4, 6)
+
+#: Results in which eager has the elements of an input in memory of their own.
+COPIES: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
+    "cat behind nothing": (lambda x: torch.cat([torch.zeros(0, 5), x]), (3, 5)),
+    "cat before nothing": (lambda x: torch.cat([x[1:], x[:0], x[3:]]), (3, 5)),
+    "cat of a vector": (lambda x: torch.cat([torch.zeros(0), x.view(-1)]), (3, 5)),
+    "cat of nothing": (lambda x: torch.cat([x[:0], x[:0], x]), (3, 5)),
+    "to": (lambda x: x.to(torch.float32, copy=True), (3, 5)),
+    "nearest": (lambda x: F.interpolate(x, size=(4, 6)), _IMAGE),
+    "nearest by factors": (lambda x: F.interpolate(x, scale_factor=(1.0, 1.0)), _IMAGE),
+    "bilinear": (lambda x: F.interpolate(x, size=(4, 6), mode="bilinear"), _IMAGE),
+    "unfold": (lambda x: F.unfold(x, 1), _IMAGE),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_of_inputs_are_no_views(name: str) -> None:
+    model, shape = COPIES[name]
+    x = torch.randn(*shape)
+    y = check(model, (x,))(x)
+    assert model(x).untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+    assert y.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+
+
 def test_equal_values_in_two_inputs_stay_two() -> None:
     """Each result is (a view of) the input that it was before: one of them was given for both."""
 

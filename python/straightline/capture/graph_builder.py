@@ -29,6 +29,9 @@ from straightline.capture.extents import evaluated
 
 FLOATS = ("f32", "f64", "f16", "bf16")
 
+#: Ops whose operands have one element type where they are floats.
+_ONE_ELEMENT_TYPE = ("linear", "matmul", "convolution", "lstm", "gru", "rnn")
+
 #: Ops with two optional operands or more, which need `operandSegmentSizes`; a single one comes last and needs none.
 _SEGMENTED = ("layer_norm", "group_norm", "batch_norm")
 
@@ -102,6 +105,16 @@ def not_of_floats(name: str, operands: Sequence[Tensor | None]) -> Tensor | None
     return next((x for x in operands[: FLOAT_OPERANDS[name]] if x is not None and x.dtype not in FLOATS), None)
 
 
+def of_other_floats(name: str, operands: Sequence[Tensor | None]) -> Tensor | None:
+    """An operand whose floats are not those of the first one, where the op takes one element type."""
+    if name not in _ONE_ELEMENT_TYPE or operands[0] is None:
+        return None
+    first = operands[0].dtype
+    return next(
+        (x for x in operands[1:] if x is not None and {first, x.dtype} <= set(FLOATS) and x.dtype != first), None
+    )
+
+
 def wrap(dim: int, rank: int) -> int:
     """Maps a negative dimension number to its place."""
     return dim + max(rank, 1) if dim < 0 else dim
@@ -167,11 +180,14 @@ class GraphBuilder:
         """Appends `op.NAME`; None operands are absent optional ones.
 
         Raises:
-            Reject: an operand is not of floats and the op takes floats alone.
+            Reject: an operand is not of floats and the op takes floats alone, or of others than the first and it takes one type.
         """
         other = not_of_floats(name, operands)
         if other is not None:
             raise Reject(f"{name} of {other.dtype}", "floats")
+        other = of_other_floats(name, operands)
+        if other is not None and operands[0] is not None:
+            raise Reject(f"{name} of {operands[0].dtype} and {other.dtype}", "one element type")
         present = [operand.value for operand in operands if operand is not None]
         segments = [0 if x is None else 1 for x in operands] if name in _SEGMENTED else None
         values = self.builder.op(f"op.{name}", present, types, attributes or {}, self.location, segments, regions)

@@ -133,14 +133,16 @@ def sliced(ctx: Importer, x: Tensor, dim: int, start: Dim | None, end: Dim | Non
     extent = x.extents[dim]
     limit = ctx.scalar(extent, "i64")
 
-    def within(bound: Dim) -> Tensor:
-        wrapped = _wrapped(ctx, ctx.scalar(bound, "i64"), limit)
-        return _binary(ctx, "minimum", _binary(ctx, "maximum", wrapped, 0), limit)
-
-    first = within(0 if start is None else start)
-    last = limit if end is None else within(end)
+    first = _slice_bound(ctx, 0 if start is None else start, limit)
+    last = limit if end is None else _slice_bound(ctx, end, limit)
     count = _binary(ctx, "maximum", _binary(ctx, "sub", last, first), 0)
     return from_place(ctx, x, dim, first, ctx.data_sizes.give(ctx, size, count, extent))
+
+
+def _slice_bound(ctx: Importer, bound: Dim, limit: Tensor) -> Tensor:
+    """A bound of a slice as a place in 0 .. limit, as Python has it."""
+    wrapped = _wrapped(ctx, scalar_of(ctx, bound), limit)
+    return _binary(ctx, "minimum", _binary(ctx, "maximum", wrapped, 0), limit)
 
 
 def _wrapped(ctx: Importer, number: Tensor, limit: Tensor) -> Tensor:
@@ -157,18 +159,29 @@ def _check_within(ctx: Importer, place: Tensor, last: Tensor, words: str) -> Non
     ctx.emit("check", [fits], [], {"message": words})
 
 
-def selected(ctx: Importer, x: Tensor, dim: int, index: Dim) -> Tensor:
-    """The part at an index that only a call knows, which ends a call where it is out of range."""
+def _place(ctx: Importer, x: Tensor, dim: int, index: Dim) -> Tensor:
+    """[1]: an index that only a call knows, from the beginning; one that is out of range ends a call."""
     size = x.extents[dim]
     limit = ctx.scalar(size, "i64")
     place = _wrapped(ctx, scalar_of(ctx, index), limit)
     if ctx.data_sizes.bounds(index)[0] < 0 or ctx.data_sizes.bounds(index - size)[1] >= 0:
         words = f"index {index} is out of range for dimension {dim} of size {size}"
         _check_within(ctx, place, _binary(ctx, "sub", limit, 1), words)
+    return ctx.reshape(place, (1,))
+
+
+def selected(ctx: Importer, x: Tensor, dim: int, index: Dim) -> Tensor:
+    """The part at an index that only a call knows, which ends a call where it is out of range."""
     before, after = x.extents[:dim], x.extents[dim + 1 :]
     type = TensorType(x.dtype, (*before, 1, *after))
-    part = ctx.emit_one("index_select", [x, ctx.reshape(place, (1,))], type, {"dim": dim})
+    part = ctx.emit_one("index_select", [x, _place(ctx, x, dim, index)], type, {"dim": dim})
     return ctx.reshape(part, (*before, *after))
+
+
+def with_selected(ctx: Importer, x: Tensor, dim: int, index: Dim, part: Tensor) -> Tensor:
+    """`x` with another part at an index that only a call knows, which ends a call where it is out of range."""
+    source = ctx.reshape(part, (*x.extents[:dim], 1, *x.extents[dim + 1 :]))
+    return ctx.emit_one("index_copy", [x, _place(ctx, x, dim, index), source], x.type, {"dim": dim})
 
 
 def narrowed(ctx: Importer, x: Tensor, dim: int, start: Dim, length: Dim) -> Tensor:
@@ -200,14 +213,25 @@ def _named_place(ctx: Importer, place: Extent, size: Dim) -> Tensor:
 
 
 def placed_at(ctx: Importer, x: Tensor, dim: int, start: Extent, source: Tensor) -> Tensor:
-    """`x` with the source in it from a named place on: what is before, the source, and what is behind."""
+    """`x` with the source in it from a named place on.
+
+    Where the source is within the dim for certain: what is before, the source, and what is behind. Else it is written row by row.
+    """
     size, count = x.extents[dim], source.extents[dim]
     if ctx.data_sizes.bounds(start)[0] < 0 or ctx.data_sizes.bounds(size - count - start)[0] < 0:
-        raise Reject(f"slice_scatter from {start} on, which may be outside of {size}", "a start within the dim")
+        return with_rows(ctx, x, dim, start, source)
     before = ctx.slice(x, dim, 0, SLICE_END_BY_TYPE, start)
     end, rest = start + count, size - start - count
     behind = from_place(ctx, x, dim, scalar_of(ctx, end), rest)
     return ctx.emit_one("cat", [before, source, behind], x.type, {"dim": dim})
+
+
+def with_rows(ctx: Importer, x: Tensor, dim: int, start: Dim, source: Tensor) -> Tensor:
+    """`x` with the source in it from a place on that Python's slices would begin at; the source is as long as the slice is."""
+    first = _slice_bound(ctx, start, ctx.scalar(x.extents[dim], "i64"))
+    places = _iota(ctx, source.extents[dim])
+    places = ctx.emit_one("add", [places, ctx.operand(first, places.type)], places.type)
+    return ctx.emit_one("index_copy", [x, places, source], x.type, {"dim": dim})
 
 
 def padded_by_sizes(ctx: Importer, x: Tensor, pads: Sequence[Dim], value: float | int) -> Tensor:

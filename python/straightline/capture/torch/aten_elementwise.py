@@ -374,4 +374,5 @@ def _to_copy(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 def _to(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if not isinstance(a.self, Tensor):  # a number, as vmap leaves it
         return ctx.operand(a.self, ctx.result_type(node))
-    return ctx.cast(a.self, dtype_name(node.meta["val"].dtype))
+    moved = ctx.cast(a.self, dtype_name(node.meta["val"].dtype))
+    return ctx.emit_one("clone", [moved], moved.type) if a.get("copy") and moved is a.self else moved

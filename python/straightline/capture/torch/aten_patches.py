@@ -85,6 +85,8 @@ def _im2col(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     (oh, ow), (kh, kw) = counts, kernel
     if stride == kernel and dilation == [1, 1]:
         x = ctx.slice(ctx.slice(x, 2, 0, oh * kh, oh * kh), 3, 0, ow * kw, ow * kw)
+        if kernel == [1, 1] and not any(padding):  # memory of its own, not a view
+            x = ctx.emit_one("clone", [x], x.type)
         blocks = ctx.reshape(x, (n, c, oh, kh, ow, kw))
         return ctx.reshape(ctx.permute(blocks, [0, 1, 3, 5, 2, 4]), type.extents)
     shifted = []

@@ -236,11 +236,25 @@ def _as_statistics(ctx: Importer, x: Tensor, node: torch.fx.Node) -> Tensor:
     return ctx.cast(x, ctx.type_of(mean).dtype)
 
 
+def _norm(ctx: Importer, op: str, operands: Sequence[Tensor | None], attributes: dict[str, Any]) -> Tensor:
+    """A norm of x, weight and bias. Of a half type and parameters of float32 it is one of float32, as eager computes it."""
+    x = operands[0]
+    assert x is not None
+    others = {t.dtype for t in operands if t is not None} - {x.dtype}
+    if not others:
+        return ctx.emit_one(op, operands, x.type, attributes)
+    if x.dtype not in ("f16", "bf16") or others != {"f32"}:
+        ctx.refuse_as_eager()
+        raise Reject(f"{op} of {x.dtype} with parameters of {', '.join(sorted(others))}", f"parameters of {x.dtype}")
+    wide = [None if t is None else ctx.cast(t, "f32") for t in operands]
+    return ctx.cast(ctx.emit_one(op, wide, TensorType("f32", x.extents), attributes), x.dtype)
+
+
 def _layer_norm(ctx: Importer, a: Arguments) -> Tensor:
     attributes = {"normalized_rank": len(a.normalized_shape), "eps": float(a.eps)}
     operands = [a.get("self", a.get("input")), a.weight, a.bias]
     _needs_static_rows("layer_norm", operands[0], range(-len(a.normalized_shape), 0))
-    return ctx.emit_one("layer_norm", operands, operands[0].type, attributes)
+    return _norm(ctx, "layer_norm", operands, attributes)
 
 
 @converter("aten.layer_norm.default")
@@ -266,13 +280,13 @@ def _rms_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     eps = float(eps if a.eps is None else a.eps)
     _needs_static_rows("rms_norm", x, range(-len(a.normalized_shape), 0))
     attributes = {"normalized_rank": len(a.normalized_shape), "eps": eps}
-    return ctx.emit_one("rms_norm", [x, a.weight], x.type, attributes)
+    return _norm(ctx, "rms_norm", [x, a.weight], attributes)
 
 
 def _group_norm(ctx: Importer, x: Tensor, a: Arguments, groups: int) -> Tensor:
     known(x.extents[1])
     attributes = {"groups": groups, "eps": float(a.eps)}
-    return ctx.emit_one("group_norm", [x, a.weight, a.bias], x.type, attributes)
+    return _norm(ctx, "group_norm", [x, a.weight, a.bias], attributes)
 
 
 @converter("aten.group_norm.default")

@@ -94,7 +94,7 @@ def _nearest(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     rank, op = x.rank - 2, _op_of(node)
     repeated = _repeated(ctx, x, a, type.extents)
     if repeated is not None:
-        return repeated
+        return _not_itself(ctx, x, repeated)
     sizes = _sizes("nearest interpolation", x, rank, type.extents[2:])
     compute = "f64" if x.dtype == "f64" else "f32"
     is_channels_last = _is_channels_last(node)
@@ -109,7 +109,12 @@ def _nearest(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     }
     factors = {dim: whole_factor(p, known(x.extents[dim])) for dim, p in places.items()}
     smaller = resampled(ctx, x, {dim: Resampling(p[None]) for dim, p in places.items() if not factors[dim]})
-    return _spread(ctx, smaller, {dim: factor for dim, factor in factors.items() if factor})
+    return _not_itself(ctx, x, _spread(ctx, smaller, {dim: factor for dim, factor in factors.items() if factor}))
+
+
+def _not_itself(ctx: Importer, x: Tensor, result: Tensor) -> Tensor:
+    """The result of an interpolation, in memory of its own also where all sizes stay."""
+    return ctx.emit_one("clone", [result], result.type) if result.extents == x.extents else result
 
 
 def _repeated(ctx: Importer, x: Tensor, a: Arguments, extents: tuple[Dim, ...]) -> Tensor | None:
@@ -186,7 +191,7 @@ def _interpolation(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         )
         for d, (pair, scale) in enumerate(zip(sizes, _scales(a, rank)))
     }
-    return resampled(ctx, x, by)
+    return _not_itself(ctx, x, resampled(ctx, x, by))
 
 
 def _interpolation_of_bytes(ctx: Importer, a: Arguments, node: torch.fx.Node, x: Tensor) -> Tensor:
@@ -203,7 +208,7 @@ def _interpolation_of_bytes(ctx: Importer, a: Arguments, node: torch.fx.Node, x:
         for d, (pair, scale) in enumerate(zip(sizes, _scales(a, 2)))
         if pair[0] != pair[1]
     }
-    return resampled_bytes(ctx, x, by)
+    return _not_itself(ctx, x, resampled_bytes(ctx, x, by))
 
 
 # Adaptive pools -------------------------------------------------------------------------------------------------------

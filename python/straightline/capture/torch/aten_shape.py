@@ -18,6 +18,7 @@ from straightline.capture.torch.aten_data_sizes import (
     rolled_by_number,
     selected,
     sliced,
+    with_selected,
 )
 from straightline.capture.torch.importer import NEAREST, TAKES_COMPLEX, Arguments, Complex, Importer, converter
 from straightline.capture.torch.literals import evaluated, literal
@@ -146,11 +147,11 @@ def _slice_scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 @converter("aten.select_scatter.default")
 def _select_scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dim = wrap(a.dim, a.self.rank)
-    if isinstance(a.index, Extent):
-        raise Reject(f"select_scatter with the dynamic index {a.index}", "a constant index")
-    attributes = {"dim": dim, "index": _select_index(a.self.extents[dim], a.index)}
     extents = tuple(e for d, e in enumerate(a.self.extents) if d != dim)
     source = ctx.operand(a.src, TensorType(a.self.dtype, extents))
+    if isinstance(a.index, Extent):
+        return with_selected(ctx, a.self, dim, a.index, source)
+    attributes = {"dim": dim, "index": _select_index(a.self.extents[dim], a.index)}
     return ctx.emit_one("select_scatter", [a.self, source], a.self.type, attributes)
 
 
@@ -190,8 +191,10 @@ def _cat(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     type = ctx.result_type(node)
     # torch skips tensors of shape [0], whatever the others' rank is.
     parts = [x for x in a.tensors if not (x.extents == (0,) and type.rank != 1)]
+    dim = wrap(a.dim, type.rank)
     parts = [ctx.cast(x, type.dtype) for x in parts]
-    return ctx.cat(parts, wrap(a.dim, type.rank), type)
+    # Of one with elements the result is a copy; without the others it would be that very tensor.
+    return ctx.cat([x for x in parts if x.extents[dim] != 0] or parts[:1], dim, type)
 
 
 @converter("aten.stack.default")

@@ -77,9 +77,19 @@ def _known(error: Exception) -> StraightlineError | None:
             return UnsupportedError(f"packed sequences: {what}; nearest supported form: {nearest}")
         if isinstance(cause, GuardOnDataDependentSymNode):
             return _of_data(cause)
+    if isinstance(error, AttributeError) and "has no attribute 'constant'" in str(error):  # of a dual tensor
+        return derivative_error(_at(error))
     if isinstance(error, (NotImplementedError, DataDependentOutputException)):
         return UnsupportedError(f"torch.export: {_text(error)}{_at(error)}")
     return None
+
+
+def derivative_error(at: str) -> UnsupportedError:
+    """The error for torch.func.grad and its like, which export keeps in a form that torch itself cannot take apart."""
+    nearest = 'torch.compile(model, backend="straightline")'
+    return UnsupportedError(
+        f"a derivative by torch.func{at}: torch.export cannot trace it; nearest supported form: {nearest}"
+    )
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -17,7 +17,7 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dty
 from straightline import own_kernels
 from straightline.capture.builder import FLOAT8, Attr, Dense, Dim, Extent, FrameworkRule, Location, TensorType
 from straightline.capture.extents import product_of
-from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor, not_of_floats
+from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor, not_of_floats, of_other_floats
 from straightline.capture.target_facts import TargetFacts
 from straightline.capture.torch.data_sizes import DataSizes, scalar_of
 from straightline.capture.torch.eager_refusals import holds, is_beyond_all, refusal_of_eager
@@ -191,8 +191,8 @@ class Importer(GraphBuilder):
         """As `GraphBuilder.emit`; refuses an op of a converter that the user wants torch to do, and what eager refuses."""
         value = (attributes or {}).get("value")
         fits = not isinstance(value, (int, float)) or all(holds(torch_dtype(type.dtype), value) for type in types)
-        if not fits or not_of_floats(name, operands) is not None:
-            self._refuse_as_eager()
+        if not fits or not_of_floats(name, operands) is not None or of_other_floats(name, operands) is not None:
+            self.refuse_as_eager()
             if any(is_beyond_all(type.dtype, value) for type in types):
                 raise Reject(f"{value} is no {types[0].dtype}")
         if self.converts and self.to_aten and (rule := self.to_aten(name, self.location)):
@@ -321,7 +321,7 @@ class Importer(GraphBuilder):
         except (OverflowError, ValueError) as error:  # of int() for a number that is no integer
             if not isinstance(error, UserError):
                 self.node = node
-                self._refuse_as_eager()
+                self.refuse_as_eager()
             raise
         except (Reject, UnsupportedError) as refusal:
             with self._routes_hold(False):
@@ -329,7 +329,7 @@ class Importer(GraphBuilder):
         if self._is_of_refused(node):
             self.of_refused.add(node)
 
-    def _refuse_as_eager(self) -> None:
+    def refuse_as_eager(self) -> None:
         """Raises `UserError` if eager refuses the node that is being converted."""
         node = self.node
         words = refusal_of_eager(node) if node is not None else ""

@@ -25,7 +25,7 @@ from straightline.capture.builder import Builder, FrameworkRule
 from straightline.capture.captured import Captured
 from straightline.capture.text_builder import TextBuilder
 from straightline.capture.torch.dropouts import refuse_in_training
-from straightline.capture.torch.export_errors import raise_export_error, without_logs_of_failures
+from straightline.capture.torch.export_errors import derivative_error, raise_export_error, without_logs_of_failures
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.graph_import import GraphImport, source_of
 from straightline.capture.torch.importer import TORCH_FOLDER
@@ -33,11 +33,15 @@ from straightline.capture.torch.model_check import check_dynamic_shapes, check_m
 from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
 from straightline.capture.torch.side_effects import warned_of_constants, without_seeds
 from straightline.capture.torch.wider_examples import wider
+from straightline.capture.torch.written_places import WrittenPlaces
 from straightline.errors import UnsupportedError, UserError
 
 #: torch.export keeps state of the export that goes on in globals, and so does `_plain_ops`: one thread at a time.
 _exporting = threading.RLock()
 os.register_at_fork(after_in_child=lambda: globals().update(_exporting=threading.RLock()))
+
+#: Where functions are that stand in for torch's while it traces.
+_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 #: Where the functions are that export puts at the begin and the end of a torch.vmap.
 _FUNCTIONS_OF_VMAP = "torch._functorch.predispatch"
@@ -139,7 +143,7 @@ def _user_frames(tracer: TracerBase, frames: traceback.StackSummary) -> tracebac
     ours = [index for index, frame in enumerate(frames) if frame.filename == __file__]
     inside = frames[ours[-1] + 1 :] if ours else frames
     return traceback.StackSummary.from_list(
-        [f for f in inside if f.name == "forward" or not f.filename.startswith(TORCH_FOLDER)]
+        [f for f in inside if f.name == "forward" or not f.filename.startswith((TORCH_FOLDER, _OWN_FOLDER))]
     )
 
 
@@ -210,7 +214,7 @@ def _export(
         bound.arguments.update(larger)
         args, kwargs = bound.args, dict(bound.kwargs)
     try:
-        with warned_of_constants(), mode, _plain_ops(), without_seeds():
+        with warned_of_constants(), mode, _plain_ops(), without_seeds(), WrittenPlaces():
             return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except Exception as error:
         raise_export_error(error)
@@ -241,10 +245,17 @@ def _open_guards(exported: ExportedProgram, dynamic_shapes: Any) -> list[str]:
 
 
 def _without_vmap(exported: ExportedProgram) -> ExportedProgram:
-    """The program with torch.vmap done, which export leaves in the graph: torch traces it once more."""
-    nodes = (node for module in _graphs_of(exported.graph_module) for node in module.graph.nodes)
-    if not any(getattr(node.target, "__module__", "") == _FUNCTIONS_OF_VMAP for node in nodes):
+    """The program with torch.vmap done, which export leaves in the graph: torch traces it once more.
+
+    Raises:
+        UnsupportedError: There is a derivative of torch.func's, too, which torch cannot trace again.
+    """
+    nodes = [node for module in _graphs_of(exported.graph_module) for node in module.graph.nodes]
+    of_transforms = [node for node in nodes if getattr(node.target, "__module__", "") == _FUNCTIONS_OF_VMAP]
+    if not of_transforms:
         return exported
+    if any(node.target.__name__ == "_unwrap_for_grad" for node in of_transforms):
+        raise derivative_error("")  # of which export keeps no line
     try:
         return exported.run_decompositions({})
     except Exception as error:

@@ -77,8 +77,8 @@ namespace sl {
 /// Bytes of workspace: the weights of one vector of output channels per thread, or a few rows of a
 /// plane.
 template <class T = float>
-constexpr int64_t convolutionDirectWorkspace(const ConvolutionDirectShape& s, int64_t vectorBytes,
-                                             int64_t threads) {
+SL_INLINE constexpr int64_t convolutionDirectWorkspace(const ConvolutionDirectShape& s,
+                                                       int64_t vectorBytes, int64_t threads) {
   const int64_t weights = (s.c / s.groups * s.kh * s.kw * vectorBytes + 127) / 128 * 128;
   const int64_t rows = s.c == s.groups ? depthwisePlanesWorkspace(s, sizeof(T), vectorBytes) : 0;
   return threads * (weights < rows ? rows : weights);
@@ -217,8 +217,9 @@ SL_INLINE int64_t imagesOf(const Batched<SHAPE, 0>& batch) {
 }
 SL_INLINE int64_t imagesOf(const ConvolutionDirectShape& s) { return s.n; }
 
-/// Whether depthwisePlanes takes the shape; N: lanes of a vector.
-constexpr bool takesPlanes(const ConvolutionDirectShape& s, int64_t N) {
+/// Whether depthwisePlanes takes the shape; N: lanes of a vector. Always inlined, as all that is
+/// given a shape by reference: a call that is not would keep what is known of it from the loops.
+SL_INLINE constexpr bool takesPlanes(const ConvolutionDirectShape& s, int64_t N) {
   const bool inPlanes =
       s.inStride[2] == 1 && s.outStride[2] == 1 && (s.inStride[3] != 1 || s.c == 1);
   // Rows shorter than half a vector leave most lanes idle: gathering as many channels takes less
@@ -249,7 +250,8 @@ SL_INLINE void directRows(sl_team team, const ConvolutionDirectShape& s, int64_t
   const int64_t outputs = s.k / s.groups;
   // Depthwise: one input and one output per group, so a vector spans groups.
   const bool perLane = inputs == 1 && outputs == 1;
-  const int64_t perGroup = ceilDiv(perLane ? s.k : outputs, N);
+  const int64_t each = perLane ? s.k : outputs;
+  const int64_t perGroup = ceilDiv(each, N);
   const int64_t blocks = perLane ? perGroup : perGroup * s.groups;
   // Units: blocks of channels x output rows; a thread's share is contiguous, so it copies few
   // weights.
@@ -261,8 +263,10 @@ SL_INLINE void directRows(sl_team team, const ConvolutionDirectShape& s, int64_t
     const int64_t index = unit / rows;
     const int64_t group = perLane ? 0 : index / perGroup;
     const int64_t start = index % perGroup * N;
-    const ChannelBlock block{group * outputs + start, minOf(N, (perLane ? s.k : outputs) - start),
-                             perLane ? start : group * inputs, perLane};
+    // Where all blocks are whole the compiler sees it: k is a number also where the image is none.
+    const int64_t count = each % N == 0 ? N : minOf(N, each - start);
+    const ChannelBlock block{group * outputs + start, count, perLane ? start : group * inputs,
+                             perLane};
     if (index != copied) {
       gatherWeights<N>(s, block, weight, own);
       copied = index;

@@ -48,7 +48,8 @@ struct PlaneRows {
 
 /// Bytes for a thread.
 template <class S>
-constexpr int64_t depthwisePlanesWorkspace(const S& s, int64_t elementBytes, int64_t vectorBytes) {
+SL_INLINE constexpr int64_t depthwisePlanesWorkspace(const S& s, int64_t elementBytes,
+                                                     int64_t vectorBytes) {
   const PlaneRows plane(s, elementBytes, vectorBytes);
   return (plane.rows * plane.length * elementBytes + s.kh * s.kw * 16 + 127) / 128 * 128;
 }
@@ -197,7 +198,7 @@ struct PlaneLoops {
 
 /// The side of sumTwoRows' kernel, or 0. Kernels of 5 and 7 are compiled where the shape is known.
 template <class S>
-constexpr int planeSide(const S& s, bool known) {
+SL_INLINE constexpr int planeSide(const S& s, bool known) {
   const bool dense = s.strideH == 1 && s.strideW == 1 && s.dilationH == 1 && s.dilationW == 1;
   const bool taken = s.kh == 3 || (known && (s.kh == 5 || s.kh == 7));
   return dense && s.kh == s.kw && taken ? int(s.kh) : 0;

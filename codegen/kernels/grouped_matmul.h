@@ -182,8 +182,8 @@ inline constexpr int64_t kFewRows = 8;
 
 /// Bytes of workspace: per thread a panel of B, and mc rows of A where those are widened.
 template <class T>
-constexpr int64_t groupedMatmulWorkspace(const GroupedMatmulShape& s, GroupedMatmulTune tune,
-                                         int64_t threads) {
+SL_INLINE constexpr int64_t groupedMatmulWorkspace(const GroupedMatmulShape& s,
+                                                   GroupedMatmulTune tune, int64_t threads) {
   using S = typename SumOf<T>::type;
   const int64_t tiles = tune.mc < tune.mr ? 1 : tune.mc / tune.mr;
   const int64_t chunk = tiles * tune.mr;

@@ -58,7 +58,8 @@ namespace sl {
 
 /// Bytes of workspace: one panel of B per thread, or `kc` rows of it.
 template <class T = float>
-constexpr int64_t matmulWorkspace(const MatmulShape& s, MatmulTune tune, int64_t threads) {
+SL_INLINE constexpr int64_t matmulWorkspace(const MatmulShape& s, MatmulTune tune,
+                                            int64_t threads) {
   const int64_t k = tune.blocks != 0 ? tune.kc : s.k;
   return threads * ((k * tune.nr * int64_t(sizeof(T)) + 127) / 128 * 128);
 }

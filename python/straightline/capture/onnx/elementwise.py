@@ -163,7 +163,13 @@ def _arithmetic(name: str, op: str) -> None:
     @converter(name)
     def convert(ctx: Importer, node: Node) -> Value:
         found = _on_sizes(ctx, node)
-        return found if found is not None else ctx.binary(op, *(ctx.tensor(x) for x in node.inputs))
+        if found is not None:
+            return found
+        x, y = (ctx.tensor(x) for x in node.inputs)
+        for gate, other in ((x, y), (y, x)):
+            if op == "mul" and x.dtype in FLOATS and ctx.operand_of(gate, "Sigmoid") is other:
+                return ctx.wide(other, lambda t: ctx.unary("silu", t))  # x * sigmoid(x), as exporters write it
+        return ctx.binary(op, x, y)
 
 
 for _name, _op in {
@@ -339,6 +345,8 @@ _float(
 
 
 def _hard_sigmoid(ctx: Importer, x: Tensor, node: Node) -> Tensor:
+    if np.float32(node.attribute("alpha", 0.2)) == np.float32(1 / 6) and node.attribute("beta", 0.5) == 0.5:
+        return ctx.unary("hardsigmoid", x)
     scaled = _affine(ctx, x, float(node.attribute("alpha", 0.2)), float(node.attribute("beta", 0.5)))
     return ctx.unary("clamp", scaled, min=0.0, max=1.0)
 

@@ -362,6 +362,11 @@ class Importer(GraphBuilder):
             return self.expand(self.constant(Dense(TensorType(type.dtype, ()), flat[:1].tobytes())), type.extents)
         return self.constant(Dense(type, flat.tobytes()))
 
+    def operand_of(self, value: Value | None, kind: str) -> Value | None:
+        """The first input of the node that made a value, if it is of this op."""
+        made = self._made_by.get(id(value))
+        return made[0].inputs[0] if made is not None and made[0].kind == kind else None
+
     def known(self, value: Value | None, what: str) -> Known:
         """A value that the program must know: a constant, sizes, or what follows from inputs whose values are given."""
         if isinstance(value, Known):
@@ -420,6 +425,10 @@ class Importer(GraphBuilder):
         origins = [self._origins.get(id(x)) for x in tensors]
         if node.inputs and node.proto.domain in ("", "ai.onnx") and None not in origins:
             self._origins[id(value)] = frozenset().union(*(o for o in origins if o is not None))
+
+    def is_prepared(self, value: Value | None) -> bool:
+        """Whether a value is made of initialisers and constants alone, outside of branches and loops."""
+        return not self._regions and (isinstance(value, Known) or self._origins.get(id(value)) == frozenset())
 
     def sizes(self, value: Value | None, what: str) -> list[Dim]:
         """Integers, of which some may be named extents."""
@@ -596,7 +605,8 @@ class Importer(GraphBuilder):
     def need_places(self, sizes: Sequence[Dim], what: str) -> None:
         """Takes sizes of a result of windows, of which each must have one or more; calls with fewer end."""
         if any(isinstance(size, int) and size < 0 for size in sizes):
-            raise Reject(f"{what} with a result of the sizes {shape_text(sizes)}", "windows that fit")
+            words = f"{what} at '{self.location.module}' has a result of the sizes {shape_text(sizes)}"
+            raise UserError(f"{self.model} is no valid model: {words}")
         for size in sizes:
             if not isinstance(size, Extent):
                 continue

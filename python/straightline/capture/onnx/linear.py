@@ -55,7 +55,13 @@ def _with_terms(ctx: Importer, left: Tensor, terms: Dim, x: Tensor, y: Tensor) -
 
 @converter("MatMul")
 def _matmul(ctx: Importer, node: Node) -> Tensor:
-    return matmul(ctx, *(ctx.tensor(x) for x in node.inputs))
+    """With a matrix that no input decides it is a linear layer, whose weight is packed once."""
+    x, y = (ctx.tensor(t) for t in node.inputs)
+    if x.rank < 2 or y.rank != 2 or x.dtype not in FLOATS or not ctx.is_prepared(node.inputs[1]):
+        return matmul(ctx, x, y)
+    x = _with_terms(ctx, x, y.extents[0], x, y)
+    type = TensorType(x.dtype, (*x.extents[:-1], y.extents[1]))
+    return ctx.emit_one("linear", [x, ctx.permute(y, [1, 0]), None], type)
 
 
 @converter("Gemm")

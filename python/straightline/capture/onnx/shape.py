@@ -265,7 +265,12 @@ def _gather(ctx: Importer, node: Node) -> Value:
     axis = ctx.axis(node.attribute("axis", 0), ctx.type_of(x).rank)
     if isinstance(x, Known) and x.is_sizes and isinstance(index, Known) and not index.is_sizes:
         return sizes(np.take(x.array, index.array, axis=axis))
-    return gathered(ctx, ctx.tensor(x), _wrapped(ctx, index, ctx.type_of(x).extents[axis]), axis)
+    size = ctx.type_of(x).extents[axis]
+    if isinstance(index, Known) and not index.is_sizes and index.array.ndim == 0 and index.array.dtype.kind in "iu":
+        place = int(index.array)
+        if -ctx.bounds(size)[0] <= place < ctx.bounds(size)[0]:
+            return ctx.select(ctx.tensor(x), axis, place)  # a view
+    return gathered(ctx, ctx.tensor(x), _wrapped(ctx, index, size), axis)
 
 
 def _wrapped(ctx: Importer, index: Value | None, size: Dim) -> Tensor:

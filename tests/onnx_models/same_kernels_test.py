@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers as `torch.onnx.export` writes them become the kernels that they have by other ops of ONNX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import straightline as sl
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+
+def _compiled(rng: np.random.Generator, x_shape: list[Any], weights: dict[str, np.ndarray], *nodes: Any) -> Any:
+    """The compiled model of `x` to `y`, compared with the reference at two batches."""
+    graph = helper.make_graph(
+        list(nodes), "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x_shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(a, n) for n, a in weights.items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    fn = sl.compile(model, threads=1)
+    for batch in (2, 5):
+        x = rng.standard_normal([batch if size == "n" else size for size in x_shape]).astype(np.float32)
+        (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
+        np.testing.assert_allclose(np.asarray(fn(x)), wanted, rtol=1e-4, atol=1e-5)
+    return fn
+
+
+def _kernels(fn: Any) -> str:
+    return " ".join(row["kernel"] for row in fn.explain().statements if row["phase"] == "run")
+
+
+def _array(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("shape", [["n", 12], ["n", 3, 12], ["n", 2, 3, 12]])
+def test_a_product_with_weights_is_a_linear_layer(rng: np.random.Generator, shape: list[Any], transposed: bool) -> None:
+    weights = {"w": _array(rng, *((70, 12) if transposed else (12, 70))), "b": _array(rng, 70)}
+    turn = [helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0])] if transposed else []
+    product = helper.make_node("MatMul", ["x", "t" if transposed else "w"], ["p"])
+    add, relu = helper.make_node("Add", ["p", "b"], ["a"]), helper.make_node("Relu", ["a"], ["y"])
+    kernels = _kernels(_compiled(rng, shape, weights, *turn, product, add, relu))
+    assert kernels.startswith("gemm_") and " " not in kernels, kernels
+
+
+def test_a_product_of_inputs_stays_one(rng: np.random.Generator) -> None:
+    turn = helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0])
+    assert "matmul" in _kernels(_compiled(rng, [4, 6], {}, turn, helper.make_node("MatMul", ["x", "t"], ["y"])))
+
+
+@pytest.mark.parametrize("order", [["x", "s"], ["s", "x"]])
+def test_silu(rng: np.random.Generator, order: list[str]) -> None:
+    sigmoid, product = helper.make_node("Sigmoid", ["x"], ["s"]), helper.make_node("Mul", order, ["y"])
+    assert _kernels(_compiled(rng, ["n", 9], {}, sigmoid, product)).startswith("pointwise_silu")
+
+
+def test_another_gate_is_no_silu(rng: np.random.Generator) -> None:
+    nodes = [helper.make_node("Neg", ["x"], ["m"]), helper.make_node("Sigmoid", ["m"], ["s"])]
+    fn = _compiled(rng, ["n", 9], {}, *nodes, helper.make_node("Mul", ["x", "s"], ["y"]))
+    assert "silu" not in _kernels(fn)
+
+
+@pytest.mark.parametrize("place", [0, 2, -1, -3])
+def test_one_place_is_a_view(rng: np.random.Generator, place: int) -> None:
+    weights = {"i": np.asarray(place)}
+    nodes = [helper.make_node("Gather", ["x", "i"], ["g"], axis=1), helper.make_node("Relu", ["g"], ["y"])]
+    assert "index" not in _kernels(_compiled(rng, ["n", 3, 4], weights, *nodes))
+
+
+def test_hard_sigmoid(rng: np.random.Generator) -> None:
+    fn = _compiled(rng, ["n", 9], {}, helper.make_node("HardSigmoid", ["x"], ["y"], alpha=1 / 6))
+    assert _kernels(fn).startswith("pointwise_hardsigmoid")

@@ -82,9 +82,9 @@ _SCHEMAS = {
     },
 }
 _SCHEMAS["batch_decode"] = {
-    "plan": "flashinfer_sl::batch_decode_plan(Tensor float_workspace, Tensor(a!) int_workspace, int locked, Tensor indptr, "
-    "int batch, int heads, int kv_heads, int page, bool graph, int window, float cap, int dim_qk, int dim_vo, Tensor like_q, "
-    "Tensor like_kv) -> Tensor",
+    "plan": "flashinfer_sl::batch_decode_plan(Tensor(a!) float_workspace, Tensor(b!) int_workspace, int locked, "
+    "Tensor indptr, int batch, int heads, int kv_heads, int page, bool graph, int window, float cap, int dim_qk, int dim_vo, "
+    "Tensor like_q, Tensor like_kv) -> Tensor",
     "run": "flashinfer_sl::batch_decode_run(Tensor(a!) float_workspace, Tensor int_workspace, Tensor numbers, Tensor q, "
     "Tensor k_cache, Tensor v_cache, Tensor indptr, Tensor indices, Tensor last_page_len, Tensor(b!) out, Tensor? lse, "
     "int layout, int window, bool pdl, Tensor? alibi, float cap, float scale, float rope_scale, float rope_theta) -> ()",
@@ -227,9 +227,6 @@ class Decode(nn.Module):
         super().__init__()
         self.shape = heads, kv_heads, head_dim
         self.flashinfer, self.top_p, self.batch_decode = flashinfer, top_p, batch_decode
-        if batch_decode:
-            for name, count in (("float_workspace", _FLOAT_WORKSPACE), ("int_workspace", _INT_WORKSPACE)):
-                self.register_buffer(name, torch.zeros(count, dtype=torch.uint8), persistent=False)
         self.layers = nn.ModuleList()
         for _ in range(layers):
             layer = nn.Module()
@@ -276,24 +273,41 @@ class Decode(nn.Module):
         layer.k_cache.index_put_(place, k)
         layer.v_cache.index_put_(place, v)
 
-    def plan(self, x: Tensor, at: dict[str, Tensor]) -> Tensor | None:
-        """The numbers of a plan for one sequence; None: the attention is torch's."""
+    def plan(self, x: Tensor, at: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        """Both workspaces and the numbers of a plan for one sequence; (): the attention is torch's."""
         if not self.batch_decode:
-            return None
+            return ()
         heads, kv_heads, head_dim = self.shape
-        return torch.ops.flashinfer_sl.batch_decode_plan(
-            self.float_workspace, self.int_workspace, _INT_WORKSPACE, at["indptr"], 1, heads, kv_heads, self.page, False, -1, 0.0,
-            head_dim, head_dim, x, x,
-        )  # fmt: skip
+        floats, ints = (
+            torch.empty(count, dtype=torch.uint8, device=x.device) for count in (_FLOAT_WORKSPACE, _INT_WORKSPACE)
+        )
+        numbers = torch.ops.flashinfer_sl.batch_decode_plan(
+            floats,
+            ints,
+            _INT_WORKSPACE,
+            at["indptr"],
+            1,
+            heads,
+            kv_heads,
+            self.page,
+            False,
+            -1,
+            0.0,
+            head_dim,
+            head_dim,
+            x,
+            x,
+        )
+        return floats, ints, numbers
 
-    def attention(self, layer: Any, q: Tensor, at: dict[str, Tensor], numbers: Tensor | None) -> Tensor:
+    def attention(self, layer: Any, q: Tensor, at: dict[str, Tensor], plan: tuple[Tensor, ...]) -> Tensor:
         """Of one token [1, heads, head_dim] over all that the cache has."""
         heads, kv_heads, head_dim = self.shape
-        if numbers is not None:
+        if plan:
             out = torch.empty_like(q)
             torch.ops.flashinfer_sl.batch_decode_run(
-                self.float_workspace, self.int_workspace, numbers, q, layer.k_cache, layer.v_cache, at["indptr"], at["indices"],
-                at["last_page_len"], out, None, 0, -1, False, None, 0.0, head_dim**-0.5, 1.0, 1e-4,
+                *plan, q, layer.k_cache, layer.v_cache, at["indptr"], at["indices"], at["last_page_len"], out, None, 0, -1, False,
+                None, 0.0, head_dim**-0.5, 1.0, 1e-4,
             )  # fmt: skip
             return out
         count = self.page * at["indices"].shape[0]
@@ -309,14 +323,14 @@ class Decode(nn.Module):
     def forward(self, x: Tensor, at: dict[str, Tensor], seed: Tensor) -> tuple[Tensor, Tensor]:
         """Takes [1, dim], places in the cache and a seed; returns probabilities [1, vocabulary] and the next token."""
         heads, kv_heads, head_dim = self.shape
-        numbers = self.plan(x, at)
+        plan = self.plan(x, at)
         for m in self.layers:
             y = rmsnorm(x, m.norm1, not self.flashinfer)
             q = rmsnorm(m.q(y).view(1, heads, head_dim), m.q_norm, not self.flashinfer)
             k = rmsnorm(m.k(y).view(1, kv_heads, head_dim), m.k_norm, not self.flashinfer)
             q, k = self.rotated(q, k, at["position"])
             self.appended(m, k, m.v(y).view(1, kv_heads, head_dim), at)
-            x = x + m.o(self.attention(m, q, at, numbers).reshape(1, -1))
+            x = x + m.o(self.attention(m, q, at, plan).reshape(1, -1))
             y = rmsnorm(x, m.norm2, not self.flashinfer)
             x = x + m.down(F.silu(m.gate(y)) * m.up(y))
         probs = self.head(rmsnorm(x, self.norm, not self.flashinfer)).float().softmax(-1)
@@ -465,7 +479,7 @@ def check_decode(report: Report, layers: int, batch_decode: bool = False) -> tup
                 1e-6,
             )
         if batch_decode:
-            report.add(case=f"{name}, the plan at {position}", numbers=model.plan(x, at).tolist())
+            report.add(case=f"{name}, the plan at {position}", numbers=model.plan(x, at)[-1].tolist())
     if batch_decode and layers < 4:
         check_ways(report, name, model, fn, (x, at, seed))
     return fn, (x, at, seed)

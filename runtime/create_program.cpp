@@ -142,17 +142,26 @@ void planTeam(sl_program* program) {
   program->alone = all > 0 && shared == 0;
 }
 
-/// Whether a run has a device read or write memory of a space: it copies from there or to there. Of
-/// the host's memory nothing else does, since calls use theirs before they return.
-bool isCopied(const sl_program_desc& desc, size_t space) {
-  const auto isIn = [&](int32_t operand) {
-    return desc.buffers[operand].space == static_cast<int32_t>(space);
-  };
-  return std::any_of(desc.statements, desc.statements + desc.statement_count,
-                     [&](const sl_statement& statement) {
-                       return statement.phase == 1 && statement.kind == SL_STATEMENT_COPY &&
-                              (isIn(statement.operands[0]) || isIn(statement.operands[1]));
-                     });
+/// Whether the memory that a run uses in one of the host's spaces is that of users' functions alone
+/// which are called in each run: they are done with it when they return.
+bool isOfCalls(const sl_program_desc& desc, size_t space) {
+  bool isUsed = false;
+  for (int32_t i = 0; i < desc.statement_count; ++i) {
+    const sl_statement& statement = desc.statements[i];
+    const int32_t* end = statement.operands + statement.inputs + statement.outputs;
+    if (statement.phase != 1 || std::none_of(statement.operands, end, [&](int32_t operand) {
+          return desc.buffers[operand].space == static_cast<int32_t>(space);
+        })) {
+      continue;
+    }
+    const sl_entry* entry =
+        statement.kind == SL_STATEMENT_CALL ? entryOf(desc, statement) : nullptr;
+    if (!entry || std::strcmp(entry->backend, SL_OWN_OUTSIDE_BACKEND) != 0) {
+      return false;
+    }
+    isUsed = true;
+  }
+  return isUsed;
 }
 
 size_t orderedQueue(const sl_program& program) {
@@ -172,8 +181,8 @@ size_t orderedQueue(const sl_program& program) {
   for (size_t i = 0; i < program.spaceDevices.size(); ++i) {
     const sl_expr& bytes = program.desc->arena_bytes[i];
     const bool none = isConstant(bytes) && sl_expr_value(&bytes, nullptr) <= 0;
-    const bool isOfCalls = !program.spaceDevices[i] && !isCopied(*program.desc, i);
-    if (!none && program.spaceDevices[i] != device && !isOfCalls) {
+    const bool isDone = !program.spaceDevices[i] && isOfCalls(*program.desc, i);
+    if (!none && program.spaceDevices[i] != device && !isDone) {
       // The host, or another device, would write into it while the previous run still reads it.
       return 0;
     }

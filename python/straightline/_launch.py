@@ -31,7 +31,7 @@ def chosen(launch: str | None, place: str, program: _call.ProgramCapsule) -> tup
         return "stream", "nothing to launch"
     parts = _call.graph_parts(program)
     if parts > 1:
-        between = f"{parts - 1} op{'s' if parts > 2 else ''} of torch"
+        between = f"{parts - 1} op{'s' if parts > 2 else ''} of torch or functions that are called in each run"
         if nodes < _FEWEST_NODES * parts:
             return "stream", f"{nodes} nodes before, between and behind {between}: too few for graphs of their own"
         return "graph", f"{nodes} nodes in at most {parts} launches, before, between and behind {between}"

@@ -210,9 +210,9 @@ bool isZero(Value value) {
 }
 
 /// One kernel for all steps of lstm with a projection. The kernel hands m = sigmoid(o) tanh(c)
-/// [b, h] on, where a step reads h = m w_hr^T: its weight is w_hh w_hr [4h, h], and y is one product
-/// of all steps' m behind it. A given h0, which is the projection of no m, is added to the first
-/// step's inputs.
+/// [b, h] on, where a step reads h = m w_hr^T: its weight is w_hh w_hr [4h, h], and y is one
+/// product of all steps' m behind it. A given h0, which is the projection of no m, is added to the
+/// first step's inputs.
 std::optional<Sequence> wholeProjected(ValueBuilder& build, const Layers& layers, Value projected,
                                        const CellWeights& weights, int64_t cell, bool reversed) {
   const Extents extents = build.extents(projected);

@@ -544,6 +544,17 @@ def test_python_that_needs_the_data_is_told_in_one_line(model: Callable[..., Any
     assert caught.value.__suppress_context__
 
 
+def test_checks_of_distributions_are_told() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.distributions.Normal(x, x.exp(), validate_args=None).log_prob(x)
+
+    line = model.__code__.co_firstlineno + 1
+    words = rf"^torch.distributions checks .* at capture_error_test.py:{line}: .*supported form: validate_args=False$"
+    with pytest.raises(UnsupportedError, match=words):
+        capture(model, (torch.randn(3),))
+    capture(lambda x: torch.distributions.Normal(x, x.exp(), validate_args=False).log_prob(x), (torch.randn(3),))
+
+
 def test_an_error_in_the_model_has_its_line() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return x + torch.ones(4)

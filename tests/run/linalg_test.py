@@ -218,3 +218,29 @@ def test_a_kalman_filter_without_torch(tmp_path: Path) -> None:
         y, q = wide(y, q, z.double())
     torch.testing.assert_close(x.double(), y, rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(p.double(), q, rtol=1e-3, atol=1e-3)
+
+
+COVARIANCES = {
+    "cov": (lambda x: torch.cov(x), (5, 12)),
+    "method without correction": (lambda x: x.cov(correction=0), (5, 12)),
+    "of one variable": (lambda x: torch.cov(x), (1, 12)),
+    "of a vector": (lambda x: (torch.cov(x), torch.corrcoef(x)), (12,)),
+    "of integers": (lambda x: torch.cov((x * 9).long()), (3, 12)),
+    "corrcoef": (lambda x: torch.corrcoef(x), (5, 12)),
+    "corrcoef of columns": (lambda x: x.T.corrcoef(), (12, 4)),
+    "of complex numbers": (lambda x: torch.corrcoef(torch.complex(x, x.flip(1) + 1)), (4, 12)),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", COVARIANCES)
+def test_covariances(name: str, dtype: torch.dtype) -> None:
+    """torch.export cannot trace torch's own, which look at data."""
+    _seed()
+    model, shape = COVARIANCES[name]
+    check(model, (torch.randn(*shape, dtype=dtype),))
+
+
+def test_weighted_covariances_are_refused() -> None:
+    with pytest.raises(sl.UnsupportedError, match=r"at linalg_test.py"):
+        sl.compile(lambda x: torch.cov(x, aweights=torch.ones(12)), (torch.randn(3, 12),))

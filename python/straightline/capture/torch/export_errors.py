@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import NoReturn
 
 from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch.distributions import distribution
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from straightline.capture.torch.importer import TORCH_FOLDER
@@ -100,6 +101,11 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _of_data(error: GuardOnDataDependentSymNode) -> UnsupportedError:
     """The error for Python code that asks for the data of a tensor."""
+    if _is_in_distributions(error):
+        return UnsupportedError(
+            f"torch.distributions checks the data of a tensor{_at(error)}: what it finds is known only in a call; "
+            "nearest supported form: validate_args=False"
+        )
     if _is_branch(error):
         return UnsupportedError(
             f"python control flow on the data of a tensor{_at(error)}: which branch it takes is known only in a call; "
@@ -131,6 +137,16 @@ def _users(error: BaseException) -> TracebackType | None:
             users = place
         place = place.tb_next
     return users
+
+
+def _is_in_distributions(error: BaseException) -> bool:
+    """Whether it is a check of torch.distributions that asks for the data, of parameters or of a value."""
+    place = error.__traceback__
+    while place is not None:
+        if place.tb_frame.f_code.co_filename == distribution.__file__:
+            return True
+        place = place.tb_next
+    return False
 
 
 def _is_branch(error: BaseException) -> bool:

@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 from straightline.capture.builder import Builder, FrameworkRule
 from straightline.capture.captured import Captured
 from straightline.capture.text_builder import TextBuilder
+from straightline.capture.torch.covariances import Covariances
 from straightline.capture.torch.dropouts import refuse_in_training
 from straightline.capture.torch.export_errors import derivative_error, raise_export_error, without_logs_of_failures
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
@@ -214,7 +215,7 @@ def _export(
         bound.arguments.update(larger)
         args, kwargs = bound.args, dict(bound.kwargs)
     try:
-        with warned_of_constants(), mode, _plain_ops(), without_seeds(), WrittenPlaces():
+        with warned_of_constants(), mode, _plain_ops(), without_seeds(), WrittenPlaces(), Covariances():
             return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except Exception as error:
         raise_export_error(error)

@@ -165,8 +165,19 @@ def test_names_of_sizes() -> None:
     )
     assert "has no names" in _refusal(sl.UserError, added, (x, x), sizes={"n": (1, 3)})
     bounded = sl.compile(added, (x, x), dynamic_shapes={"x": {0: "n"}, "y": {0: "n"}}, sizes={"n": (1, 8)})
-    with pytest.raises(sl.GuardError, match="n"):
-        bounded(paddle.ones([9, 4]), paddle.ones([9, 4]))
+    for size, bound in ((9, "larger max"), (0, "smaller min")):
+        with pytest.raises(sl.GuardError) as caught:
+            bounded(paddle.ones([size, 4]), paddle.ones([size, 4]))
+        assert str(caught.value) == (
+            f"input 'x': dim 0 is {size} but this program was compiled for n in [1, 8]; "
+            f"pass sizes= with a {bound} to sl.compile"
+        )
+    with pytest.raises(sl.GuardError) as caught:
+        bounded(paddle.ones([3, 5]), paddle.ones([3, 4]))
+    assert str(caught.value) == (
+        "input 'x': dim 1 is 5 but this program was compiled for 4; pass an example of this size to sl.compile, "
+        "name the dim in dynamic_shapes=, or make it -1 in its InputSpec"
+    )
 
 
 def test_flash_attention_of_programs_for_a_device() -> None:

@@ -9,6 +9,7 @@
 #include "dialect/kernel/computed_extents.h"
 #include "dialect/kernel/own.h"
 #include "dialect/kernel/recorded.h"
+#include "dialect/kernel/size_advice.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/Format.h"
@@ -669,6 +670,10 @@ class Printer {
     };
     const size_t handles = index_.count(SL_ROLE_HANDLE);
     kernel::RunOp run = program_.getRunOp();
+    auto advised = [advice = kernel::sizeAdviceOf(program_)](unsigned i) {
+      return advice ? stringLiteral(llvm::cast<mlir::StringAttr>(advice[i]).getValue())
+                    : std::string("nullptr");
+    };
     text_ +=
         "\nextern \"C\" {\nextern const sl_program_desc sl_program;\nconst sl_program_desc "
         "sl_program = {\n";
@@ -690,7 +695,8 @@ class Printer {
          std::to_string(program_.getTarget().getThreads()) + ",");
     line("    " + counted("entries", index_.entries().all().size()) + ", " +
          (index_.count(SL_ROLE_CONSTANT) == 0 ? "nullptr" : "constants") + ", " + estimate(run) +
-         "};");
+         ",");
+    line("    " + advised(0) + ", " + advised(1) + "};");
     line("}  // extern \"C\"");
   }
 

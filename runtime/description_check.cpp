@@ -363,11 +363,12 @@ bool checkDescription(const sl_program_desc* desc, sl_message* message) {
         .number(SL_ABI_VERSION);
     return false;
   }
-  if (desc->size < sizeof(sl_program_desc)) {
+  constexpr size_t kFirst = offsetof(sl_program_desc, fixed_size_advice);  // before it grew
+  if (desc->size < kFirst) {
     writer.text("the program description has ")
         .number(static_cast<int64_t>(desc->size))
         .text(" bytes but this runtime needs ")
-        .number(sizeof(sl_program_desc));
+        .number(kFirst);
     return false;
   }
   return Checker(*desc, message).check();

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 
 #include "boundary.h"
@@ -261,9 +262,12 @@ void describeSize(const sl_program& program, const Mismatch& mismatch, const sl_
       .text(" is ")
       .number(tensor.shape[mismatch.dim])
       .text(" but this program was compiled for ");
+  const SizeAdvice& advice = program.guard.advice;
   if (dim.rule == GuardRule::kConstant) {
-    writer->number(dim.value).text(
-        "; pass an example of this size to sl.compile, or mark the dim with torch.export.Dim");
+    writer->number(dim.value);
+    writer->text("; ").text(
+        advice.fixed ? advice.fixed
+                     : "compile the module for this size, or with a named extent for the dim");
     return;
   }
   writer->expression(extent, desc);
@@ -275,9 +279,11 @@ void describeSize(const sl_program& program, const Mismatch& mismatch, const sl_
         .number(bounds.min)
         .text(", ")
         .number(bounds.max)
-        .text("]; pass an example of this size or a torch.export.Dim with ");
-    const bool above = tensor.shape[mismatch.dim] > bounds.max;
-    writer->text(above ? "a larger max" : "a smaller min").text(" to sl.compile");
+        .text("]; ")
+        .text(advice.bounds ? advice.bounds : "compile the module for this size, or the extent")
+        .text(tensor.shape[mismatch.dim] > bounds.max ? " with a larger max"
+                                                      : " with a smaller min")
+        .text(advice.bounds ? " to sl.compile" : "");
     return;
   }
   if (dim.rule == GuardRule::kSolve) {
@@ -288,7 +294,8 @@ void describeSize(const sl_program& program, const Mismatch& mismatch, const sl_
   }
   writer->text(" = ").number(sl_expr_value(&extent, extents));
   explainExtents(extent, desc, extents, writer);
-  writer->text("; pass inputs whose sizes agree, or an example of these sizes to sl.compile");
+  writer->text("; pass inputs whose sizes agree");
+  writer->text(advice.fixed ? ", or an example of these sizes to sl.compile" : "");
 }
 
 void describeStrides(const sl_program& program, const Mismatch& mismatch, const sl_tensor& tensor,
@@ -308,9 +315,10 @@ void describeStrides(const sl_program& program, const Mismatch& mismatch, const 
       .tuple(compiled, tensor.rank)
       .text(" at size ")
       .tuple(tensor.shape, tensor.rank)
-      .text(
-          "; pass a tensor of that layout (often x.contiguous()) or an example of this layout to "
-          "sl.compile");
+      .text("; pass a tensor of that layout")
+      .text(program.guard.advice.fixed
+                ? " (often x.contiguous()) or an example of this layout to sl.compile"
+                : "");
 }
 
 /// Of devices that a framework has over a plug-in's.
@@ -353,6 +361,7 @@ void describe(const sl_program& program, const Mismatch& mismatch, const sl_tens
               const int64_t* extents, sl_message* message) {
   const GuardInput& input = program.guard.inputs[static_cast<size_t>(mismatch.input)];
   const sl_buffer& buffer = *input.buffer;
+  const bool hasExamples = program.guard.advice.fixed;  // a module of text has none
   MessageWriter writer(message);
   writer.text("input '").text(userName(buffer)).text("': ");
   switch (mismatch.kind) {
@@ -361,7 +370,8 @@ void describe(const sl_program& program, const Mismatch& mismatch, const sl_tens
           .dtype(tensor.dtype)
           .text(" but this program was compiled for ")
           .dtype(input.dtype)
-          .text("; convert it or pass an example of this dtype to sl.compile");
+          .text("; convert it")
+          .text(hasExamples ? " or pass an example of this dtype to sl.compile" : "");
       break;
     case Mismatch::kDevice:
       writer.text("it is on ");
@@ -377,7 +387,8 @@ void describe(const sl_program& program, const Mismatch& mismatch, const sl_tens
           .number(input.rank)
           .text(", ")
           .shape(buffer.extents, buffer.rank, *program.desc)
-          .text("; pass an example of this rank to sl.compile");
+          .text(hasExamples ? "; pass an example of this rank to sl.compile"
+                            : "; compile the module for this rank");
       break;
     case Mismatch::kData:
       writer.text("its data is a null pointer but its size is ").tuple(tensor.shape, tensor.rank);
@@ -442,6 +453,9 @@ __attribute__((noinline, cold)) int32_t reportUnbound(const sl_program& program,
 
 GuardPlan buildGuardPlan(const sl_program_desc& desc, int32_t device) {
   GuardPlan plan;
+  if (desc.size >= offsetof(sl_program_desc, size_bounds_advice) + sizeof(const char*)) {
+    plan.advice = {desc.fixed_size_advice, desc.size_bounds_advice};
+  }
   for (int32_t i = 0; i < desc.input_count; ++i) {
     const sl_buffer* buffer = inputBuffer(desc, i);
     const uint32_t itemBytes =

@@ -40,11 +40,19 @@ struct GuardInput {
   const sl_buffer* buffer;
 };
 
+/// What messages advise where a size differs, as in `sl_program_desc`; both null: the program came
+/// by no front end.
+struct SizeAdvice {
+  const char* fixed = nullptr;
+  const char* bounds = nullptr;
+};
+
 struct GuardPlan {
   std::vector<GuardInput> inputs;  ///< by input index
   std::vector<GuardDim> dims;      ///< of all inputs, one after the other
   std::vector<int32_t> computed;   ///< extents that a statement computes
   int32_t unboundExtent = -1;      ///< an extent that no input defines, -1 when there is none
+  SizeAdvice advice;
 };
 
 }  // namespace straightline

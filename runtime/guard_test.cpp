@@ -57,8 +57,15 @@ class Guard {
   int32_t status = SL_OK;
 };
 
+/// What the front end of PyTorch gives.
+void adviseAsTorch(DescriptionBuilder* b) {
+  b->advise("pass an example of this size to sl.compile, or mark the dim with torch.export.Dim",
+            "pass an example of this size or a torch.export.Dim");
+}
+
 TEST(Guard, StaticInput) {
   DescriptionBuilder b;
+  adviseAsTorch(&b);
   b.input("x", kFloat32, {b.constant(4), b.constant(8)});
   Guard guard(&b);
   EXPECT_EQ("", guard(Tensors().add({4, 8})));
@@ -98,6 +105,40 @@ TEST(Guard, StaticInput) {
       guard(Tensors().add({4, 8}, {1, 4})));
 }
 
+TEST(Guard, AProgramOfNoFrontEndHasNoExamplesToAdvise) {
+  DescriptionBuilder b;
+  const int32_t n = b.extent("b", 1, 64);
+  b.input("x", kFloat32, {b.symbol(n), b.constant(8)}, {b.constant(8), b.constant(1)});
+  b.input("y", kFloat32, {b.symbol(n)});
+  Guard guard(&b);
+  EXPECT_EQ(
+      "input 'x': dim 1 is 9 but this program was compiled for 8; compile the module for this "
+      "size, or with a named extent for the dim",
+      guard(Tensors().add({4, 9}).add({4})));
+  EXPECT_EQ(
+      "input 'x': dim 0 is 65 but this program was compiled for b in [1, 64]; compile the module "
+      "for this size, or the extent with a larger max",
+      guard(Tensors().add({65, 8}).add({65})));
+  EXPECT_EQ(
+      "input 'x': dim 0 is 0 but this program was compiled for b in [1, 64]; compile the module "
+      "for this size, or the extent with a smaller min",
+      guard(Tensors().add({0, 8}).add({0})));
+  EXPECT_EQ(
+      "input 'y': dim 0 is 5 but this program was compiled for b = 4 (b = 4); pass inputs whose "
+      "sizes agree",
+      guard(Tensors().add({4, 8}).add({5})));
+  EXPECT_EQ(
+      "input 'x': it has 1 dims but this program was compiled for 2, [b, 8]; compile the module "
+      "for this rank",
+      guard(Tensors().add({32}).add({4})));
+  EXPECT_EQ("input 'y': dtype is float64 but this program was compiled for float32; convert it",
+            guard(Tensors().add({4, 8}).add({4}, {}, kFloat64)));
+  EXPECT_EQ(
+      "input 'x': strides are (1, 4) but this program was compiled for (8, 1) at size (4, 8); pass "
+      "a tensor of that layout",
+      guard(Tensors().add({4, 8}, {1, 4}).add({4})));
+}
+
 TEST(Guard, CountOfInputs) {
   DescriptionBuilder b;
   b.input("x", kFloat32, {});
@@ -121,6 +162,7 @@ TEST(Guard, AComputedExtentBeginsAtItsBound) {
 
 TEST(Guard, NamedExtentIsBoundOnceAndMustAgree) {
   DescriptionBuilder b;
+  adviseAsTorch(&b);
   const int32_t n = b.extent("b", 1, 64);
   b.input("x", kFloat32, {b.symbol(n), b.constant(4)});
   b.input("y", kFloat32, {b.constant(2), b.symbol(n)}, {b.symbol(n), b.constant(1)});
@@ -152,6 +194,7 @@ TEST(Guard, NamedExtentIsBoundOnceAndMustAgree) {
 
 TEST(Guard, ExpressionBeforeTheExtentItselfIsCheckedLater) {
   DescriptionBuilder b;
+  adviseAsTorch(&b);
   const int32_t n = b.extent("b", 1, 64);
   b.input("twice", kFloat32, {b.expression({{'s', n}, {'c', 2}, {'*', 0}})});
   b.input("x", kFloat32, {b.symbol(n)});
@@ -167,6 +210,7 @@ TEST(Guard, ExpressionBeforeTheExtentItselfIsCheckedLater) {
 
 TEST(Guard, ExtentIsSolvedFromALinearExpression) {
   DescriptionBuilder b;
+  adviseAsTorch(&b);
   const int32_t n = b.extent("b", 2, 10);
   b.input("x", kFloat32, {b.expression({{'c', 3}, {'s', n}, {'*', 0}, {'c', 1}, {'+', 0}})});
   b.input("product", kFloat32, {b.expression({{'s', n}, {'s', n}, {'*', 0}})});

@@ -62,8 +62,30 @@ TEST(Program, AShorterDescriptionIsRefusedWithBothSizes) {
   sl_message message;
   EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create(desc, nullptr, nullptr, &program, &message));
   EXPECT_EQ("the program description has 8 bytes but this runtime needs " +
-                std::to_string(sizeof(sl_program_desc)),
+                std::to_string(offsetof(sl_program_desc, fixed_size_advice)),
             message.text);
+}
+
+// Contract: E3.
+TEST(Program, ADescriptionOfBeforeItGrewIsTakenAndItsNewFieldsAreNotRead) {
+  DescriptionBuilder builder;
+  const sl_expr four = builder.constant(4);
+  builder.input("x", kFloat32, {four});
+  sl_program_desc* desc = builder.build(runNothing);
+  desc->size = offsetof(sl_program_desc, fixed_size_advice);
+  desc->fixed_size_advice = desc->size_bounds_advice = reinterpret_cast<const char*>(1);
+  sl_program* program = nullptr;
+  ASSERT_EQ(SL_OK, sl_program_create(desc, nullptr, nullptr, &program, nullptr));
+  const int64_t five = 5;
+  float data[5] = {};
+  const sl_tensor tensor{data, &five, nullptr, 1, kFloat32, 1, 0};
+  sl_message message;
+  EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_guard(program, &tensor, 1, nullptr, &message));
+  EXPECT_STREQ(
+      "input 'x': dim 0 is 5 but this program was compiled for 4; compile the module for this "
+      "size, or with a named extent for the dim",
+      message.text);
+  sl_program_release(program);
 }
 
 // Contract: E3.

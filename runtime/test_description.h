@@ -118,6 +118,10 @@ class DescriptionBuilder {
   void scratch(int32_t space, sl_expr bytes) { put(&scratch_, space, bytes); }
   void prepared(int32_t space, sl_expr bytes) { put(&prepared_, space, bytes); }
   void threads(int32_t count) { threads_ = count; }
+  void advise(const char* fixed, const char* bounds) {
+    fixedAdvice_ = fixed;
+    boundsAdvice_ = bounds;
+  }
 
   sl_program_desc* build(sl_entry_fn run, sl_entry_fn prepare = nullptr) {
     const auto zero = constant(0);
@@ -152,6 +156,8 @@ class DescriptionBuilder {
     desc_.input_count = inputs_;
     desc_.output_count = outputs_;
     desc_.threads = threads_;
+    desc_.fixed_size_advice = fixedAdvice_;
+    desc_.size_bounds_advice = boundsAdvice_;
     return &desc_;
   }
 
@@ -175,6 +181,8 @@ class DescriptionBuilder {
   std::vector<sl_expr> arena_, scratch_, prepared_;
   std::vector<void (*)(void*)> destroy_;
   int32_t parameters_ = 0, inputs_ = 0, outputs_ = 0, threads_ = 1;
+  const char* fixedAdvice_ = nullptr;
+  const char* boundsAdvice_ = nullptr;
   sl_program_desc desc_{};
 };
 

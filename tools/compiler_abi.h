@@ -88,8 +88,10 @@ SL_API int32_t sl_builder_symbol(sl_builder* builder, const char* name, int64_t 
                                  sl_text** error);
 
 /// Attributes given before it (sl_builder_attribute with a position as name, "#op.dims<[..]>" as
-/// text) are the strides of arguments that are not row-major. Begins the function; the values of
-/// its arguments go to `values` [count]. Each argument carries its name as op.name.
+/// text) are the strides of arguments that are not row-major; one named "op.size_advice" is the
+/// function's: an array of two strings, as `fixed_size_advice` and `size_bounds_advice` of
+/// sl_program_desc. Begins the function; the values of its arguments go to `values` [count]. Each
+/// argument carries its name as op.name.
 SL_API int32_t sl_builder_begin_function(sl_builder* builder, const char* name,
                                          const char* const* argument_names,
                                          const char* const* argument_types, int32_t count,

@@ -3,6 +3,7 @@
 
 #include "codegen/jit/compile_program.h"
 #include "dialect/op/recorded.h"
+#include "dialect/op/size_advice.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Verifier.h"
@@ -161,8 +162,13 @@ Failure ModuleBuilder::beginFunction(llvm::StringRef name,
     op::setNameOfArgument(function_, i, argumentNames[i]);
     values[i] = number(body->getArgument(i));
   }
-  // Attributes set before the function began are strides of arguments, named by position.
+  // Attributes set before the function began are its advice, and strides of arguments, named by
+  // position.
   for (mlir::NamedAttribute strides : std::exchange(pending_, {})) {
+    if (strides.getName() == op::kSizeAdviceAttr) {
+      op::setSizeAdvice(function_, strides.getValue());
+      continue;
+    }
     unsigned position = 0;
     if (strides.getName().getValue().getAsInteger(10, position) ||
         position >= argumentNames.size()) {

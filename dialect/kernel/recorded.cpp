@@ -4,6 +4,7 @@
 #include "dialect/alternative.h"
 #include "dialect/kernel/own.h"
 #include "dialect/kernel/shared_prepared.h"
+#include "dialect/kernel/size_advice.h"
 #include "dialect/own_argument.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -23,7 +24,7 @@ constexpr llvm::StringLiteral kCostUs = "kernel.cost_us", kChoice = "kernel.choi
                               kOwnTraits = "kernel.own_traits", kOwnSource = "kernel.own_source",
                               kEveryBranch = "kernel.every_branch",
                               kEarlyStart = "kernel.early_start", kParts = "kernel.parts",
-                              kRows = "kernel.rows";
+                              kRows = "kernel.rows", kSizeAdvice = "kernel.size_advice";
 
 constexpr llvm::StringLiteral kAtEntry = "at_entry", kInTemplate = "in_template";
 
@@ -76,6 +77,13 @@ llvm::StringRef madeBy(PreparedOp prepared) {
 }
 void setMadeBy(PreparedOp prepared, llvm::StringRef digest) {
   prepared->setAttr(kMadeBy, mlir::StringAttr::get(prepared.getContext(), digest));
+}
+
+mlir::ArrayAttr sizeAdviceOf(ProgramOp program) {
+  return program->getAttrOfType<mlir::ArrayAttr>(kSizeAdvice);
+}
+void setSizeAdvice(ProgramOp program, mlir::ArrayAttr advice) {
+  program->setAttr(kSizeAdvice, advice);
 }
 
 bool hasExclusiveHandle(DeclOp declaration) { return declaration->hasAttr(kExclusiveHandle); }
@@ -195,6 +203,7 @@ bool hasPlan(Operation* op) {
   return declaration && declaration.getPlan() && declaration.getDestroy();
 }
 bool isPreparedBuffer(Operation* op) { return llvm::isa<PreparedOp>(op); }
+bool isProgram(Operation* op) { return llvm::isa<ProgramOp>(op); }
 bool isModule(Operation* op) { return llvm::isa<mlir::ModuleOp>(op); }
 
 bool isWhole(Attribute value) {
@@ -246,6 +255,11 @@ bool isRows(Attribute value) {
   return rows && !rows.empty() && llvm::all_of(rows, llvm::IsaPred<RowAttr>);
 }
 
+bool isAdvice(Attribute value) {
+  auto texts = llvm::dyn_cast<mlir::ArrayAttr>(value);
+  return texts && texts.size() == 2 && llvm::all_of(texts, llvm::IsaPred<mlir::StringAttr>);
+}
+
 bool areAlternatives(Attribute value) {
   auto rows = llvm::dyn_cast<mlir::ArrayAttr>(value);
   return rows && llvm::all_of(rows, isAlternative);
@@ -271,6 +285,7 @@ constexpr Recorded kRecorded[] = {
     {kAlternatives, "a launch or a call", isCall, "an array of {kernel, said, us}",
      areAlternatives},
     {kOnHost, "a launch or a call", isCall, "a unit attribute", isA<mlir::UnitAttr>},
+    {kSizeAdvice, "a kernel.program", isProgram, "an array of two strings", isAdvice},
     {kOutsideGraph, "a kernel.decl", isDeclaration, "a unit attribute", isA<mlir::UnitAttr>},
     {kExclusiveHandle, "a kernel.decl with a plan", hasPlan, "a unit attribute",
      isA<mlir::UnitAttr>},

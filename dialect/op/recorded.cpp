@@ -2,6 +2,7 @@
 #include "dialect/op/recorded.h"
 
 #include "dialect/alternative.h"
+#include "dialect/op/size_advice.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/InterleavedRange.h"
@@ -77,6 +78,17 @@ void setStridesOfResult(FunctionOpInterface function, unsigned result, DimsAttr 
 }
 
 //===- on a function --------------------------------------------------------------------------===//
+
+bool isSizeAdvice(Attribute value) {
+  auto texts = llvm::dyn_cast<mlir::ArrayAttr>(value);
+  return texts && texts.size() == 2 && llvm::all_of(texts, llvm::IsaPred<StringAttr>);
+}
+mlir::ArrayAttr sizeAdviceOf(FunctionOpInterface function) {
+  return function->getAttrOfType<mlir::ArrayAttr>(kSizeAdviceAttr);
+}
+void setSizeAdvice(FunctionOpInterface function, Attribute advice) {
+  function->setAttr(kSizeAdviceAttr, advice);
+}
 
 bool hasLiveParameters(FunctionOpInterface function) { return function->hasAttr(kLiveParameters); }
 void setLiveParameters(FunctionOpInterface function) {
@@ -305,6 +317,7 @@ llvm::StringRef expectedOf(llvm::StringRef name) {
       .Case(kLayout, "#op.layout with an entry a dim on an op with one result")
       .Case(kStrides, "#op.dims on an op.parameter or op.state")
       .Case(kLiveParameters, "a unit attribute of a function")
+      .Case(kSizeAdviceAttr, "an array of two strings of a function")
       .Case(kTarget, "#kernel.target on the module")
       .Case(kOptions, "#op.options on the module")
       .Case(kResidentBytes, "an i64 on the module")
@@ -347,6 +360,9 @@ bool isAsExpected(Operation* op, llvm::StringRef name, Attribute value) {
   if (name == kLiveParameters) {
     return llvm::isa<FunctionOpInterface>(op) && llvm::isa<UnitAttr>(value);
   }
+  if (name == kSizeAdviceAttr) {
+    return llvm::isa<FunctionOpInterface>(op) && isSizeAdvice(value);
+  }
   if (!llvm::isa<ModuleOp>(op)) {
     return false;
   }
@@ -378,7 +394,8 @@ llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation,
     return operation->emitError()
            << "attribute '" << name
            << "' is not one of an operation's: op.prepare, op.kernel, op.layout, op.strides, "
-              "op.refusals, op.live_parameters, op.target, op.options, op.resident_bytes and "
+              "op.refusals, op.live_parameters, op.size_advice, op.target, op.options, "
+              "op.resident_bytes and "
               "op.candidates are "
               "(op_c1)";
   }

@@ -2,7 +2,9 @@
 // The program as a whole: what it is made of, and what it returns.
 #include "passes/lowering/program.h"
 
+#include "dialect/kernel/size_advice.h"
 #include "dialect/op/recorded.h"
+#include "dialect/op/size_advice.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "passes/lowering/computed_extents.h"
@@ -144,6 +146,9 @@ ProgramParts ProgramLowering::declare(mlir::ModuleOp module, kernel::TargetAttr 
   ProgramParts parts;
   parts.module = module;
   parts.program = kernel::ProgramOp::create(builder, loc, function_.getSymName(), target);
+  if (mlir::ArrayAttr advice = op::sizeAdviceOf(function_)) {
+    kernel::setSizeAdvice(parts.program, advice);
+  }
   builder.setInsertionPointToEnd(parts.program.getBodyBlock());
   kernel::QueueOp::create(builder, loc, sizes_.teamQueue(), kernel::kHostBackend);
   for (mlir::StringAttr name : sizes_.names()) {

@@ -117,9 +117,7 @@ class Specializer:
 
     def _key(self, sizes: object) -> tuple[int, ...]:
         if not self._names:
-            raise UserError(
-                "no size of this program has a name (dynamic_shapes): it is for its example's sizes already"
-            )
+            raise UserError("no size of this program has a name: it is for its example's sizes already")
         needed = f"a dict with the size of {', '.join(self._names)}"
         if not isinstance(sizes, Mapping) or set(sizes) != set(self._names):
             given = f"has {', '.join(map(repr, sizes)) or 'nothing'}" if isinstance(sizes, Mapping) else f"is {sizes!r}"

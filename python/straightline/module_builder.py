@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from straightline import _compiler
-from straightline.capture.builder import Attr, Dense, Dims, Extent, Location, Result, TensorType, Unit
+from straightline.capture.builder import Attr, Dense, Dims, Extent, Location, Result, SizeAdvice, TensorType, Unit
 from straightline.capture.text_builder import float_text, quote
 
 
@@ -23,6 +23,10 @@ class ModuleBuilder:
     def symbol(self, name: str, min: int, max: int) -> None:
         """See `Builder`."""
         self._builder.symbol(name, min, max)
+
+    def advise(self, advice: SizeAdvice) -> None:
+        """See `Builder`."""
+        self._attribute("op.size_advice", (advice.fixed, advice.bounds))
 
     def begin_function(self, name: str, arguments: Sequence[tuple[str, TensorType]]) -> list[int]:
         """See `Builder`."""

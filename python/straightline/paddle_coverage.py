@@ -48,6 +48,44 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
     "sizes of data": ([_M, _B], lambda x, b: [
         paddle.nonzero(x > 0), paddle.masked_select(x, b), *paddle.nonzero(x, as_tuple=True), x[x > 5].sum(),
         paddle.index_put(x, (b,), paddle.to_tensor(2.0)), paddle.index_put(x, (b,), paddle.to_tensor(2.0), True)]),
+    "places of pools": ([_X, ([2, 3, 4, 6, 4], "float32")], lambda x, v: [
+        *F.max_pool2d(x, 2, return_mask=True), *F.max_pool2d(x, 3, 2, 1, True, True),
+        *F.max_pool2d(x, 3, [1, 2], return_mask=True),
+        *F.max_pool1d(x[:, :, 0], 3, 2, 1, True), *F.max_pool3d(v, 2, return_mask=True), *F.max_pool3d(v, 3, 1, 1, True),
+        *F.adaptive_max_pool2d(x, 4, True), *F.adaptive_max_pool2d(x, 3, True), *F.adaptive_max_pool3d(v, [3, 3, 2], True),
+        F.max_unpool2d(*F.max_pool2d(x, 2, return_mask=True), 2), F.max_unpool3d(*F.max_pool3d(v, 2, return_mask=True), 2),
+        F.max_unpool2d(*F.max_pool2d(x, 2, return_mask=True), 2, output_size=[9, 8]), F.lp_pool2d(x, 2.0, 3, 2, 1),
+        F.max_unpool1d(*F.max_pool1d(x[:, :, 0], 2, return_mask=True), 2), F.lp_pool2d(x, 4.0, 3, ceil_mode=True),
+        F.lp_pool1d(x[:, :, 0], 2.0, 2), F.lp_pool2d(x.abs(), 3.0, [2, 1], data_format="NHWC")]),
+    "products of integers": ([_I, ([6, 4], "int64"), ([3, 6], "int32")], lambda x, w, i: [
+        x @ w, paddle.matmul(x, x, transpose_y=True), paddle.matmul(w, x, True, True), paddle.matmul(i, i, False, True),
+        x @ w[:, 0], x[0] @ w, paddle.dot(x, x), x @ w + x[:, :1]]),
+    "volumes transposed": ([([2, 4, 3, 4, 5], "float32"), ([4, 3, 3, 2, 3], "float32"), ([3], "float32"), _X],
+                           lambda x, w, b, i: [
+        F.conv3d_transpose(x, w), F.conv3d_transpose(x, w, b, 2, 1, 1), F.conv3d_transpose(x, w[:, :2], None, 1, 1, 0, 2),
+        F.conv3d_transpose(x, w, None, [2, 1, 3], [1, 0, 0, 1, 1, 0], dilation=2),
+        F.conv3d_transpose(x, w, None, 2, output_size=[8, 8, 12]), F.conv2d_transpose(i, w[:, :, 0], b, 2, [1, 0, 2, 1]),
+        F.conv3d_transpose(x.transpose([0, 2, 3, 4, 1]), w, data_format="NDHWC"),
+        F.conv2d_transpose(i, w[:, :, 0], None, 2, "SAME")]),
+    "graphs": ([_M, ([5, 6], "float32"), _N, _N], lambda x, e, s, d: [
+        *(paddle.geometric.send_u_recv(x, s, d, how) for how in ("sum", "mean", "min", "max")),
+        paddle.geometric.send_u_recv(x, s, d, "max", 5), paddle.geometric.send_ue_recv(x, e, s, d, "add", "mean"),
+        paddle.geometric.send_ue_recv(x, e, s, d, "mul", "max"), paddle.geometric.send_uv(x, x, s, d, "sub"),
+        paddle.geometric.send_uv(x, x, s, d, "mul")]),
+    "further functions": ([_M, _M, _I, ([4, 3], "float32"), ([2, 3, 3], "float32")], lambda x, y, i, c, m: [
+        paddle.round(x, decimals=2), paddle.round(x * 100, decimals=-1), paddle.stanh(x), paddle.copysign(x, y),
+        paddle.angle(x),
+        paddle.signbit(y), paddle.isposinf(x / paddle.zeros_like(y)),
+        paddle.isneginf(x / paddle.zeros_like(y)),
+        paddle.linalg.vecdot(x, y), paddle.linalg.cov(x), paddle.linalg.corrcoef(x), paddle.equal_all(x, y), paddle.is_empty(x),
+        paddle.equal_all(x, x), paddle.equal_all(i, i), paddle.add_n([x, y, x]), paddle.reduce_as(x, y[:1]),
+        paddle.reduce_as(x, y[0]), paddle.exp(i), paddle.log1p(i), paddle.atan2(i, i + 1), paddle.allclose(i, i),
+        paddle.cross(c, c * 2 + 1), paddle.cross(m, m * m - 1, 2), paddle.linalg.slogdet(m),
+        *paddle.linalg.lu(m), *paddle.linalg.lu(m[0], get_infos=True), paddle.baddbmm(m, m, m + 1, 0.5, 2.0), paddle.vander(x[0]),
+        paddle.linalg.matrix_norm(x), paddle.renorm(x, 2.0, 0, 1.0), paddle.norm(i.astype("float32"), 0, 1),
+        paddle.norm(x, float("-inf"), 1), paddle.norm(x, -2.0, 1), F.label_smooth(x, F.softmax(y[:1])),
+        F.log_loss(F.sigmoid(x[:, :1]), F.sigmoid(y[:, :1])), paddle.incubate.softmax_mask_fuse(m[None], m[None, :1]),
+        paddle.index_select(x, i[:2, :1]), paddle.bucketize(i, paddle.to_tensor([0.5, 1.5]))]),
     "positives": ([_M, _M], lambda x, y: [
         F.binary_cross_entropy_with_logits(x, F.sigmoid(y), pos_weight=paddle.full([x.shape[1]], 3.0), reduction=how)
         for how in ("none", "mean")]),
@@ -214,8 +252,8 @@ def _written_tensor(m: Any) -> Any:
 _ELSEWHERE = {
     "rnn": "models_test, recurrent_test", "if": "models_test, files_test", "while": "models_test, files_test",
     "increment_": "models_test", "full_with_tensor": "files_test", "assign_out_": "tensors_test",
-    "flash_attn": "capture_test", "unique": "capture_test (refused)",
-    "repeat_interleave_with_tensor_index": "", "bincount": "",
+    "flash_attn": "capture_test", "unique": "data_sizes_test", "unique_consecutive": "data_sizes_test",
+    "repeat_interleave_with_tensor_index": "data_sizes_test", "bincount": "data_sizes_test (refused)",
 }  # fmt: skip
 #: Forms of one op under names of their own, and what lists are made of: no rows.
 _INNER = frozenset(("builtin.combine", "builtin.split", "builtin.slice", "memcpy", "memcpy_h2d", "memcpy_d2h"))

@@ -381,6 +381,13 @@ typedef struct sl_program_desc {
   /// literal data of the buffers of role CONSTANT, by `sl_buffer.index`
   const void* const* constants;
   double estimated_us;  ///< of a run by `threads` threads; 0: unknown
+  // From here on a description may be shorter: it was compiled before these fields were there.
+  /// What messages advise, in the words of the front end that the program came by. Where a fixed
+  /// size is another: a whole clause ("pass an example of this size to sl.compile, or mark the dim
+  /// with torch.export.Dim"). Where a named size is outside of its bounds: what stands before "with
+  /// a larger max to sl.compile". Both null: it came by no front end and has no examples.
+  const char* fixed_size_advice;
+  const char* size_bounds_advice;
 } sl_program_desc;
 
 #ifdef __cplusplus

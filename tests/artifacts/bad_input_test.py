@@ -290,3 +290,11 @@ def test_the_golden_artifact() -> None:
     loaded = sl.load(golden / "mlp.sl", verify=True)
     assert np.array_equal(loaded(data["x"]), data["y"])
     assert "sl_program_run" in loaded.code and loaded.explain().statements
+    # Its description ends before what front ends advise.
+    rows, columns = data["x"].shape
+    with pytest.raises(sl.GuardError) as caught:
+        loaded(np.zeros((rows + 1, columns), data["x"].dtype))
+    assert str(caught.value).endswith(
+        f"dim 0 is {rows + 1} but this program was compiled for {rows}; compile the module for this size, "
+        "or with a named extent for the dim"
+    )

@@ -129,6 +129,14 @@ def test_states_and_named_sizes(caller: Path, tmp_path: Path) -> None:
     assert "(input: float32[batch, 16]) -> (float32[batch, 4]), batch from 1 to 64" in said
     assert (tmp_path / "out0").read_bytes() == _raw(function(x))
     assert "output [batch] [4]" in said
+    (tmp_path / "in0").write_bytes(_raw(torch.randn(65, 16)))
+    (tmp_path / "shapes").write_text("65 16\n")
+    done = subprocess.run([caller, tmp_path, "1"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert (
+        "input 'input': dim 0 is 65 but this program was compiled for batch in [1, 64]; "
+        "pass an example of this size or a torch.export.Dim with a larger max to sl.compile"
+    ) in done.stderr
 
 
 @torch.no_grad()

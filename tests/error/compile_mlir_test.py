@@ -138,6 +138,28 @@ def test_calls_are_guarded() -> None:
             compiled(*bad)
 
 
+def test_sizes_advise_what_a_module_has() -> None:
+    text = """
+        op.symbol @n {max = 8 : i64, min = 1 : i64}
+        func.func @forward(%x: tensor<?x8xf32, #op.dims<[n, 8]>> {op.name = "x"}) -> (tensor<?x8xf32, #op.dims<[n, 8]>> {op.name = "y"}) {
+          %y = op.neg %x : (tensor<?x8xf32, #op.dims<[n, 8]>>) -> tensor<?x8xf32, #op.dims<[n, 8]>>
+          return %y : tensor<?x8xf32, #op.dims<[n, 8]>>
+        }"""
+    compiled = sl.compile_mlir(text)
+    for shape, words in [
+        ((3, 9), "dim 1 is 9 but this program was compiled for 8; compile the module for this size, or with a named extent for the dim"),
+        ((9, 8), "dim 0 is 9 but this program was compiled for n in [1, 8]; compile the module for this size, or the extent with a larger max"),
+        ((0, 8), "dim 0 is 0 but this program was compiled for n in [1, 8]; compile the module for this size, or the extent with a smaller min"),
+        ((8,), "it has 1 dims but this program was compiled for 2, [n, 8]; compile the module for this rank"),
+    ]:  # fmt: skip
+        with pytest.raises(sl.GuardError) as caught:
+            compiled(np.zeros(shape, np.float32))
+        assert str(caught.value) == f"input 'x': {words}"
+    with pytest.raises(sl.GuardError) as caught:
+        compiled(np.zeros((3, 8)))
+    assert str(caught.value) == "input 'x': dtype is float64 but this program was compiled for float32; convert it"
+
+
 def test_compile_points_to_it() -> None:
     with pytest.raises(sl.UserError, match="model is a str: sl.compile_mlir compiles mlir text and files"):
         sl.compile("model.mlir")

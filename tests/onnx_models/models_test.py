@@ -69,11 +69,24 @@ def test_a_named_size(rng: np.random.Generator) -> None:
 
 def test_bounds_of_a_named_size(rng: np.random.Generator) -> None:
     function = sl.compile(_perceptron(rng), sizes={"n": (2, 4)})
-    with pytest.raises(sl.GuardError, match=r"dim 0 is 5 but .* n in \[2, 4\]"):
-        function(np.zeros((5, 32), np.float32))
-    fixed = sl.compile(_perceptron(rng), sizes={"n": 3})
-    with pytest.raises(sl.GuardError, match="dim 0 is 5"):
-        fixed(np.zeros((5, 32), np.float32))
+    for size, bound in ((5, "larger max"), (1, "smaller min")):
+        with pytest.raises(sl.GuardError) as caught:
+            function(np.zeros((size, 32), np.float32))
+        assert str(caught.value) == (
+            f"input 'x': dim 0 is {size} but this program was compiled for n in [2, 4]; "
+            f"pass sizes= with a {bound} to sl.compile"
+        )
+    for fixed in (
+        sl.compile(_perceptron(rng), sizes={"n": 3}),
+        sl.compile(_perceptron(rng), (np.zeros((3, 32), np.float32),)),
+        sl.compile(_perceptron(rng, 3)),
+    ):
+        with pytest.raises(sl.GuardError) as caught:
+            fixed(np.zeros((5, 32), np.float32))
+        assert str(caught.value) == (
+            "input 'x': dim 0 is 5 but this program was compiled for 3; name the dim in the model (dim_param) and "
+            "pass sl.compile no input or sizes= that fixes it"
+        )
     with pytest.raises(sl.UserError, match="has no size 'm': it has"):
         sl.compile(_perceptron(rng), sizes={"m": 3})
 

@@ -23,6 +23,7 @@ from straightline.capture import (
     Result,
     TensorType,
 )
+from straightline.capture.builder import SizeAdvice
 from torch.utils import _pytree as pytree
 
 DTYPES = {
@@ -74,6 +75,9 @@ class OpInterpreter:
 
     def symbol(self, name: str, min: int, max: int) -> None:
         self.symbols[name] = (min, max)
+
+    def advise(self, advice: SizeAdvice) -> None:
+        self.advice = advice
 
     def begin_function(self, name: str, arguments: Sequence[tuple[str, TensorType]]) -> list[Value]:
         self.arguments = [(n, Value(t)) for n, t in arguments]

@@ -89,7 +89,9 @@ def test_named_extents_arguments_by_name_and_one_result() -> None:
         x = torch.randn(rows, 24)
         with torch.no_grad():
             torch.testing.assert_close(compiled(input=x), model(x))
-    with pytest.raises(sl.GuardError, match="65"):
+    with pytest.raises(
+        sl.GuardError, match=r"65 but .* a torch\.export\.Dim with a larger max"
+    ):  # text of a model of torch
         compiled(torch.randn(65, 24))
 
 

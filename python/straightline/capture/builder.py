@@ -106,6 +106,19 @@ Value = Any
 
 
 @dataclass(frozen=True)
+class SizeAdvice:
+    """What messages advise where the size of an input differs from the program's, in the words of a front end.
+
+    `fixed`: where a fixed size is another; a whole clause ("pass an example of this size to sl.compile, or mark the dim with
+    torch.export.Dim"). `bounds`: where a named size is outside of its bounds; what stands before "with a larger max to
+    sl.compile" ("pass an example of this size or a torch.export.Dim").
+    """
+
+    fixed: str
+    bounds: str
+
+
+@dataclass(frozen=True)
 class Result:
     """One result of the function.
 
@@ -123,6 +136,9 @@ class Builder(Protocol):
 
     def symbol(self, name: str, min: int, max: int) -> None:
         """Declares a named extent with its inclusive bounds, before it is used."""
+
+    def advise(self, advice: SizeAdvice) -> None:
+        """Says what messages about the sizes of inputs advise, before the function begins."""
 
     def begin_function(self, name: str, arguments: Sequence[tuple[str, TensorType]]) -> list[Value]:
         """Begins the function; returns the values of its arguments."""

@@ -22,6 +22,7 @@ from straightline.capture.builder import (
     Extent,
     Location,
     Result,
+    SizeAdvice,
     TensorType,
     Value,
 )
@@ -145,8 +146,12 @@ class GraphBuilder:
 
     # The function -----------------------------------------------------------------------------------------------------
 
-    def begin(self, name: str, arguments: Sequence[tuple[str, TensorType]]) -> list[Tensor]:
+    def begin(
+        self, name: str, arguments: Sequence[tuple[str, TensorType]], advice: SizeAdvice | None = None
+    ) -> list[Tensor]:
         """Begins the function; symbols are declared before."""
+        if advice is not None:
+            self.builder.advise(advice)
         values = self.builder.begin_function(name, arguments)
         return [Tensor(value, type) for value, (_, type) in zip(values, arguments)]
 

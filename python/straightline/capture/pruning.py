@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from straightline.capture.builder import Attr, Builder, Location, Result, TensorType, Value
+from straightline.capture.builder import Attr, Builder, Location, Result, SizeAdvice, TensorType, Value
 
 
 @dataclass
@@ -51,6 +51,10 @@ class Pruning:
     def symbol(self, name: str, min: int, max: int) -> None:
         """See `Builder`."""
         self._builder.symbol(name, min, max)
+
+    def advise(self, advice: SizeAdvice) -> None:
+        """See `Builder`."""
+        self._builder.advise(advice)
 
     def begin_function(self, name: str, arguments: Sequence[tuple[str, TensorType]]) -> list[int]:
         """See `Builder`."""

@@ -17,6 +17,7 @@ from straightline.capture.builder import (
     Extent,
     Location,
     Result,
+    SizeAdvice,
     TensorType,
     Unit,
 )
@@ -76,6 +77,7 @@ class TextBuilder:
         self._names: set[str] = set()
         self._next = 0
         self._head = ""
+        self._advice = ""
         self._text: str | None = None
 
     def text(self) -> str:
@@ -88,6 +90,10 @@ class TextBuilder:
         """See `Builder`."""
         attributes = f"max = {max} : i64, min = {min} : i64, sym_name = {quote(name)}"
         self._symbols.append(f'  "op.symbol"() <{{{attributes}}}> : () -> ()')
+
+    def advise(self, advice: SizeAdvice) -> None:
+        """See `Builder`."""
+        self._advice = f" attributes {{op.size_advice = [{quote(advice.fixed)}, {quote(advice.bounds)}]}}"
 
     def begin_function(self, name: str, arguments: Sequence[tuple[str, TensorType]]) -> list[TextValue]:
         """See `Builder`."""
@@ -164,7 +170,7 @@ class TextBuilder:
             self._emit("func.return")
         listed = ", ".join(f"{r.value.type} {self._result_attributes(r)}" for r in results)
         body = self._lines.pop()
-        parts = ["module {", *self._symbols, f"  {self._head} -> ({listed}) {{", *body, "  }", "}"]
+        parts = ["module {", *self._symbols, f"  {self._head} -> ({listed}){self._advice} {{", *body, "  }", "}"]
         if self._resources:
             parts += ["", "{-#", "  dialect_resources: {", "    builtin: {"]
             entries = [

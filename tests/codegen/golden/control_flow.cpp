@@ -268,7 +268,8 @@ const sl_program_desc sl_program = {
     results, 2, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     2, 0, 3, 1, 2,
-    entries, 5, nullptr, 0};
+    entries, 5, nullptr, 0,
+    nullptr, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -114,7 +114,8 @@ const sl_program_desc sl_program = {
     results, 1, spaces, 2, queues, 2,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     0, 0, 1, 1, 1,
-    entries, 1, nullptr, 2};
+    entries, 1, nullptr, 2,
+    nullptr, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

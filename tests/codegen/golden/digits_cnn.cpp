@@ -639,7 +639,8 @@ const sl_program_desc sl_program = {
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     14, 0, 1, 1, 2,
-    entries, 13, nullptr, 3.43};
+    entries, 13, nullptr, 3.43,
+    nullptr, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -233,7 +233,8 @@ const sl_program_desc sl_program = {
     results, 2, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, destroy_handles,
     1, 1, 2, 2, 2,
-    entries, 4, nullptr, 0};
+    entries, 4, nullptr, 0,
+    nullptr, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

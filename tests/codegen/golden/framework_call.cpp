@@ -149,7 +149,8 @@ const sl_program_desc sl_program = {
     results, 2, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, destroy_handles,
     0, 1, 1, 2, 1,
-    entries, 2, nullptr, 0};
+    entries, 2, nullptr, 0,
+    nullptr, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

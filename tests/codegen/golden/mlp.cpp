@@ -266,7 +266,8 @@ const sl_program_desc sl_program = {
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     6, 0, 1, 1, 1,
-    entries, 5, nullptr, 0.342};
+    entries, 5, nullptr, 0.342,
+    "pass an example of this size to sl.compile, or mark the dim with torch.export.Dim", "pass an example of this size or a torch.export.Dim"};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -253,7 +253,8 @@ const sl_program_desc sl_program = {
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     6, 0, 1, 1, 2,
-    entries, 4, nullptr, 28.5};
+    entries, 4, nullptr, 28.5,
+    nullptr, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

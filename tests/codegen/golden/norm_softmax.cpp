@@ -139,7 +139,8 @@ const sl_program_desc sl_program = {
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     2, 0, 1, 1, 1,
-    entries, 1, nullptr, 0.576};
+    entries, 1, nullptr, 0.576,
+    nullptr, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -91,7 +91,8 @@ const sl_program_desc sl_program = {
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     0, 0, 2, 1, 2,
-    entries, 1, nullptr, 0.614};
+    entries, 1, nullptr, 0.614,
+    nullptr, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -323,7 +323,8 @@ const sl_program_desc sl_program = {
     results, 3, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     0, 0, 4, 3, 1,
-    entries, 5, nullptr, 0};
+    entries, 5, nullptr, 0,
+    nullptr, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

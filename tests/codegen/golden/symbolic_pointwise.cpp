@@ -217,7 +217,8 @@ const sl_program_desc sl_program = {
     results, 3, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     0, 0, 2, 2, 2,
-    entries, 4, constants, 0};
+    entries, 4, constants, 0,
+    nullptr, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

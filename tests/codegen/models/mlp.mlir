@@ -1,5 +1,5 @@
 module attributes {op.target = #kernel.target<"cpu", "x86-64-v3", threads = 1>} {
-  func.func @forward(%arg0: tensor<1x64xf32> {op.name = "x"} loc(unknown)) -> (tensor<1x10xf32> {op.name = "linear_2"}) {
+  func.func @forward(%arg0: tensor<1x64xf32> {op.name = "x"} loc(unknown)) -> (tensor<1x10xf32> {op.name = "linear_2"}) attributes {op.size_advice = ["pass an example of this size to sl.compile, or mark the dim with torch.export.Dim", "pass an example of this size or a torch.export.Dim"]} {
     %0 = op.parameter "layers.0.weight" : tensor<64x64xf32> loc("layers.0")
     %1 = op.parameter "layers.0.bias" : tensor<64xf32> loc("layers.0")
     %2 = op.parameter "layers.1.weight" : tensor<64x64xf32> loc("layers.1")

@@ -4,7 +4,8 @@
 
 // CHECK: module attributes {kernel.every_branch}
 module attributes {kernel.every_branch} {
-  kernel.program @p target(<"cpu", "x86-64-v3", threads = 1>) {
+  // CHECK: kernel.program @p target(<"cpu", "x86-64-v3">) attributes {kernel.size_advice = ["name it", "sizes="]}
+  kernel.program @p target(<"cpu", "x86-64-v3", threads = 1>) attributes {kernel.size_advice = ["name it", "sizes="]} {
     kernel.queue @team backend("cpu")
     kernel.run (%x "x": !x) outs(%y "y": !x) {
       // CHECK: kernel.launch {{.*}} {kernel.after = array<i64>, kernel.branch = 1 : i64, kernel.choice = "key", kernel.cost_us = 1.500000e+00 : f64, kernel.step = 0 : i64}

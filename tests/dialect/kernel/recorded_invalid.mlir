@@ -13,6 +13,18 @@ module attributes {kernel.block = 1 : i64} {
 
 // -----
 
+// expected-error @+1 {{attribute 'kernel.size_advice' stands on 'builtin.module', expected on a kernel.program (recorded_c2)}}
+module attributes {kernel.size_advice = ["name it", "sizes="]} {
+}
+
+// -----
+
+// expected-error @+1 {{attribute 'kernel.size_advice' of 'kernel.program' is ["name it"], expected an array of two strings (recorded_c3)}}
+kernel.program @p target(<"cpu", "x86-64-v3", threads = 1>) attributes {kernel.size_advice = ["name it"]} {
+}
+
+// -----
+
 // expected-error @+1 {{attribute 'kernel.cost_us' stands on 'builtin.module', expected on a statement (recorded_c2)}}
 module attributes {kernel.cost_us = 1.0 : f64} {
 }

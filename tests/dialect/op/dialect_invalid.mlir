@@ -40,7 +40,7 @@ func.func private @dims_c3(tensor<8xf32, #op.dims<[8]>>)
 // -----
 
 func.func @op_c1(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{attribute 'op.prepared' is not one of an operation's: op.prepare, op.kernel, op.layout, op.strides, op.refusals, op.live_parameters, op.target, op.options, op.resident_bytes and op.candidates are (op_c1)}}
+  // expected-error @+1 {{attribute 'op.prepared' is not one of an operation's: op.prepare, op.kernel, op.layout, op.strides, op.refusals, op.live_parameters, op.size_advice, op.target, op.options, op.resident_bytes and op.candidates are (op_c1)}}
   %y = op.exp %x {op.prepared} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }

@@ -11,10 +11,10 @@ module attributes {
     op.options = #op.options<choices = {k = "native.gemm[mr:6]"}, routes = [#op.route<op = "linear", targets = ["native"], by = "routes.txt:3">],
                              launch = "stream", tf32 = "convolution+matmul">,
     op.candidates = [#op.measurement<at_edge_us = [0.0, 2.0], candidates = ["a", "b"], module = "module {}", key = "k">]} {
-  // CHECK: func.func @recorded({{.*}}) -> (tensor<4xf32> {op.name = "y", op.strides = #op.dims<[2]>, op.tie = "state:s"}, tensor<4xf32> {op.alias}) attributes {op.live_parameters}
+  // CHECK: func.func @recorded({{.*}}) -> (tensor<4xf32> {op.name = "y", op.strides = #op.dims<[2]>, op.tie = "state:s"}, tensor<4xf32> {op.alias}) attributes {op.live_parameters, op.size_advice = ["name it", "sizes="]}
   func.func @recorded(%x: tensor<4xf32> {op.name = "x", op.strides = #op.dims<[2]>})
       -> (tensor<4xf32> {op.tie = "state:s", op.name = "y", op.strides = #op.dims<[2]>}, tensor<4xf32> {op.alias})
-      attributes {op.live_parameters} {
+      attributes {op.live_parameters, op.size_advice = ["name it", "sizes="]} {
     // CHECK: op.state "s" {op.strides = #op.dims<[2]>}
     %s = op.state "s" {op.strides = #op.dims<[2]>} : tensor<4xf32>
     // CHECK: op.kernel = #op.kernel_choice<key = "k", estimated = "a.one", kernel = "a.two", variant = 3, alone = true, why = "measured: \22quick\22", tunables = {mr = 6 : i64}, cost_us = 2.500000e+00 : f64>

@@ -84,6 +84,13 @@ func.func @f(%x: tensor<4xf32>) {
 
 // -----
 
+// expected-error @+1 {{attribute 'op.size_advice' of 'func.func' is ["name it"], expected an array of two strings of a function (op_c4)}}
+func.func @f(%x: tensor<4xf32>) attributes {op.size_advice = ["name it"]} {
+  return
+}
+
+// -----
+
 func.func @f(%x: tensor<4xf32>) {
   // expected-error @+1 {{attribute 'op.target' of 'op.relu' is "cpu", expected #kernel.target on the module (op_c4)}}
   %0 = op.relu %x {op.target = "cpu"} : (tensor<4xf32>) -> tensor<4xf32>

@@ -101,8 +101,24 @@ def test_sizes_that_depend_on_each_other_are_guarded() -> None:
     fn(jnp.ones((3, 5)), jnp.ones(7))
     with pytest.raises(sl.errors.GuardError, match=r"dim 0 is 6 but this program was compiled for b \* 2 \+ 1 = 7"):
         fn(jnp.ones((3, 5)), jnp.ones(6))
-    with pytest.raises(sl.errors.GuardError, match=r"dim 0 is 65 but this program was compiled for b in \[1, 64\]"):
-        fn(jnp.ones((65, 5)), jnp.ones(131))
+    for size, bound in ((65, "larger max"), (0, "smaller min")):
+        with pytest.raises(sl.errors.GuardError) as caught:
+            fn(jnp.ones((size, 5)), jnp.ones(2 * size + 1))
+        assert str(caught.value) == (
+            f"input 'x': dim 0 is {size} but this program was compiled for b in [1, 64]; "
+            f"pass sizes= with a {bound} to sl.compile"
+        )
+
+
+def test_a_fixed_size_says_how_it_gets_a_name() -> None:
+    function = jax.jit(lambda x: x * 2)
+    for model, args in ((function, (_spec(3, 4),)), (export.export(function)(_spec(3, 4)), ())):
+        with pytest.raises(sl.errors.GuardError) as caught:
+            sl.compile(model, args)(jnp.ones((5, 4)))
+        assert str(caught.value).partition("': ")[2] == (
+            "dim 0 is 5 but this program was compiled for 3; trace the function for an example of this size, "
+            "or of a dim named by jax.export.symbolic_shape"
+        )
 
 
 def _effects(x: Any) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxlib.mlir import ir
 
-from straightline.capture.builder import Builder, Result, TensorType
+from straightline.capture.builder import Builder, Result, SizeAdvice, TensorType
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.jax import values as v
 from straightline.capture.jax.importer import _MOST_LITERAL, Importer, Missing, refused
@@ -20,6 +20,11 @@ from straightline.errors import UnsupportedError, UserError
 
 #: The largest value of a named size, unless a bound is given.
 _LARGEST = 10**9 - 1
+#: In messages about the sizes of inputs.
+_ADVICE = SizeAdvice(
+    fixed="trace the function for an example of this size, or of a dim named by jax.export.symbolic_shape",
+    bounds="pass sizes=",
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ def import_module(
     _check_module(program)
     _declare(importer, program, dict(sizes or {}))
     arguments = [Argument(leaf.name, _type(program, leaf)) for leaf in program.leaves]
-    tensors = importer.begin("forward", [(a.name, a.type) for a in arguments])
+    tensors = importer.begin("forward", [(a.name, a.type) for a in arguments], _ADVICE)
     _load_constants(importer, functions)
     given, donated = _given(program, main, tensors)
     try:

@@ -13,7 +13,7 @@ import onnx
 from onnx import numpy_helper
 
 from straightline._labels import Labels
-from straightline.capture.builder import Builder, Dim, Location, TensorType
+from straightline.capture.builder import Builder, Dim, Location, SizeAdvice, TensorType
 from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.onnx import values as v
@@ -25,6 +25,11 @@ from straightline.errors import UnsupportedError, UserError
 B = TypeVar("B", bound=Builder)
 #: The largest value of a named size, unless a bound is given: exporters write 10 ** 9 for the end of a dim.
 _LARGEST = 10**9 - 1
+#: In messages about the sizes of inputs.
+_ADVICE = SizeAdvice(
+    fixed="name the dim in the model (dim_param) and pass sl.compile no input or sizes= that fixes it",
+    bounds="pass sizes=",
+)
 #: Names of sizes that are found to be others.
 _MOST_ALIASES = 64
 #: Structure of a result: number of the function's result, text, or a list or nothing.
@@ -146,7 +151,7 @@ def _imported(
         builder.symbol(name, low, high)
     arguments: list[tuple[str, TensorType]] = []
     structures = [(name, _numbered(name, type, arguments)) for name, type in types.items()]
-    tensors = importer.begin("forward", arguments)
+    tensors = importer.begin("forward", arguments, _ADVICE)
     for name, structure in structures:
         importer.names[name] = _given(structure, tensors)
         if isinstance(structure, int):

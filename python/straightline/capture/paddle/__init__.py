@@ -9,6 +9,7 @@ from straightline.capture.paddle import (  # noqa: F401  (each registers convert
     control,
     data_sizes,
     elementwise,
+    graphs,
     indexing,
     interpolation,
     linear,

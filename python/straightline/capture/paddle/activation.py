@@ -99,9 +99,9 @@ def _heaviside(ctx: Importer, node: Node) -> Tensor:
     return ctx.where(ctx.compare("eq", x, 0), y, ctx.cast(ctx.compare("gt", x, 0), x.dtype))
 
 
-@converter("isclose", "allclose", takes="constant tolerances, with and without equal_nan")
+@converter("isclose", "allclose", takes="constant tolerances, with and without equal_nan; integers as float64")
 def _isclose(ctx: Importer, node: Node) -> Tensor:
-    x, y = (_floats(node, ctx.tensor(t)) for t in node.inputs[:2])
+    x, y = (ctx.tensor(t) if ctx.type_of(t).dtype in FLOATS else ctx.tensor(t, "f64") for t in node.inputs[:2])
     relative, absolute = (float(ctx.number(t, "a tolerance")) for t in node.inputs[2:4])
     distance = ctx.unary("abs", ctx.binary("sub", x, y))
     bound = ctx.binary("add", ctx.binary("mul", ctx.unary("abs", y), relative), absolute)
@@ -222,9 +222,27 @@ def _nll_loss(ctx: Importer, node: Node) -> list[Tensor]:
     return [ctx.binary("div", summed, total) if how == "mean" else summed, total]
 
 
-@converter("label_smooth", takes="without a prior distribution", refuses="a prior distribution")
+@converter("label_smooth", takes="with and without a prior distribution")
 def _label_smooth(ctx: Importer, node: Node) -> Tensor:
     x, eps = ctx.tensor(node.inputs[0]), float(node.attribute("epsilon"))
     if node.input(1) is not None:
-        raise Reject("label_smooth with a prior distribution", "without one")
+        prior = ctx.tensor(node.input(1), x.dtype)
+        return ctx.binary("add", ctx.binary("mul", x, 1.0 - eps), ctx.binary("mul", prior, eps))
     return ctx.binary("add", ctx.binary("mul", x, 1.0 - eps), eps / known(x.extents[-1]))
+
+
+@converter("log_loss", takes="floats")
+def _log_loss(ctx: Importer, node: Node) -> Tensor:
+    x, label = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    eps, one = float(node.attribute("epsilon", 1e-4)), ctx.full(1.0, x.dtype, x.extents)
+    hit = ctx.binary("mul", label, ctx.unary("log", ctx.binary("add", x, eps)))
+    rest = ctx.unary("log", ctx.binary("add", ctx.binary("sub", one, x), eps))
+    missed = ctx.binary("mul", ctx.binary("sub", one, label), rest)
+    return ctx.unary("neg", ctx.binary("add", hit, missed))
+
+
+@converter("fused_softmax_mask", takes="floats, a mask that is added")
+def _fused_softmax_mask(ctx: Importer, node: Node) -> Tensor:
+    x, mask = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    scores = ctx.binary("add", x, ctx.cast(mask, x.dtype))
+    return ctx.emit_one("softmax", [scores], scores.type, {"dim": scores.rank - 1})

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from straightline.capture.builder import DTYPES, TensorType
+from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Number, Reject, Tensor
 from straightline.capture.paddle.importer import Importer, Node, converter, fold
 from straightline.capture.paddle.linear import with_bias
@@ -29,6 +30,8 @@ _COMPARISONS = {
     "equal": "eq", "not_equal": "ne", "less_than": "lt", "less_equal": "le", "greater_than": "gt", "greater_equal": "ge",
 }  # fmt: skip
 _LOGICAL = {"logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor"}
+#: Powers of ten that an element type has.
+_MOST_DECIMALS = {"f16": 4, "bf16": 38, "f32": 38, "f64": 308}
 _ROUNDING = ("floor", "ceil", "trunc", "sign", "abs", "relu")
 _ANSWERS = ("isnan", "isinf")
 
@@ -43,8 +46,8 @@ def _unary(ctx: Importer, node: Node) -> Tensor:
     if name in ("floor", "ceil", "trunc") and x.dtype not in FLOATS:
         return x
     if name not in (*_ROUNDING, "bitwise_not") and x.dtype not in FLOATS:
-        wide = ctx.cast(x, node.op.types[0].dtype)  # type: ignore[union-attr]
-        return ctx.unary(name, wide)
+        declared = node.op.types[0].dtype  # type: ignore[union-attr]
+        return ctx.unary(name, ctx.cast(x, declared if declared in FLOATS else "f32"))
     return ctx.unary(name, x)
 
 
@@ -64,12 +67,18 @@ def _square(ctx: Importer, node: Node) -> Tensor:
     return ctx.binary("mul", x, x)
 
 
-@converter("round", takes="`decimals` 0", refuses="other `decimals`")
+@converter("round", takes="any `decimals`")
 def _round(ctx: Importer, node: Node) -> Tensor:
-    x = ctx.tensor(node.inputs[0])
-    if node.attribute("decimals", 0):
-        raise Reject(f"round to {node.attribute('decimals')} decimals", "whole numbers")
-    return ctx.unary("round", x) if x.dtype in FLOATS else x
+    x, decimals = ctx.tensor(node.inputs[0]), int(node.attribute("decimals", 0))
+    if x.dtype not in FLOATS:
+        return x
+    if decimals == 0:
+        return ctx.unary("round", x)
+    if abs(decimals) > _MOST_DECIMALS[x.dtype]:
+        raise Reject(f"round of {x.dtype} to {decimals} decimals", f"at most {_MOST_DECIMALS[x.dtype]}")
+    there, back = ("mul", "div") if decimals > 0 else ("div", "mul")
+    power = ctx.operand(10.0 ** abs(decimals), x.type)
+    return ctx.binary(back, ctx.unary("round", ctx.binary(there, x, power)), power)
 
 
 @converter("gelu", takes="both forms")
@@ -192,6 +201,9 @@ def _binary(ctx: Importer, node: Node) -> Tensor:
         name = "trunc_divide" if node.op.types[0].dtype == x.dtype else name  # type: ignore[union-attr]
         if name == "div":
             x, y = ctx.cast(x, node.op.types[0].dtype), ctx.cast(y, node.op.types[0].dtype)  # type: ignore[union-attr]
+    if name == "atan2" and x.dtype not in FLOATS:
+        found = ctx.binary(name, ctx.cast(x, "f32"), ctx.cast(y, "f32"))  # the precision that Paddle's kernel has
+        return ctx.cast(found, node.op.types[0].dtype)  # type: ignore[union-attr]
     if name == "pow" and x.dtype not in FLOATS:
         raise Reject(f"pow of {x.dtype}", "floats")
     if name == "floor_divide" and x.dtype in FLOATS:
@@ -316,7 +328,10 @@ def _clip(ctx: Importer, node: Node) -> Tensor:
     if all(isinstance(b, Known) for b in bounds):
         low, high = (_typed(ctx.number(b, "bound"), x.dtype) for b in bounds)
         return ctx.unary("clamp", x, min=low, max=high)
-    low_tensor, high_tensor = (ctx.reshape(ctx.tensor(b, x.dtype), ()) for b in bounds)
+    tensors = [ctx.tensor(b, x.dtype) for b in bounds]
+    if any(product_of(t.extents) != 1 for t in tensors):
+        raise Reject("clip by bounds of several elements", "a number for each bound")
+    low_tensor, high_tensor = (ctx.reshape(t, ()) for t in tensors)
     return ctx.binary("minimum", ctx.binary("maximum", x, low_tensor), high_tensor)
 
 
@@ -345,6 +360,60 @@ def _masked_fill(ctx: Importer, node: Node) -> Tensor:
 def _increment(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
     return ctx.binary("add", x, ctx.operand(_typed(node.attribute("value", 1.0), x.dtype), x.type))
+
+
+@converter("stanh", takes="floats")
+def _stanh(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    inner = _times(ctx, x, float(node.attribute("scale_a", 0.67)))
+    return _times(ctx, ctx.unary("tanh", inner), float(node.attribute("scale_b", 1.7159)))
+
+
+@converter("copysign", takes="floats, broadcast; a NaN has no sign")
+def _copysign(ctx: Importer, node: Node) -> Tensor:
+    x, y = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    size, below = ctx.unary("abs", x), ctx.compare("lt", y, 0.0)
+    of_zero = ctx.compare("lt", ctx.unary("reciprocal", y), 0.0)  # also of -0
+    return ctx.where(ctx.binary("logical_or", below, of_zero), ctx.unary("neg", size), size)
+
+
+@converter("angle", takes="floats")
+def _angle(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    found = ctx.where(ctx.compare("lt", x, 0.0), ctx.full(math.pi, x.dtype), ctx.full(0.0, x.dtype))
+    return ctx.where(ctx.emit_one("isnan", [x], TensorType("i1", x.extents)), x, found)
+
+
+@converter("conj", takes="real numbers, which stay as they are", refuses="complex numbers")
+def _conj(ctx: Importer, node: Node) -> Tensor:
+    return ctx.tensor(node.inputs[0])
+
+
+@converter("is_empty", takes="static sizes")
+def _is_empty(ctx: Importer, node: Node) -> Tensor:
+    type = ctx.type_of(node.inputs[0])
+    if not type.is_static:
+        raise Reject(f"is_empty of the sizes {list(type.extents)}", "static sizes")
+    return ctx.full(0 in type.extents, "i1")
+
+
+@converter("equal_all")
+def _equal_all(ctx: Importer, node: Node) -> Tensor:
+    x, y = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    if x.type.is_static and y.type.is_static and x.extents != y.extents:
+        return ctx.full(False, "i1")
+    if x.dtype == "i1":
+        x, y = ctx.cast(x, "i32"), ctx.cast(y, "i32")
+    same = ctx.compare("eq", x, y)
+    return ctx.reduce("all", same, list(range(same.rank)), False)
+
+
+@converter("add_n")
+def _add_n(ctx: Importer, node: Node) -> Tensor:
+    first, *others = ctx.tensors(node.inputs[0]) if isinstance(node.inputs[0], list) else [ctx.tensor(node.inputs[0])]
+    for other in others:
+        first = ctx.binary("add", first, other)
+    return first
 
 
 # Folds ----------------------------------------------------------------------------------------------------------------

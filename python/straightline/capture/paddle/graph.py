@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from straightline.capture.builder import DTYPES, Builder, Dim, Result, TensorType
+from straightline.capture.builder import DTYPES, Builder, Dim, Result, SizeAdvice, TensorType
 from straightline.capture.extents import DEFAULT_MAX, Extent
 from straightline.capture.graph_builder import MAX_RANK, Reject, Tensor
 from straightline.capture.paddle import own, pir
@@ -22,6 +22,11 @@ _INPUTS = ("pd_op.data", "pd_op.feed")
 _RESULTS = ("pd_op.fetch", "builtin.shadow_output")
 #: Operands that training alone reads.
 _NOT_READ = {"rnn": (4,), "dropout": (1,)}
+#: In messages about the sizes of inputs.
+_ADVICE = SizeAdvice(
+    fixed="pass an example of this size to sl.compile, name the dim in dynamic_shapes=, or make it -1 in its InputSpec",
+    bounds="pass sizes=",
+)
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,7 @@ def import_program(
     for name, (low, high) in symbols.items():
         builder.symbol(name, low, high)
     importer.ranges = symbols
-    tensors = importer.begin("forward", [(given.name, type) for given, type in zip(inputs, types)])
+    tensors = importer.begin("forward", [(given.name, type) for given, type in zip(inputs, types)], _ADVICE)
     importer.values.update((given.number, tensor) for given, tensor in zip(inputs, tensors))
     importer.inputs.update(given.number for given in inputs)
     parameters = _declare(importer, ops)

@@ -56,6 +56,7 @@ def _gather(ctx: Importer, node: Node) -> Tensor:
 @converter("index_select")
 def _index_select(ctx: Importer, node: Node) -> Tensor:
     x, index = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1], "i64")
+    index = ctx.reshape(index, (product_of(index.extents),))
     dim = ctx.axis(node.attribute("axis", 0), x.rank)
     return _rows(ctx, x, _wrapped(ctx, index, x.extents[dim]), dim)
 
@@ -167,7 +168,7 @@ def _scatter_nd_add(ctx: Importer, node: Node) -> Tensor:
     return ctx.emit_one("index_put", [x, *columns, updates], x.type, attributes)
 
 
-@converter("repeat_interleave", takes="a constant count", refuses="counts that a call computes")
+@converter("repeat_interleave", takes="a constant count")
 def _repeat_interleave(ctx: Importer, node: Node) -> Tensor:
     x, count = ctx.tensor(node.inputs[0]), ctx.parts(int(node.attribute("repeats")), "repetitions")
     dim = ctx.axis(node.attribute("axis", 0), x.rank)
@@ -243,13 +244,3 @@ def _written(ctx: Importer, x: Tensor, bounds: Sequence[tuple[int, int, int, int
         inner = ctx.slice(x, axis, low, high, count, step)
         value = _written(ctx, inner, rest, value)
     return ctx.emit_one("slice_scatter", [x, value], x.type, {"dim": axis, "start": low, "end": high, "step": step})
-
-
-@converter(
-    "unique",
-    "repeat_interleave_with_tensor_index",
-    "bincount",
-    refuses="results whose size a call computes",
-)
-def _of_computed_size(ctx: Importer, node: Node) -> Tensor:
-    raise Reject("a result whose size a call computes", "where, or a mask that is multiplied")

@@ -30,7 +30,9 @@ def product(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
     y = ctx.reshape(y, (*y.extents, 1)) if column else y
     terms = ctx.equal(x.extents[-1], y.extents[-2], "terms of a product")
     batch = ctx.common(x.extents[:-2], y.extents[:-2])
-    if not batch or y.rank == 2 and x.rank > 2:
+    if x.dtype not in FLOATS:
+        found = _product_of_integers(ctx, x, y, batch)
+    elif not batch or y.rank == 2 and x.rank > 2:
         flat = ctx.reshape(x, (product_of(x.extents[:-1]), terms))
         found = ctx.emit_one("matmul", [flat, y], TensorType(x.dtype, (flat.extents[0], y.extents[-1])))
         found = ctx.reshape(found, (*x.extents[:-1], y.extents[-1]))
@@ -43,12 +45,20 @@ def product(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
     return ctx.reshape(found, sizes)
 
 
-@converter("matmul", "bmm", "mv", "dot", takes="vectors, matrices and batches of floats, either operand transposed",
-           refuses="integers")  # fmt: skip
+def _product_of_integers(ctx: Importer, x: Tensor, y: Tensor, batch: Sequence[Dim]) -> Tensor:
+    """Matrices by sums of products, which are right for any integers; the matmuls of kernels are of floats."""
+    rows, terms, columns = x.extents[-2], x.extents[-1], y.extents[-1]
+    left = ctx.reshape(x, (*x.extents[:-1], 1, terms))
+    right = ctx.reshape(_turned(ctx, y), (*y.extents[:-2], 1, columns, terms))
+    shape = (*batch, rows, columns, terms)
+    products = ctx.binary("mul", ctx.expand(left, shape), ctx.expand(right, shape))
+    return ctx.reduce("sum", products, [len(shape) - 1], False)
+
+
+@converter("matmul", "bmm", "mv", "dot", takes="vectors, matrices and batches of floats and integers, either operand transposed",
+           refuses="products of two element types")  # fmt: skip
 def _matmul(ctx: Importer, node: Node) -> Tensor:
     x, y = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
-    if x.dtype not in FLOATS:
-        raise Reject(f"a product of {x.dtype}", "floats")
     if node.op.short == "dot":
         last = x.rank - 1
         return ctx.reduce("sum", ctx.binary("mul", x, y), [last], False)
@@ -57,7 +67,7 @@ def _matmul(ctx: Importer, node: Node) -> Tensor:
     turns_x, turns_y = node.attribute("transpose_x", False), node.attribute("transpose_y", False)
     if turns_x and x.rank > 1:
         x = _turned(ctx, x)
-    if y.rank == 2 and ctx.is_fixed(y) and x.rank > 1 and x.dtype == y.dtype:
+    if y.rank == 2 and ctx.is_fixed(y) and x.rank > 1 and x.dtype == y.dtype and x.dtype in FLOATS:
         return _linear(ctx, x, y if turns_y else _turned(ctx, y), None)
     if turns_y and y.rank > 1:
         y = _turned(ctx, y)
@@ -81,6 +91,11 @@ def _addmm(ctx: Importer, node: Node) -> Tensor:
     return ctx.binary("add", added, found)
 
 
+@converter("baddbmm", takes="floats")
+def _baddbmm(ctx: Importer, node: Node) -> Tensor:
+    return _addmm(ctx, node)
+
+
 def with_bias(ctx: Importer, node: Node, x: Tensor, y: Tensor) -> Tensor | None:
     """A sum of a product or convolution that nothing else reads and one number a column or channel: one op with a bias."""
     maker = ctx.makers.get(node.op.operands[0])
@@ -94,19 +109,19 @@ def with_bias(ctx: Importer, node: Node, x: Tensor, y: Tensor) -> Tensor | None:
         left, weight = given[:2]
         if not (isinstance(weight, Tensor) and weight.rank == 2 and ctx.is_fixed(weight) and isinstance(left, Tensor)):
             return None
-        if left.rank < 2 or y.extents != (x.extents[-1],):
+        if left.rank < 2 or y.extents != (x.extents[-1],) or x.dtype not in FLOATS:
             return None
         if inner.attribute("transpose_x", False):
             left = _turned(ctx, left)
         return _linear(ctx, left, weight if inner.attribute("transpose_y", False) else _turned(ctx, weight), y)
-    if maker.short in ("conv2d", "depthwise_conv2d", "conv2d_transpose", "conv3d"):
+    if maker.short in ("conv2d", "depthwise_conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose"):
         if inner.attribute("data_format", "NCHW") not in ("NCHW", "NCDHW"):
             return None
         channel = (1, x.extents[1], *(1 for _ in x.extents[2:]))
         if y.extents != channel:
             return None
         bias = ctx.reshape(y, (x.extents[1],))
-        return (_conv_transpose if maker.short == "conv2d_transpose" else _conv)(ctx, inner, bias)
+        return (_conv_transpose if maker.short.endswith("_transpose") else _conv)(ctx, inner, bias)
     return None
 
 
@@ -190,8 +205,8 @@ def _emitted(
     return ctx.emit_one("convolution", [x, weight, bias], type, attributes)
 
 
-@converter("conv2d_transpose", "depthwise_conv2d_transpose", takes="equal paddings at both ends, groups, dilations",
-           refuses="other paddings")  # fmt: skip
+@converter("conv2d_transpose", "depthwise_conv2d_transpose", "conv3d_transpose",
+           takes="every padding, groups, dilations, output padding and size")  # fmt: skip
 def _conv_transpose_op(ctx: Importer, node: Node) -> Tensor:
     return _conv_transpose(ctx, node, None)
 
@@ -202,23 +217,25 @@ def _conv_transpose(ctx: Importer, node: Node, bias: Tensor | None) -> Tensor:
     kernel = [known(e) for e in weight.extents[2:]]
     strides, dilations = node.attribute("strides"), node.attribute("dilations")
     pads = windows_padding(node, x.extents[2:], kernel, strides, dilations)
-    if any(a != b for a, b in pads):
-        raise Reject(f"paddings {pads} of a transposed convolution", "equal ones at both ends")
     least = [
-        s * (e - 1) + d * (k - 1) + 1 - 2 * p
-        for e, s, k, d, (p, _) in zip(x.extents[2:], strides, kernel, dilations, pads)
+        s * (e - 1) + d * (k - 1) + 1 - a - b
+        for e, s, k, d, (a, b) in zip(x.extents[2:], strides, kernel, dilations, pads)
     ]
     extra = list(node.attribute("output_padding") or [0] * len(kernel))
-    wanted = ctx.numbers(node.input(2), "an output size") if node.input(2) is not None else []
+    wanted: list[Dim] = [int(n) for n in node.attribute("output_size") or []]
+    if node.input(2) is not None:
+        wanted = ctx.sizes(node.input(2), "an output size")
     if wanted:
         extra = [known(w - e) for w, e in zip(wanted, least)]
     if any(o < 0 or o >= max(s, d) for o, s, d in zip(extra, strides, dilations)):
         raise Reject(f"an output padding of {extra}", "less than a stride")
+    both = [min(pair) for pair in pads]  # what is left of one end is cut off the result
+    cut = [(p - a, p - b) for p, (a, b) in zip(both, pads)]
     attributes = {
-        "stride": list(strides), "padding": [p for p, _ in pads], "dilation": list(dilations), "transposed": True,
+        "stride": list(strides), "padding": both, "dilation": list(dilations), "transposed": True,
         "output_padding": extra, "groups": groups,
     }  # fmt: skip
-    sizes = [e + o for e, o in zip(least, extra)]
+    sizes = [e + o - a - b for e, o, (a, b) in zip(least, extra, cut)]
     type = TensorType(x.dtype, (x.extents[0], known(weight.extents[1]) * groups, *sizes))
-    found = _emitted(ctx, x, weight, bias, attributes, type)
+    found = ctx.padded(_emitted(ctx, x, weight, bias, attributes, type), cut)
     return channels_last(ctx, found) if last else found

@@ -73,6 +73,21 @@ def _kron(ctx: Importer, node: Node) -> Tensor:
     return ctx.reshape(ctx.binary("mul", x, y), [a * b for a, b in zip(left, right)])
 
 
+@converter("cross", takes="a constant axis, or the first of size 3")
+def _cross(ctx: Importer, node: Node) -> Tensor:
+    x, y, axis = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1]), int(node.attribute("axis", 9))
+    dim = next((d for d, e in enumerate(x.extents) if e == 3), x.rank) if axis == 9 else ctx.axis(axis, x.rank)
+    if dim == x.rank or x.extents[dim] != 3:
+        raise Reject(f"a cross product of {list(x.extents)} along axis {dim}", "a dim of size 3")
+
+    def turned(t: Tensor, order: list[int]) -> Tensor:
+        return ctx.emit_one("index_select", [t, ctx.literal(np.asarray(order), "i64")], t.type, {"dim": dim})
+
+    after, before = [1, 2, 0], [2, 0, 1]
+    left = ctx.binary("mul", turned(x, after), turned(y, before))
+    return ctx.binary("sub", left, ctx.binary("mul", turned(x, before), turned(y, after)))
+
+
 # Diagonals ------------------------------------------------------------------------------------------------------------
 
 
@@ -160,6 +175,9 @@ def _sequence_mask(ctx: Importer, node: Node) -> Tensor:
 def _searchsorted(ctx: Importer, node: Node) -> Tensor:
     """How many of a row are smaller (`right`: or equal)."""
     row, x = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    if row.dtype != x.dtype:
+        dtype = "f64" if row.dtype in FLOATS or x.dtype in FLOATS else "i64"
+        row, x = ctx.cast(row, dtype), ctx.cast(x, dtype)
     lead = row.extents[:-1] if row.rank > 1 else (1,) * (x.rank - 1)
     wide = ctx.reshape(row, (*lead, *[1] * (x.rank - len(lead)), row.extents[-1]))
     above = ctx.compare("gt" if node.attribute("right", False) else "ge", wide, ctx.reshape(x, (*x.extents, 1)))
@@ -194,6 +212,22 @@ def _qr(ctx: Importer, node: Node) -> list[Tensor | None]:
     x, mode = ctx.tensor(node.inputs[0]), str(node.attribute("mode", "reduced"))
     x = linalg.matrices("qr", x, square=False)
     return list(linalg.qr(ctx, x, mode == "complete", mode != "r"))
+
+
+@converter("slogdet", takes="float32 and float64")
+def _slogdet(ctx: Importer, node: Node) -> Tensor:
+    """Signs before logarithms, in a dim of their own."""
+    factors, pivots, _, _ = linalg.lu(ctx, _square(node, ctx.tensor(node.inputs[0])))
+    parts = [ctx.reshape(t, (1, *t.extents)) for t in linalg.log_determinant(ctx, factors, pivots)]
+    return ctx.cat(parts, 0, TensorType(factors.dtype, (2, *parts[0].extents[1:])))
+
+
+@converter("lu", takes="square float32 and float64, with pivots", refuses="pivot=False")
+def _lu(ctx: Importer, node: Node) -> list[Tensor | None]:
+    if not node.attribute("pivot", True):
+        raise Reject("lu without pivots", "pivot=True")
+    factors, pivots, _, info = linalg.lu(ctx, _square(node, ctx.tensor(node.inputs[0])))
+    return [factors, pivots, info]
 
 
 @converter("det", takes="float32 and float64")

@@ -164,7 +164,33 @@ def _logsumexp(ctx: Importer, node: Node) -> Tensor:
     return ctx.binary("add", ctx.unary("log", summed), ctx.reshape(top, summed.extents))
 
 
-@converter("p_norm", takes="orders 1, 2, infinity and other numbers above 0")
+@converter("reduce_as")
+def _reduce_as(ctx: Importer, node: Node) -> Tensor:
+    """Sums to the shape of another tensor, which is broadcast to x's."""
+    x, like = ctx.tensor(node.inputs[0]), ctx.type_of(node.inputs[1])
+    lead = x.rank - len(like.extents)
+    wide = (1,) * lead + tuple(like.extents)
+    dims = [d for d, (a, b) in enumerate(zip(x.extents, wide)) if d < lead or a != b]
+    return ctx.reshape(ctx.reduce("sum", x, dims, True) if dims else x, like.extents)
+
+
+@converter("frobenius_norm", takes="constant axes")
+def _frobenius_norm(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    return _norm(ctx, x, 2.0, _dims(ctx, node, x.rank), bool(node.attribute("keep_dim", False)))
+
+
+@converter("renorm", takes="any order above 0")
+def _renorm(ctx: Importer, node: Node) -> Tensor:
+    """Entries of a dim whose norm is above a number are scaled to it."""
+    x, most = ctx.tensor(node.inputs[0]), float(node.attribute("max_norm"))
+    dim = ctx.axis(node.attribute("axis"), x.rank)
+    norm = _norm(ctx, x, float(node.attribute("p")), [d for d in range(x.rank) if d != dim], True)
+    scale = ctx.binary("div", ctx.full(most, x.dtype), ctx.binary("add", norm, 1e-7))
+    return ctx.binary("mul", x, ctx.where(ctx.compare("gt", norm, most), scale, 1.0))
+
+
+@converter("p_norm", takes="any order")
 def _p_norm(ctx: Importer, node: Node) -> Tensor:
     x, order = ctx.tensor(node.inputs[0]), float(node.attribute("porder", 2.0))
     keep = bool(node.attribute("keepdim", False))
@@ -172,7 +198,7 @@ def _p_norm(ctx: Importer, node: Node) -> Tensor:
     return _norm(ctx, x, order, dims, keep)
 
 
-@converter("dist", takes="orders 1, 2, infinity and other numbers above 0")
+@converter("dist", takes="any order")
 def _dist(ctx: Importer, node: Node) -> Tensor:
     difference = ctx.binary("sub", ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1]))
     return _norm(ctx, difference, float(node.attribute("p", 2.0)), list(range(difference.rank)), False)
@@ -186,8 +212,10 @@ def _norm(ctx: Importer, x: Tensor, order: float, dims: list[int], keep: bool) -
         return ctx.reduce("amax", size, dims, keep)
     if order == 1.0:
         return ctx.reduce("sum", size, dims, keep)
-    if not 0 < order < float("inf"):
-        raise Reject(f"a norm of order {order}", "1, 2, infinity")
+    if order == float("-inf"):
+        return ctx.reduce("amin", size, dims, keep)
+    if order == 0.0:
+        return ctx.reduce("sum", ctx.cast(ctx.compare("ne", x, 0.0), x.dtype), dims, keep)
     summed = ctx.reduce("sum", ctx.binary("pow", size, ctx.operand(order, size.type)), dims, keep)
     return ctx.binary("pow", summed, ctx.operand(1.0 / order, summed.type))
 

@@ -52,6 +52,11 @@ def _full_like(ctx: Importer, node: Node) -> Tensor:
     return ctx.expand(ctx.reshape(ctx.tensor(node.inputs[1], dtype), ()), like.extents)
 
 
+@converter("empty", takes="sizes of constants and of inputs' sizes; zeros")
+def _empty(ctx: Importer, node: Node) -> Tensor:
+    return ctx.full(0, _dtype(node.attribute("dtype")), tuple(ctx.sizes(node.inputs[0], "a shape")))
+
+
 @converter("full_with_tensor", takes="sizes of constants and of inputs' sizes")
 def _full_with_tensor(ctx: Importer, node: Node) -> Tensor:
     sizes = ctx.sizes(node.inputs[1], "a shape")

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from straightline.capture.builder import Dim, TensorType
+from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.paddle.importer import Importer, Node, converter
 from straightline.capture.paddle.linear import channels_first, channels_last, product, windows_padding
@@ -188,12 +191,127 @@ def _plain(
     return ctx.emit_one("avg_pool2d", [x], type, {**attributes, "count_include_pad": counted})
 
 
-@converter("max_pool2d_with_index", "max_pool3d_with_index", takes="the pool itself", refuses="reading the indices")
+@converter("max_pool2d_with_index", "max_pool3d_with_index", takes="the pool and its indices, adaptive, global, ceil_mode",
+           refuses="indices of images of named sizes; ceil_mode of volumes")  # fmt: skip
 def _max_pool_with_index(ctx: Importer, node: Node) -> list[Tensor | None]:
-    if len(node.op.results) > 1 and ctx.uses.get(node.op.results[1]):
-        raise Reject("the indices of a max pool", "return_mask=False")
-    pool = _pooled if "2d" in node.op.short else _pooled3d
-    return [pool(ctx, node, ctx.tensor(node.inputs[0]), True), None]
+    x, rank = ctx.tensor(node.inputs[0]), 2 if "2d" in node.op.short else 3
+    found = (_pooled if rank == 2 else _pooled3d)(ctx, node, x, True)
+    if len(node.op.results) < 2 or not ctx.uses.get(node.op.results[1]):
+        return [found, None]
+    sizes, counts = [known(e) for e in x.extents[2:]], [known(e) for e in found.extents[2:]]
+    if node.attribute("global_pooling", False):
+        kernel, strides, pads = sizes, [1] * rank, [(0, 0)] * rank
+    elif node.attribute("adaptive", False):
+        if any(size % count for size, count in zip(sizes, counts)):
+            return [found, _places_of_unequal(ctx, x, counts)]
+        kernel = strides = [size // count for size, count in zip(sizes, counts)]
+        pads = [(0, 0)] * rank
+    else:
+        kernel, strides = _kernel(ctx, node, rank), [int(s) for s in node.attribute("strides")]
+        pads = windows_padding(node, x.extents[2:], kernel, strides, [1] * rank)
+    return [found, _places_of_largest(ctx, x, kernel, strides, [before for before, _ in pads], counts)]
+
+
+def _places_of_largest(
+    ctx: Importer,
+    x: Tensor,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    before: Sequence[int],
+    counts: Sequence[int],
+) -> Tensor:
+    """For each window the number of its first largest element within the image, i32; `before`: borders in front."""
+    sizes = [known(e) for e in x.extents[2:]]
+    ctx.parts(math.prod(kernel), "elements of a window")
+    ends = [(m - 1) * s + k - size - b for m, s, k, size, b in zip(counts, strides, kernel, sizes, before)]
+    wide = ctx.padded(x, [(b, max(end, 0)) for b, end in zip(before, ends)], float("-inf"))
+    columns = image_to_columns(ctx, wide, kernel, strides, [1] * len(kernel), [(0, 0)] * len(kernel))
+    n, c = x.extents[:2]
+    columns = ctx.reshape(columns, (n, c, math.prod(kernel), math.prod(counts)))
+    within = _first_largest(ctx, columns, 2)
+    firsts = np.meshgrid(*(np.arange(m) * s - b for m, s, b in zip(counts, strides, before)), indexing="ij")
+    corners = sum(first * step for first, step in zip(firsts, _steps(sizes)))
+    inside = np.meshgrid(*(np.arange(k) for k in kernel), indexing="ij")
+    offsets = sum(place * step for place, step in zip(inside, _steps(sizes)))
+    flat = ctx.reshape(within, (product_of(within.extents),))
+    moved = ctx.emit_one(
+        "index_select",
+        [ctx.literal(np.asarray(offsets).reshape(-1), "i32"), flat],
+        TensorType("i32", flat.extents),
+        {"dim": 0},
+    )
+    found = ctx.binary("add", ctx.reshape(moved, within.extents), ctx.literal(np.asarray(corners).reshape(-1), "i32"))
+    return ctx.reshape(found, (n, c, *counts))
+
+
+def _places_of_unequal(ctx: Importer, x: Tensor, counts: Sequence[int]) -> Tensor:
+    """As `_places_of_largest`, of adaptive windows whose sizes differ: window by window."""
+    sizes, (n, c) = [known(e) for e in x.extents[2:]], x.extents[:2]
+    ctx.parts(math.prod(counts), "windows")
+    parts = []
+    for window in itertools.product(*(range(m) for m in counts)):
+        part, numbers = x, np.arange(math.prod(sizes)).reshape(sizes)
+        for d, (i, size, m) in enumerate(zip(window, sizes, counts)):
+            first, end = i * size // m, -(-(i + 1) * size // m)
+            part = ctx.slice(part, d + 2, first, end, end - first)
+            numbers = numbers.take(range(first, end), d)
+        within = _first_largest(ctx, ctx.reshape(part, (n, c, numbers.size)), 2)
+        flat = ctx.reshape(within, (product_of(within.extents),))
+        type = TensorType("i32", flat.extents)
+        place = ctx.emit_one("index_select", [ctx.literal(numbers.reshape(-1), "i32"), flat], type, {"dim": 0})
+        parts.append(ctx.reshape(place, (n, c, 1)))
+    return ctx.reshape(ctx.cat(parts, 2, TensorType("i32", (n, c, len(parts)))), (n, c, *counts))
+
+
+def _first_largest(ctx: Importer, x: Tensor, dim: int) -> Tensor:
+    """The place of the first largest element of a dim, i64."""
+    extents = (*x.extents[:dim], *x.extents[dim + 1 :])
+    return ctx.emit_one("argmax", [x], TensorType("i64", extents), {"dim": dim, "keepdim": False})
+
+
+def _steps(sizes: Sequence[int]) -> list[int]:
+    """How far apart neighbours of each dim are in a row-major image."""
+    return [math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
+
+
+@converter("unpool", "unpool3d", takes="NCHW and NCDHW", refuses="a named output size")
+def _unpool(ctx: Importer, node: Node) -> Tensor:
+    x, index = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1], "i64")
+    given = node.input(2)
+    sizes = (
+        ctx.numbers(given, "an output size") if given is not None else [int(s) for s in node.attribute("output_size")]
+    )
+    (n, c), places = x.extents[:2], product_of(x.extents[2:])
+    sizes = sizes[-(x.rank - 2) :]
+    zeros = ctx.full(0, x.dtype, (n, c, math.prod(sizes)))
+    flat = [zeros, ctx.reshape(index, (n, c, places)), ctx.reshape(x, (n, c, places))]
+    found = ctx.emit_one("scatter", flat, zeros.type, {"dim": 2, "reduce": "none"})
+    return ctx.reshape(found, (n, c, *sizes))
+
+
+@converter("lp_pool2d", takes="any order, ceil_mode; NCHW and NHWC", refuses="adaptive")
+def _lp_pool2d(ctx: Importer, node: Node) -> Tensor:
+    """Roots of the sums of powers; as Paddle's kernel, without the magnitudes that the formula has."""
+    x, last = channels_first(ctx, node, ctx.tensor(node.inputs[0]))
+    order = float(node.attribute("norm_type"))
+    kernel, strides = _kernel(ctx, node, 2), [int(s) for s in node.attribute("strides")]
+    if node.attribute("adaptive", False) or node.attribute("global_pooling", False) or not 0 < order < float("inf"):
+        raise Reject(
+            f"an adaptive lp pool, or one of order {order}", "lp_pool2d with a kernel size and an order above 0"
+        )
+    pads = windows_padding(node, x.extents[2:], kernel, strides, [1, 1])
+    ceil = bool(node.attribute("ceil_mode", False)) and node.attribute("padding_algorithm", "EXPLICIT") == "EXPLICIT"
+    powers = ctx.padded(ctx.binary("pow", x, ctx.operand(order, x.type)), pads)
+    counts = [_count(size, k, s, 0, ceil) for size, k, s in zip(powers.extents[2:], kernel, strides)]
+    for count in counts:
+        ctx.at_least(count, 1, f"a pool by windows of {kernel} with a result")
+    attributes = {
+        "kernel_size": kernel, "stride": strides, "padding": [0, 0], "ceil_mode": ceil, "count_include_pad": True,
+        "divisor_override": 1,
+    }  # fmt: skip
+    summed = ctx.emit_one("avg_pool2d", [powers], TensorType(x.dtype, (*x.extents[:2], *counts)), attributes)
+    found = ctx.binary("pow", summed, ctx.operand(1.0 / order, summed.type))
+    return channels_last(ctx, found) if last else found
 
 
 # Shuffles and sampling ------------------------------------------------------------------------------------------------

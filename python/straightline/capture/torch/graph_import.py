@@ -31,7 +31,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils import _pytree as pytree
 
-from straightline.capture.builder import Builder, Dense, Extent, FrameworkRule, Location, Result, TensorType
+from straightline.capture.builder import Builder, Dense, Extent, FrameworkRule, Location, Result, SizeAdvice, TensorType
 from straightline.capture.captured import Captured, InputSpec, OutputSpec, SymbolSpec, TiedResult
 from straightline.capture.extents import DEFAULT_MAX
 from straightline.capture.graph_builder import Reject, Tensor
@@ -79,6 +79,11 @@ from straightline.capture.torch.size_guards import multiples, size_guards
 from straightline.capture.torch.symbolic_sizes import ExtentPrinter
 from straightline.errors import InternalError, PlaceError, UnsupportedError
 
+#: In messages about the sizes of inputs.
+_ADVICE = SizeAdvice(
+    fixed="pass an example of this size to sl.compile, or mark the dim with torch.export.Dim",
+    bounds="pass an example of this size or a torch.export.Dim",
+)
 _TIES = {
     OutputKind.BUFFER_MUTATION: "state",
     OutputKind.PARAMETER_MUTATION: "state",
@@ -510,6 +515,7 @@ class GraphImport:
 
     def _begin(self, inputs: Sequence[InputSpec]) -> None:
         tensors = [(spec.name, _with_layout(spec)) for spec in inputs if spec.type is not None]
+        self._builder.advise(_ADVICE)
         values = self._builder.begin_function("forward", tensors)
         dtypes = {spec.name: spec.dtype for spec in inputs}
         arguments = {name: _as_captured(Tensor(v, t), dtypes[name]) for (name, t), v in zip(tensors, values)}

@@ -20,7 +20,6 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/IR/Builders.h"
-#include "passes/kernel_facts.h"
 
 namespace straightline::passes {
 
@@ -36,8 +35,11 @@ constexpr llvm::StringLiteral kHostSpace = "host";
 
 class Placer {
  public:
-  Placer(kernel::ProgramOp program, const Target& target)
-      : program_(program), target_(target), builder_(program.getContext()) {}
+  Placer(kernel::ProgramOp program, const Target& target, bool hostKernels)
+      : program_(program),
+        target_(target),
+        hostKernels_(hostKernels),
+        builder_(program.getContext()) {}
 
   LogicalResult place() {
     if (program_.lookupSymbol(kQueue)) {
@@ -281,10 +283,9 @@ class Placer {
     }
     for (Operation* op : functions) {
       auto function = llvm::cast<kernel::FuncOp>(op);
-      // A kernel that is printed as the host's are tells of a bad index and of a division by zero
-      // by its context. In others a bad index ends the kernel, and the result of the division is
-      // undefined, as in torch.
-      function.setCanFail(function.getCanFail() && compilesHostKernels(target_.name()));
+      // In kernels of the device's own a bad index ends the kernel, and the result of a division by
+      // zero is undefined, as in torch.
+      function.setCanFail(function.getCanFail() && hostKernels_);
       function.setInputsAttr(onDevice(function.getInputs()));
       function.setOutputsAttr(onDevice(function.getOutputs()));
       function.setWorkspaceAttr(onDevice(function.getWorkspace()));
@@ -484,6 +485,7 @@ class Placer {
 
   kernel::ProgramOp program_;
   const Target& target_;
+  const bool hostKernels_;
   mlir::OpBuilder builder_;
   kernel::QueueOp team_;
   mlir::FlatSymbolRefAttr stream_;
@@ -493,8 +495,8 @@ class Placer {
 
 }  // namespace
 
-LogicalResult placeOnStream(kernel::ProgramOp program, const Target& target) {
-  return Placer(program, target).place();
+LogicalResult placeOnStream(kernel::ProgramOp program, const Target& target, bool hostKernels) {
+  return Placer(program, target, hostKernels).place();
 }
 
 }  // namespace straightline::passes

@@ -13,8 +13,11 @@ namespace straightline::passes {
 ///
 ///   launch @k(%x, %p) outs(%y) on @team  ->  launch @k(%x, %p) outs(%y) on @stream
 ///
-/// Fails with an error for each kernel and statement that the target has no form of.
-mlir::LogicalResult placeOnStream(kernel::ProgramOp program, const Target& target);
+/// Fails with an error for each kernel and statement that the target has no form of. `hostKernels`:
+/// kernels are printed as the host's are, and tell of a bad index and of a division by zero by
+/// their context.
+mlir::LogicalResult placeOnStream(kernel::ProgramOp program, const Target& target,
+                                  bool hostKernels = false);
 
 }  // namespace straightline::passes
 

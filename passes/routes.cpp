@@ -7,7 +7,6 @@
 #include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/GlobPattern.h"
 #include "llvm/Support/JSON.h"
 #include "mlir/IR/Builders.h"
@@ -39,16 +38,16 @@ llvm::StringRef problemOf(llvm::StringRef op) {
 class Names {
  public:
   void add(llvm::StringRef name) {
-    if (seen_.insert(name).second) {
-      text_ += (text_.empty() ? "" : ", ") + name.str();
+    if (!contains(name)) {
+      names_.push_back(name.str());
     }
   }
-  bool contains(llvm::StringRef name) const { return seen_.contains(name); }
-  const std::string& text() const { return text_; }
+  bool contains(llvm::StringRef name) const { return llvm::is_contained(names_, name); }
+  llvm::ArrayRef<std::string> all() const { return names_; }
+  std::string text() const { return llvm::join(names_, ", "); }
 
  private:
-  llvm::StringSet<> seen_;
-  std::string text_;
+  llvm::SmallVector<std::string> names_;
 };
 
 /// The name that is most like `name`, or "" where none is near.
@@ -109,15 +108,23 @@ Offers offersFor(std::optional<llvm::StringRef> op) {
 
 /// Why nothing has that name, of an op or ("", for several) of any.
 std::string whyNoTarget(llvm::StringRef target, llvm::StringRef op) {
-  const Offers offers = offersFor(op.empty() ? std::nullopt : std::optional(op));
+  Offers offers = offersFor(op.empty() ? std::nullopt : std::optional(op));
   const bool isKernel = target.contains('.');
   if ((isKernel ? offers.kernels : offers.capable).contains(target)) {
     return "";
   }
   const llvm::StringRef backend = target.split('.').first;
   if (!offers.backends.contains(backend)) {
-    return "unknown backend '" + backend.str() + "'; there are " + offers.backends.text() +
-           ", auto, cpu, aten and flaggems";
+    for (llvm::StringRef each : {kAutoRoute, kHostRoute, kFrameworkRoute, kGemsRoute}) {
+      offers.backends.add(each);  // aten is a backend, too
+    }
+    Nearest nearest(backend);
+    for (llvm::StringRef each : offers.backends.all()) {
+      nearest.consider(each);
+    }
+    return "unknown backend '" + backend.str() + "'; " +
+           (nearest.best().empty() ? "" : "the nearest is '" + nearest.best() + "'; ") +
+           "there are " + offers.backends.text();
   }
   const std::string able =
       offers.kernels.text().empty() ? offers.capable.text() : offers.kernels.text();

@@ -141,15 +141,17 @@ def _default(argument: Argument) -> str:
     return repr(argument.value)
 
 
-def of_function(function: Any, called: bool = True) -> Signature:
+def of_function(function: Any, called: bool = True, with_slots: bool = False) -> Signature:
     """The flat signature of a compiled function; `called`: in this process, so that it has to be one for here.
+
+    `with_slots`: who calls it can choose; all choices have one signature.
 
     Raises:
         UnsupportedError: An argument or result has no such form, or the function has no one program that calls take.
     """
     if called and not function._callable:
         raise function._refuse()
-    check_callable(function)
+    check_callable(function, with_slots)
     heads = (function, *function._others)
     programs = programs_of(function)
     layouts = tuple(_program(program) for program in programs)
@@ -169,13 +171,13 @@ def programs_of(function: Any) -> tuple[Any, ...]:
     return tuple(program for head in heads for program in (*head._special, head))
 
 
-def check_callable(function: Any) -> None:
+def check_callable(function: Any, with_slots: bool = False) -> None:
     """Refuses what a call from elsewhere would do otherwise than a call from Python.
 
     Raises:
         UnsupportedError: Each with the nearest form.
     """
-    if function.slots:
+    if function.slots and not with_slots:
         raise UnsupportedError(
             f"a function with slots ({', '.join(function.slots)}) is chosen by Python; nearest supported form: a function for "
             "each choice, compiled with routes"

@@ -113,11 +113,6 @@ def programs_of(
     """
     if isinstance(cpus, str) or not cpus or not all(isinstance(cpu, str) for cpu in cpus):
         raise UserError(f"cpus is {cpus!r} but must be a sequence of names, such as ('x86-64-v3', 'x86-64-v4')")
-    if function.slots and linked:
-        raise UnsupportedError(
-            f"a function with slots ({', '.join(function.slots)}) has no form as a library; nearest forms: save(..), or a "
-            "function for each choice, compiled with routes"
-        )
     if isinstance(libraries, str):
         raise UserError(f"libraries is {libraries!r} but must be a sequence of names")
     targets = _targets_of(function, devices, prepared)

@@ -301,7 +301,9 @@ class FunctionMethods:
 
         Args:
             path: The library ("f.so").
-            symbol: It exports `__tvm_ffi_<symbol>`, which `tvm_ffi.load_module` and C find.
+            symbol: It exports `__tvm_ffi_<symbol>`, which `tvm_ffi.load_module` and C find. Of a function with slots also
+                `__tvm_ffi_<symbol>_with_slots`, whose first argument is a choice ("linear = onednn"); the former takes the
+                first targets.
             torch_op: `torch.ops.load_library` of it registers this op ("mylib::forward"), with torch 2.10 and later.
             weights: Parameters in place of the present ones, as `load_parameters` takes them.
             cpus: As in `save`.

@@ -20,7 +20,7 @@ from straightline.artifact_writer import programs_of, replaced, write_archive
 from straightline.errors import UnsupportedError, UserError
 
 _HEADER = """// The model {name}, made by straightline. {place}
-#ifndef SL_MODEL_{guard}_H
+{slots}#ifndef SL_MODEL_{guard}_H
 #define SL_MODEL_{guard}_H
 
 #include <straightline_model.h>
@@ -74,6 +74,24 @@ target_link_libraries({name} PUBLIC straightline::runtime)
 """
 
 
+#: Behind the first line of a header. A model that is loaded has the first target of each slot.
+_SLOTS = """//
+// Slots, of which sl_model_with_slots (C) and Model::withSlots (C++) choose, and their targets; a model that is loaded has
+// the first of each:
+{rows}
+//   sl_model_with_slots(model, "{choice}", &other, &message);
+//
+// `other` shares code and weights with `model`. It is made before calls, not in one, and released like `model`.
+"""
+
+
+def _header(function: Any, name: str, place: str) -> str:
+    rows = "\n".join(f"//   {op}: {', '.join(targets)}" for op, targets in function.slots.items())
+    choice = ", ".join(f"{op} = {targets[-1]}" for op, targets in function.slots.items())
+    slots = _SLOTS.format(rows=rows, choice=choice) if function.slots else ""
+    return _HEADER.format(name=name, guard=name.upper(), place=place, slots=slots)
+
+
 def write(
     function: Any,
     path: str | os.PathLike[str],
@@ -112,7 +130,8 @@ def write(
         artifact = file.read()
     if kind == "c-source":
         variants = [variant for program in programs for variant in program.facts["variants"]]
-        _write_sources(target, name, compilations, variants, artifact)
+        header = _header(function, name, "Build it with the CMakeLists.txt beside it.")
+        _write_sources(target, name, header, compilations, variants, artifact)
         return
     library = _compiler.Library(name)
     for compilation in compilations:
@@ -121,11 +140,7 @@ def write(
     with replaced(os.fspath(target)) as file:
         file.write(data)
     with replaced(os.fspath(target.parent / f"{name}.h")) as file:
-        file.write(
-            _HEADER.format(
-                name=name, guard=name.upper(), place=f"Link {target.name} and libstraightline_runtime."
-            ).encode()
-        )
+        file.write(_header(function, name, f"Link {target.name} and libstraightline_runtime.").encode())
 
 
 _EXPORTED = """// The functions of {name} for other systems, emitted by straightline.
@@ -147,6 +162,13 @@ static void open_library() {{
 _EXPORTED_TVM = """
 int __tvm_ffi_{symbol}(void*, const void* arguments, int32_t count, void* result) {{
   return exported.function ? exported.tvm_call(exported.function, arguments, count, result)
+                           : sl_exported_failed(&exported);
+}}
+"""
+
+_EXPORTED_TVM_SLOTS = """
+int __tvm_ffi_{symbol}_with_slots(void*, const void* arguments, int32_t count, void* result) {{
+  return exported.function ? exported.tvm_call_with_slots(exported.function, arguments, count, result)
                            : sl_exported_failed(&exported);
 }}
 """
@@ -176,7 +198,12 @@ def export(
         raise UserError(f"the symbol {symbol!r} is no identifier of C")
     space, base = _ffi_signature.qualified(torch_op) if torch_op is not None else ("", "")
     name = symbol or base
-    signature = _ffi_signature.of_function(function, called=False)
+    if torch_op is not None and function.slots:
+        raise UnsupportedError(
+            f"an op of torch takes what its schema says and no choice of slots ({', '.join(function.slots)}); nearest supported "
+            "form: symbol='forward', whose library has forward_with_slots, too, or an op for each choice, compiled with routes"
+        )
+    signature = _ffi_signature.of_function(function, called=False, with_slots=True)
     hasNames = any(program.extents for program in signature.programs)
     schema = _ffi_signature.c_string(signature.schema(base)) if torch_op is not None else ""
     registered = (
@@ -184,13 +211,15 @@ def export(
         f"{'nullptr' if hasNames else 'meta_kernel'});\n"
     )
     torch_text = _EXPORTED_TORCH if not hasNames else _EXPORTED_TORCH[: _EXPORTED_TORCH.index("static void meta_")]
+    called = {f"__tvm_ffi_{symbol}": _EXPORTED_TVM} if symbol is not None else {}
+    if function.slots:
+        called[f"__tvm_ffi_{symbol}_with_slots"] = _EXPORTED_TVM_SLOTS
     data = _linked(
-        function, signature, name, cpus, prepared,
-        [f"__tvm_ffi_{symbol}"] if symbol is not None else [f"sl_model_{name}"],
+        function, signature, name, cpus, prepared, list(called) or [f"sl_model_{name}"],
         name=torch_op or name,
         torch=torch_text if torch_op is not None else "",
         register=registered if torch_op is not None else "",
-        tvm=_EXPORTED_TVM.format(symbol=symbol) if symbol is not None else "",
+        tvm="".join(text.format(symbol=symbol) for text in called.values()),
     )  # fmt: skip
     with replaced(os.fspath(path)) as file:
         file.write(data)
@@ -250,7 +279,7 @@ def _linked(
 
 
 def _write_sources(
-    folder: Path, name: str, compilations: Sequence[Any], variants: Sequence[Any], artifact: bytes
+    folder: Path, name: str, header: str, compilations: Sequence[Any], variants: Sequence[Any], artifact: bytes
 ) -> None:
     if any(variant["target"] != "cpu" for variant in variants):
         raise UnsupportedError(
@@ -263,7 +292,7 @@ def _write_sources(
             "model is loaded; nearest supported form: shared-lib"
         )
     texts = {
-        f"{name}.h": _HEADER.format(name=name, guard=name.upper(), place="Build it with the CMakeLists.txt beside it."),
+        f"{name}.h": header,
         f"{name}_data.S": _DATA.format(name=name),
     }
     sources, flags, declared = [], [], []

@@ -98,7 +98,10 @@ class RouteReport(Printed):
         return table
 
     def _rule_lines(self) -> list[str]:
-        return [f"{row['rule']}: names {row['ops']} ops, decides about {row['decides']}" for row in self.rules]
+        return [
+            f"{row['rule']}: names {row['ops']} op{'s' if row['ops'] != 1 else ''}, decides about {row['decides']}"
+            for row in self.rules
+        ]
 
 
 def _row(statement: Mapping[str, Any]) -> dict[str, Any]:

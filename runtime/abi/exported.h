@@ -22,6 +22,7 @@ struct sl_exported {
   decltype(&sl_ffi_torch_meta) torch_meta;
   decltype(&sl_ffi_torch_register) torch_register;
   decltype(&sl_ffi_tvm_call) tvm_call;
+  decltype(&sl_ffi_tvm_call_with_slots) tvm_call_with_slots;
   decltype(&sl_ffi_program_call) program_call;
   sl_message why;
 };
@@ -95,6 +96,7 @@ inline void sl_exported_open(sl_exported* exported, const sl_ffi_signature* sign
                   !find(library, "sl_ffi_torch_meta", &exported->torch_meta) ||
                   !find(library, "sl_ffi_torch_register", &exported->torch_register) ||
                   !find(library, "sl_ffi_tvm_call", &exported->tvm_call) ||
+                  !find(library, "sl_ffi_tvm_call_with_slots", &exported->tvm_call_with_slots) ||
                   !find(library, "sl_ffi_program_call", &exported->program_call))) {
     say(exported, "the runtime lacks a function: ", dlerror());
     return;

@@ -103,6 +103,11 @@ SL_API int32_t sl_ffi_program_call(sl_ffi_function* function, const sl_kernel_te
 /// TVMFFIAny. Results are made by the environment's allocator, or by ours where there is none; or
 /// the caller gives destinations behind the arguments. 0, or -1 with an error of TVM-FFI set.
 SL_API int sl_ffi_tvm_call(void* function, const void* arguments, int32_t count, void* result);
+/// The same of a function whose model has slots: the first argument is a text, "linear = onednn"
+/// (sl_model_with_slots), and the function's own are behind it. A choice that is new makes a model
+/// over the same code and weights; later calls with the same text find it.
+SL_API int sl_ffi_tvm_call_with_slots(void* function, const void* arguments, int32_t count,
+                                      void* result);
 /// Makes a Function object of TVM-FFI, which holds a reference to `function`; the caller owns it.
 SL_API int32_t sl_ffi_tvm_function(sl_ffi_function* function, void** out, sl_message* message);
 /// Makes it known to TVM-FFI under a global name; user error: libtvm_ffi is not in this process.

@@ -50,6 +50,30 @@ sl_model* Call::model(sl_message* message) {
   return model_.get();
 }
 
+sl_model* Call::model(std::string_view choice, sl_message* message) {
+  /// Texts may differ in spaces alone, so their number has no bound of its own.
+  constexpr size_t kMostTexts = 64;
+  if (!model(message)) {
+    return nullptr;
+  }
+  const std::lock_guard<std::mutex> lock(function_->mutex);
+  auto found = function_->chosen.find(choice);
+  if (found == function_->chosen.end()) {
+    std::string text(choice);
+    sl_model* made = nullptr;
+    if (sl_model_with_slots(model_.get(), text.c_str(), &made, message) != SL_OK) {
+      return nullptr;
+    }
+    std::shared_ptr<sl_model> owned(made, sl_model_release);
+    if (function_->chosen.size() >= kMostTexts) {
+      function_->chosen.clear();  // calls that run hold theirs
+    }
+    found = function_->chosen.emplace(std::move(text), std::move(owned)).first;
+  }
+  model_ = found->second;
+  return model_.get();
+}
+
 void saysOther(const sl_ffi_argument& argument, const char* given, sl_message* message) {
   char compiled[64];
   switch (argument.kind) {

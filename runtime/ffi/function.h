@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "straightline/abi/ffi.h"
@@ -28,6 +30,9 @@ struct sl_ffi_function {
   std::atomic<std::shared_ptr<sl_model>> model;
   /// The last one that it had; under the mutex.
   std::weak_ptr<sl_model> last;
+  /// Of a linked model with slots: a model for each text of a choice that calls gave; under the
+  /// mutex.
+  std::map<std::string, std::shared_ptr<sl_model>, std::less<>> chosen;
 };
 
 namespace straightline::ffi {
@@ -60,6 +65,8 @@ class Call {
   Call& operator=(const Call&) = delete;
   /// Null: the function is gone or cannot be loaded, and the message says so.
   sl_model* model(sl_message* message);
+  /// The same with a choice of slots; null also where there is no such choice.
+  sl_model* model(std::string_view choice, sl_message* message);
 
  private:
   sl_ffi_function* function_;

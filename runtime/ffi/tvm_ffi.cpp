@@ -3,7 +3,9 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "boundary.h"
 #include "ffi/function.h"
@@ -80,6 +82,22 @@ sl_dl_tensor dlOf(const sl_tensor& tensor) {
   return made;
 }
 
+/// Borrowed from the value; nullopt: it is no text.
+std::optional<std::string_view> textIn(const TvmAny& value) {
+  if (value.type == kTvmText) {
+    const auto* text = reinterpret_cast<const TvmBytes*>(static_cast<const char*>(value.pointer) +
+                                                         kTvmHeaderBytes);
+    return std::string_view(text->data, text->size);
+  }
+  if (value.type == kTvmRawText) {
+    return std::string_view(static_cast<const char*>(value.pointer));
+  }
+  if (value.type == kTvmSmallText) {
+    return std::string_view(value.bytes, value.textBytes);
+  }
+  return std::nullopt;
+}
+
 sl_dl_tensor* contentOf(TvmObject tensor) {
   return reinterpret_cast<sl_dl_tensor*>(static_cast<char*>(tensor) + kTvmHeaderBytes);
 }
@@ -105,7 +123,8 @@ class TvmCall {
     }
   }
 
-  int32_t run(TvmAny* result, sl_message* message) {
+  /// `choice`: of slots; null: the function's own model.
+  int32_t run(const std::string_view* choice, TvmAny* result, sl_message* message) {
     const int32_t own = signature_.argument_count;
     into_ = count_ == own + signature_.result_count && signature_.result_count > 0;
     if (count_ != own && !into_) {
@@ -123,7 +142,9 @@ class TvmCall {
       status = take(signature_.arguments[i], arguments_[i], message);
     }
     Call call(function_);
-    sl_model* model = status == SL_OK ? call.model(message) : nullptr;
+    sl_model* model = status != SL_OK ? nullptr
+                      : choice        ? call.model(*choice, message)
+                                      : call.model(message);
     if (!model) {
       return status == SL_OK ? int32_t{SL_INVALID_ARGUMENT} : status;
     }
@@ -216,24 +237,15 @@ class TvmCall {
         break;
       }
       default: {
-        TvmBytes text{};
-        if (value.type == kTvmText) {
-          text = *reinterpret_cast<const TvmBytes*>(static_cast<const char*>(value.pointer) +
-                                                    kTvmHeaderBytes);
-        } else if (value.type == kTvmRawText) {
-          text = {static_cast<const char*>(value.pointer),
-                  std::strlen(static_cast<const char*>(value.pointer))};
-        } else if (value.type == kTvmSmallText) {
-          text = {value.bytes, value.textBytes};
-        } else {
+        const std::optional<std::string_view> text = textIn(value);
+        if (!text) {
           return refuse(argument, value, "a str", message);
         }
-        if (text.size == std::strlen(argument.text) &&
-            std::memcmp(text.data, argument.text, text.size) == 0) {
+        if (*text == argument.text) {
           return SL_OK;
         }
         std::snprintf(given, sizeof given, "'%.*s'",
-                      static_cast<int>(text.size < 48 ? text.size : 48), text.data);
+                      static_cast<int>(text->size() < 48 ? text->size() : 48), text->data());
       }
     }
     saysOther(argument, given, message);
@@ -460,6 +472,25 @@ class TvmCall {
   std::vector<TvmObject> made_;  // of the model's results
 };
 
+/// Runs a call and has TVM-FFI raise what it says; 0 or -1.
+template <typename Body>
+int raising(const sl_ffi_function& function, Body body) {
+  sl_message message;
+  message.text[0] = '\0';
+  const int32_t status = atBoundary(&message, [&] { return body(&message); });
+  if (status == SL_OK) {
+    return 0;
+  }
+  const TvmFunctions* tvm = tvmFunctions(nullptr);
+  // without a message of ours TVM-FFI has set an error of its own
+  if (tvm && message.text[0]) {
+    sl_message whole;
+    MessageWriter(&whole).text(function.signature->name).text(": ").text(message.text);
+    tvm->TVMFFIErrorSetRaisedFromCStr(kindOf(status), whole.text);
+  }
+  return -1;
+}
+
 int safeCall(void* function, const TvmAny* arguments, int32_t count, TvmAny* result) {
   return sl_ffi_tvm_call(function, arguments, count, result);
 }
@@ -473,23 +504,25 @@ using namespace straightline;
 
 int sl_ffi_tvm_call(void* function, const void* arguments, int32_t count, void* result) {
   auto* own = static_cast<sl_ffi_function*>(function);
-  sl_message message;
-  message.text[0] = '\0';
-  const int32_t status = atBoundary(&message, [&] {
+  return ffi::raising(*own, [&](sl_message* message) {
     return ffi::TvmCall(own, static_cast<const ffi::TvmAny*>(arguments), count)
-        .run(static_cast<ffi::TvmAny*>(result), &message);
+        .run(nullptr, static_cast<ffi::TvmAny*>(result), message);
   });
-  if (status == SL_OK) {
-    return 0;
-  }
-  const ffi::TvmFunctions* tvm = ffi::tvmFunctions(nullptr);
-  // without a message of ours TVM-FFI has set an error of its own
-  if (tvm && message.text[0]) {
-    sl_message whole;
-    MessageWriter(&whole).text(own->signature->name).text(": ").text(message.text);
-    tvm->TVMFFIErrorSetRaisedFromCStr(ffi::kindOf(status), whole.text);
-  }
-  return -1;
+}
+
+int sl_ffi_tvm_call_with_slots(void* function, const void* arguments, int32_t count, void* result) {
+  auto* own = static_cast<sl_ffi_function*>(function);
+  const auto* given = static_cast<const ffi::TvmAny*>(arguments);
+  return ffi::raising(*own, [&](sl_message* message) -> int32_t {
+    const auto choice = count > 0 ? ffi::textIn(given[0]) : std::nullopt;
+    if (!choice) {
+      MessageWriter(message).text(
+          "the first argument must be a text that chooses slots, such as 'linear = onednn'");
+      return SL_INVALID_ARGUMENT;
+    }
+    return ffi::TvmCall(own, given + 1, count - 1)
+        .run(&*choice, static_cast<ffi::TvmAny*>(result), message);
+  });
 }
 
 int32_t sl_ffi_tvm_function(sl_ffi_function* function, void** out, sl_message* message) {

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,10 @@ import pytest
 import straightline as sl
 import torch
 from bad_input_test import _folder, _refused
-from c_api_test import _command, _raw, caller  # noqa: F401
-from straightline import _call
+from c_api_test import BUILD, PACKAGE, ROOT, _command, _raw, caller  # noqa: F401
+from straightline import _call, library_writer
 from straightline.artifact import manifest_of
+from straightline.__main__ import main
 from torch import Tensor, nn
 
 NATIVE = {"linear": ["native.gemm", "native.gemv"], "convolution": ["native.convolution", "native.convolution_direct"]}
@@ -176,8 +179,117 @@ def test_manifests_whose_slots_are_wrong(tmp_path: Path) -> None:
         _refused(changed(name, lambda m, s=slots: m.update(slots=s)), words)
 
 
-def test_what_has_no_slots(tmp_path: Path) -> None:
+def _linked(folder: Path, library: list[Any], *choice: str) -> list[str]:
+    """What the examples of C and of C++ print; the same of both."""
+    said = []
+    for compiler, source in (("gcc", "c/slots.c"), ("g++", "cpp/slots.cpp")):
+        standard = "-std=c++20" if compiler == "g++" else "-std=c11"
+        program = folder / Path(source).suffix[1:]
+        _command(
+            compiler, standard, "-O1", "-Wall", "-Wextra", "-Werror", ROOT / "examples" / source, f"-I{folder}",
+            f"-I{BUILD}/include", *library, f"-L{PACKAGE}", "-lstraightline_runtime", f"-Wl,-rpath,{PACKAGE}:{folder}",
+            "-lm", "-lstdc++", "-o", program,
+        )  # fmt: skip
+        said.append(subprocess.run([program, *choice], capture_output=True, text=True, check=False))
+    assert (said[0].returncode, said[0].stderr, said[0].stdout) == (said[1].returncode, said[1].stderr, said[1].stdout)
+    return (said[0].stdout + said[0].stderr).splitlines()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("prepared", [False, True])
+@pytest.mark.parametrize("kind", ["shared-lib", "static-lib", "c-source"])
+def test_choices_of_a_library(kind: str, prepared: bool, tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(256, 32)).eval()
+    function = sl.compile(model, (X,), slots=NATIVE)
+    path = tmp_path if kind == "c-source" else tmp_path / ("libmodel.so" if kind == "shared-lib" else "libmodel.a")
+    library_writer.write(function, path, kind, "model", ("x86-64-v3",), prepared)  # that other compilers know, too
+    header = (tmp_path / "model.h").read_text()
+    assert "//   linear: native.gemm, native.gemv\n//   convolution: native.convolution, native." in header
+    if kind == "c-source":
+        _command("cmake", "--install", BUILD, "--component", "package", "--prefix", tmp_path / "prefix")
+        cmake = tmp_path / "prefix" / "straightline" / "cmake"
+        _command("cmake", "-S", tmp_path, "-B", tmp_path / "build", "-G", "Ninja", f"-Dstraightline_DIR={cmake}")
+        _command("cmake", "--build", tmp_path / "build")
+        path = tmp_path / "build" / "libmodel.a"
+    texts = [", ".join(f"{op} = {target}" for op, target in choice.items()) for choice in choices(function)]
+    lines = _linked(tmp_path, [path], *texts)
+    assert len(lines) == 4
+    for line, text, choice in zip(lines, texts, choices(function), strict=True):
+        with sl.slot(**choice):
+            wanted = float(function(torch.ones_like(X))[0, 0])
+        assert line.startswith(f"{text}: ") and float(line.split(": ")[1]) == pytest.approx(wanted, rel=1e-5)
+    assert _linked(tmp_path, [path], "linear = mkl") == [
+        "slot linear is chosen as 'mkl', but the model was compiled with native.gemm, native.gemv"
+    ]
+
+
+def test_by_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model.py").write_text(
+        "import torch\nmodel, args = torch.nn.Linear(8, 8).eval(), (torch.randn(1, 8),)\n"
+    )
+    command = ["compile", str(tmp_path / "model.py"), "--cpus", "host", "--emit", "shared-lib", "-o"]
+    assert main([*command, str(tmp_path / "libm.so"), "--slots", "linear=native.gemm,native.gemv"]) == 0
+    assert "//   linear: native.gemm, native.gemv\n" in (tmp_path / "m.h").read_text()
+    assert main([*command, str(tmp_path / "libn.so"), "--slots", "linear=native"]) == 1
+    assert "slot 'linear' is ['native'] but must have two targets" in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "libn.so"), "--slots", "linear"]) == 1
+    assert "slot 'linear' is [] but must have two targets" in capsys.readouterr().err
+
+
+_CALLS = """
+import sys, tvm_ffi, torch
+module = tvm_ffi.load_module(sys.argv[1])
+x, results = torch.load(sys.argv[2])
+for choice, expected in results.items():
+    for text in (choice, choice.replace(" ", ""), choice):
+        torch.testing.assert_close(module.forward_with_slots(text, x), expected, rtol=0, atol=1e-5)
+    into = torch.empty_like(expected)
+    module.forward_with_slots(choice, x, into)
+    torch.testing.assert_close(into, expected, rtol=0, atol=1e-5)
+torch.testing.assert_close(module.forward(x), next(iter(results.values())), rtol=0, atol=1e-5)
+for i in range(200):  # more texts than are kept
+    module.forward_with_slots(" " * i + choice, x)
+for arguments, words in (
+    ((x,), "forward: the first argument must be a text that chooses slots, such as 'linear = onednn'"),
+    ((), "the first argument must be a text"),
+    (("linear = mkl", x), "forward: slot linear is chosen as 'mkl', but the model was compiled with"),
+    (("softmax = native", x), "the model has no slot 'softmax'; it has linear, convolution"),
+    ((choice, x[:, :3]), "dim 1"),
+    ((choice,), "got 0 arguments but takes 1"),
+):
+    try:
+        module.forward_with_slots(*arguments)
+    except ValueError as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(words)
+assert not [name for name in sys.modules if name.startswith("straightline")]
+"""
+
+
+@torch.no_grad()
+def test_choices_of_an_exported_library(tmp_path: Path) -> None:
+    pytest.importorskip("tvm_ffi")
+    model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(256, 32)).eval()
+    function = sl.compile(model, (X,), slots=NATIVE)
+    function.export_library(tmp_path / "f.so", symbol="forward", cpus=("host",))
+    found = {}
+    for choice in choices(function):
+        with sl.slot(**choice):
+            found[", ".join(f"{op} = {target}" for op, target in choice.items())] = function(X)
+    torch.save((X, found), tmp_path / "x.pt")
+    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    environment.pop("PYTHONPATH", None)
+    _command(sys.executable, "-c", _CALLS, tmp_path / "f.so", tmp_path / "x.pt", env=environment, cwd="/")
+    shown = _command("nm", "-D", "--defined-only", tmp_path / "f.so")
+    assert {line.split()[-1] for line in shown.splitlines()} == {"__tvm_ffi_forward", "__tvm_ffi_forward_with_slots"}
+
+
+def test_an_op_of_torch_has_no_slots(tmp_path: Path) -> None:
     function = sl.compile(nn.Linear(8, 8).eval(), (torch.randn(1, 8),), slots={"linear": NATIVE["linear"]})
-    with pytest.raises(sl.UnsupportedError, match=r"slots \(linear\)"):
-        function.export_library(tmp_path / "m.so", symbol="f")
+    with pytest.raises(
+        sl.UnsupportedError, match=r"no choice of slots \(linear\); nearest supported form: symbol='for"
+    ):
+        function.export_library(tmp_path / "m.so", symbol="f", torch_op="slots::f")
+    assert not list(tmp_path.iterdir())
     assert json.loads(json.dumps(function.slots)) == {"linear": NATIVE["linear"]}

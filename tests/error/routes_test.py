@@ -26,7 +26,8 @@ NAMELESS: dict[str, tuple[str, str, str]] = {
     "storage": ("parameter", "native", "'parameter' is never routed"),
     "reduction": ("softmax", "onednn", "backend 'onednn' has no kernel for softmax; native, cuda can do it"),
     "second": ("linear", "native, mkl", "unknown backend 'mkl'; there are native"),
-    "backend": ("linear", "mkl", "unknown backend 'mkl'; there are native.*, auto, cpu, aten and flaggems"),
+    "backend": ("linear", "mkl", "unknown backend 'mkl'; there are native.*, aten, auto, cpu, flaggems"),
+    "near a backend": ("linear", "nativ", "unknown backend 'nativ'; the nearest is 'native'; there are native"),
     "backend for all": ("*", "mkl", "unknown backend 'mkl'; there are native"),
     "kernel": (
         "linear",

@@ -1,30 +1,31 @@
-// RUN: straightline-opt %s -split-input-file -verify-diagnostics --place-on-device="backend=late space=far" --verify-kernel-level --plan-memory --insert-barriers --verify-planned-level | FileCheck %s
+// RUN: straightline-opt %s -split-input-file -verify-diagnostics --place-on-device="backend=late space=late" --verify-kernel-level --plan-memory --insert-barriers --verify-planned-level | FileCheck %s
+// RUN: not straightline-opt %s -split-input-file --place-on-device 2>&1 | FileCheck %s --check-prefix=NO
+
+// NO: place-on-device needs a backend and its memory space, which has the same name, but has '' and ''
 
 // A parameter that prepare packs is copied to scratch there; one that run reads is prepared data. Inputs come in at the
 // start of run, results go out at its end, and the team waits for them.
 
 // CHECK-LABEL: kernel.program @linear
 // CHECK: kernel.queue @team backend("cpu")
-// CHECK-NEXT: kernel.queue @device backend("late")
+// CHECK-NEXT: kernel.queue @stream backend("late")
 // CHECK: %[[W:.*]] = kernel.parameter "w" : !kernel.buffer<4x8xf32>
 // CHECK: %[[B:.*]] = kernel.parameter "b" : !kernel.buffer<4xf32>
-// CHECK: %[[PACKED:.*]] = kernel.prepared "w.packed" offset(0) : !kernel.buffer<8x4xf32, space "far">
-// CHECK: %[[BIAS:.*]] = kernel.prepared "b.device" offset(128) : !kernel.buffer<4xf32, space "far">
+// CHECK: %[[PACKED:.*]] = kernel.prepared "w.packed" offset(0) : !kernel.buffer<8x4xf32, space "late">
+// CHECK: %[[BIAS:.*]] = kernel.prepared "b.device" offset(128) : !kernel.buffer<4xf32, space "late">
 // CHECK: kernel.prepare {
-// CHECK:   %[[SCRATCH:.*]] = kernel.slot offset(0) : !kernel.buffer<4x8xf32, space "far">
-// CHECK:   kernel.copy %[[W]] to %[[SCRATCH]] on @device
-// CHECK:   kernel.copy %[[B]] to %[[BIAS]] on @device
-// CHECK:   kernel.launch @pack(%[[SCRATCH]]) outs(%[[PACKED]]) on @device
-// CHECK:   %[[READY:.*]] = kernel.record on @device
-// CHECK:   kernel.wait %[[READY]] on @team
+// CHECK-DAG:   %[[SCRATCH:.*]] = kernel.slot offset(0) : !kernel.buffer<4x8xf32, space "late">
+// CHECK-DAG:   kernel.copy %[[W]] to %[[SCRATCH]] on @stream
+// CHECK-DAG:   kernel.copy %[[B]] to %[[BIAS]] on @stream
+// CHECK:   kernel.launch @pack(%[[SCRATCH]]) outs(%[[PACKED]]) on @stream
 // CHECK: kernel.run (%[[X:.*]] "x": !kernel.buffer<[b, 8] x f32>) outs(%[[Y:.*]] "y": !kernel.buffer<[b, 4] x f32>) {
-// CHECK:   kernel.copy %[[X]] to %[[FAR_X:.*]] on @device
+// CHECK:   kernel.copy %[[X]] to %[[FAR_X:.*]] on @stream
 // CHECK-NOT: kernel.barrier
-// CHECK:   kernel.launch @gemm(%[[FAR_X]], %[[PACKED]], %[[BIAS]]) outs(%[[T:.*]]) on @device
-// CHECK:   %[[FLAT:.*]] = kernel.view %[[T]] offset(0) : !kernel.buffer<[b, 4] x f32, space "far">
-// CHECK:   kernel.launch @relu(%[[FLAT]]) outs(%[[FAR_Y:.*]]) on @device
-// CHECK:   kernel.copy %{{.*}} to %[[Y]] on @device
-// CHECK-NEXT: %[[DONE:.*]] = kernel.record on @device
+// CHECK:   kernel.launch @gemm(%[[FAR_X]], %[[PACKED]], %[[BIAS]]) outs(%[[T:.*]]) on @stream
+// CHECK:   %[[FLAT:.*]] = kernel.view %[[T]] offset(0) : !kernel.buffer<[b, 4] x f32, space "late">
+// CHECK:   kernel.launch @relu(%[[FLAT]]) outs(%[[FAR_Y:.*]]) on @stream
+// CHECK:   kernel.copy %{{.*}} to %[[Y]] on @stream
+// CHECK-NEXT: %[[DONE:.*]] = kernel.record on @stream
 // CHECK-NEXT: kernel.wait %[[DONE]] on @team
 // CHECK-NEXT: kernel.return %[[Y]], %[[X]]
 !x = !kernel.buffer<[b, 8] x f32>
@@ -57,34 +58,24 @@ kernel.func @relu(!flat) outs(!flat) schedule(<"any", shape = {n = #kernel.exten
 
 // -----
 
+// An input that is updated in place, and a number that the host reads: as on any device.
+
+// CHECK-LABEL: kernel.program @in_place
+// CHECK: kernel.run (%[[X:.*]] "x" readwrite: !kernel.buffer<8xf32>, %[[N:.*]] "n": !kernel.buffer<i64>) outs() {
+// CHECK:   kernel.copy %[[X]] to %[[FAR:.*]] on @stream
+// CHECK:   kernel.copy %[[N]] to %[[FAR_N:.*]] on @stream
+// CHECK:   kernel.copy %[[FAR_N]] to %[[READ:.*]] on @stream
+// CHECK:   kernel.load %[[READ]]
+// CHECK:   kernel.launch @relu(%[[FAR]]) outs(%[[FAR]]) on @stream
+// CHECK:   kernel.copy %[[FAR]] to %[[X]] on @stream
 !t = !kernel.buffer<8xf32>
+!n = !kernel.buffer<i64>
 kernel.program @in_place target(<"cpu", "x86-64-v3">) {
   kernel.queue @team backend("cpu")
-  // expected-error@+1 {{updates the input "x" in place; that on a device with its own memory}}
-  kernel.run (%x "x" readwrite: !t) outs() {
+  kernel.run (%x "x" readwrite: !t, %n "n": !n) outs() {
+    %count = kernel.load %n[] : !n -> i64
+    kernel.launch @relu(%x) outs(%x) on @team : (!t) -> !t
     kernel.return
   }
 }
-
-// -----
-
-!t = !kernel.buffer<[8, 4] x f32, strides [1, 8]>
-kernel.program @strided target(<"cpu", "x86-64-v3">) {
-  kernel.queue @team backend("cpu")
-  // expected-error@+1 {{has an argument of type '!kernel.buffer<8x4xf32, strides [1, 8]>'; copying other than dense rows to a device}}
-  kernel.run (%x "x": !t) outs() {
-    kernel.return
-  }
-}
-
-// -----
-
-!t = !kernel.buffer<i64>
-kernel.program @scalar target(<"cpu", "x86-64-v3">) {
-  kernel.queue @team backend("cpu")
-  kernel.run (%x "x": !t) outs() {
-    // expected-error@+1 {{cannot be placed; this statement on the device 'late'}}
-    %n = kernel.load %x[] : !t -> i64
-    kernel.return
-  }
-}
+kernel.func @relu(!t) outs(!t) schedule(<"any", shape = {n = #kernel.extent<8>}, tune = {}>) ties([0 -> 0])

@@ -221,7 +221,7 @@ def test_device_memory_goes_with_the_program(device: _Device) -> None:
     assert device.live_bytes == before
 
 
-def test_what_cannot_be_placed_is_said(device: _Device) -> None:
+def test_states_are_updated_however_late(device: _Device) -> None:
     class Counter(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -231,8 +231,15 @@ def test_what_cannot_be_placed_is_said(device: _Device) -> None:
             self.count.add_(1)
             return x + self.count
 
-    with pytest.raises(sl.UnsupportedError, match="this statement on the device 'test_device'"):
-        _internal.compile(Counter().eval(), (torch.randn(3),), internal={"device_backend": "test_device"})
+    model, x = Counter().eval(), torch.randn(3)
+    compiled = _internal.compile(model, (x,), internal={"device_backend": "test_device"})
+    device.delay(0.01)
+    for calls in (1, 2, 3):
+        assert torch.equal(compiled(x), x + calls)
+        assert torch.equal(model.count, torch.full((3,), float(calls)))
+
+
+def test_a_backend_that_is_no_device_is_said(device: _Device) -> None:
     with pytest.raises(sl.UserError, match="no backend 'moon' is registered"):
         _internal.compile(_mlp(), (torch.randn(8, 48),), internal={"device_backend": "moon"})
     with pytest.raises(sl.UserError, match="backend 'native' has no device"):

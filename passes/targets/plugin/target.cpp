@@ -32,7 +32,7 @@ struct PlaceOnPlugin final : mlir::PassWrapper<PlaceOnPlugin, mlir::OperationPas
 
   void runOnOperation() override {
     for (auto program : getOperation().getOps<kernel::ProgramOp>()) {
-      if (failed(passes::placeOnStream(program, target_)) ||
+      if (failed(passes::placeOnStream(program, target_, compilesHostKernels(target_.name()))) ||
           (hostEdges_ && failed(passes::addHostEdges(program, freeze_)))) {
         return signalPassFailure();
       }

@@ -24,6 +24,12 @@ def _rule(text: str) -> dict[str, str] | str:
     return {left: targets} if is_rule else text
 
 
+def _slot(text: str) -> tuple[str, tuple[str, ...]]:
+    """A slot "OP=TARGET,TARGET[,TARGET...]"."""
+    op, _, targets = text.partition("=")
+    return op, tuple(filter(None, targets.split(",")))
+
+
 def add_options(command: argparse.ArgumentParser) -> None:
     """A flag for each of `CompileOptions`, which validates what is given; `--emit` has one of its own."""
     for option in fields(CompileOptions):
@@ -39,6 +45,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
             about.update(nargs="+", metavar="BACKEND")
         elif option.name == "routes":
             about.update(nargs="+", type=_rule, metavar="RULE_OR_FILE")
+        elif option.name == "slots":
+            about.update(nargs="+", type=_slot, metavar="OP=TARGET,TARGET")
         command.add_argument(flag, **about)
 
 
@@ -48,7 +56,7 @@ def options_of(parsed: argparse.Namespace) -> dict[str, Any]:
     for option in fields(CompileOptions):
         value = getattr(parsed, "emit_text" if option.name == "emit" else option.name)
         if value != option.default:
-            given[option.name] = value
+            given[option.name] = dict(value) if option.name == "slots" else value
     return given
 
 

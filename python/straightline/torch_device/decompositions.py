@@ -131,6 +131,168 @@ def adaptive_avg_pool2d_backward(grad: Any, x: Any) -> Any:
     return spread.repeat_interleave(rows, -2).repeat_interleave(columns, -1)
 
 
+def lstm_cell(
+    input_gates: Any, hidden_gates: Any, cx: Any, input_bias: Any = None, hidden_bias: Any = None
+) -> tuple[Any, ...]:
+    """`_thnn_fused_lstm_cell`, of which torch makes `nn.LSTM` on devices: gates [batch, 4 * hidden], cx [batch, hidden].
+
+    Results: hy, cy, and for the gradient the four gates as they were used.
+    """
+    gates = input_gates + hidden_gates
+    for bias in (input_bias, hidden_bias):
+        gates = gates if bias is None else gates + bias
+    i, f, g, o = gates.chunk(4, 1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    cy = f * cx + i * g
+    return o * cy.tanh(), cy, torch.cat([i, f, g, o], 1)
+
+
+def lstm_cell_backward(
+    grad_hy: Any, grad_cy: Any, cx: Any, cy: Any, workspace: Any, has_bias: bool
+) -> tuple[Any, Any, Any]:
+    """`_thnn_fused_lstm_cell_backward_impl`: the gradients of the gates, of cx and of either bias."""
+    i, f, g, o = workspace.chunk(4, 1)
+    shown = cy.tanh()
+    of_hy = torch.zeros_like(cx) if grad_hy is None else grad_hy
+    of_cy = of_hy * o * (1 - shown * shown)
+    of_cy = of_cy if grad_cy is None else of_cy + grad_cy
+    gates = torch.cat(
+        [
+            of_cy * g * i * (1 - i),
+            of_cy * cx * f * (1 - f),
+            of_cy * i * (1 - g * g),
+            of_hy * shown * o * (1 - o),
+        ],
+        1,
+    )
+    return gates, of_cy * f, gates.sum(0) if has_bias else None
+
+
+def gru_cell(
+    input_gates: Any, hidden_gates: Any, hx: Any, input_bias: Any = None, hidden_bias: Any = None
+) -> tuple[Any, Any]:
+    """`_thnn_fused_gru_cell`: gates [batch, 3 * hidden], hx [batch, hidden].
+
+    Results: hy, and for the gradient [reset, update, new, hx, what reset multiplies].
+    """
+    ours = input_gates if input_bias is None else input_gates + input_bias
+    theirs = hidden_gates if hidden_bias is None else hidden_gates + hidden_bias
+    (ir, iz, given), (hr, hz, kept) = ours.chunk(3, 1), theirs.chunk(3, 1)
+    r, z = (ir + hr).sigmoid(), (iz + hz).sigmoid()
+    n = (given + r * kept).tanh()
+    return n + z * (hx - n), torch.cat([r, z, n, hx, kept], 1)
+
+
+def gru_cell_backward(grad: Any, workspace: Any, has_bias: bool) -> tuple[Any, ...]:
+    """`_thnn_fused_gru_cell_backward`: the gradients of both gates, of hx and of both biases."""
+    r, z, n, hx, kept = workspace.chunk(5, 1)
+    of_new = grad * (1 - z) * (1 - n * n)
+    of_r, of_z = of_new * kept * r * (1 - r), grad * (hx - n) * z * (1 - z)
+    ours, theirs = torch.cat([of_r, of_z, of_new], 1), torch.cat([of_r, of_z, of_new * r], 1)
+    biases = (ours.sum(0), theirs.sum(0)) if has_bias else (None, None)
+    return ours, theirs, grad * z, *biases
+
+
+_SUM, _MEAN, _MAX = range(3)  # modes of an embedding bag
+
+
+def embedding_bag(
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = _SUM,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Any, ...]:
+    """`_embedding_bag`: rows of weight [rows, dim] by indices [n], reduced bag by bag; a bag begins at each of offsets [bags].
+
+    Results: [bags, dim], the bag of each index, the indices in each bag that count, and for a maximum the row that gave it
+    (-1 where no index counts), else as many zeros as there are bags.
+    """
+    indices, offsets = indices.long(), offsets.long()
+    bags, count = offsets.shape[0] - int(include_last_offset), indices.shape[0]
+    # Counts where bags begin; an empty one begins with the next, so it gets no index.
+    begins = torch.zeros(count + 1, dtype=torch.int64, device=weight.device)
+    begins = begins.scatter_add(0, offsets.narrow(0, 0, bags), torch.ones_like(offsets.narrow(0, 0, bags)))
+    bag = begins.cumsum(0).narrow(0, 0, count) - 1
+    counts = (indices != padding_idx).long()
+    sizes = torch.zeros(bags, dtype=torch.int64, device=weight.device).scatter_add(0, bag, counts)
+    rows = weight.index_select(0, indices)
+    rows = rows if per_sample_weights is None else rows * per_sample_weights.unsqueeze(1)
+    of_bag = bag.unsqueeze(1).expand(count, weight.shape[1])
+    zeros = torch.zeros(bags, weight.shape[1], dtype=weight.dtype, device=weight.device)
+    if mode != _MAX:
+        out = zeros.scatter_add(0, of_bag, torch.where(counts.unsqueeze(1) > 0, rows, torch.zeros_like(rows)))
+        if mode == _MEAN:
+            out = out / sizes.clamp(min=1).unsqueeze(1).to(out.dtype)
+        return out, bag, sizes, torch.zeros_like(sizes)
+    low = torch.full_like(rows, float("-inf"))
+    counted = torch.where(counts.unsqueeze(1) > 0, rows, low)
+    most = torch.full_like(zeros, float("-inf")).scatter_reduce(0, of_bag, counted, "amax")
+    # The first index of a bag that has its maximum.
+    places = torch.arange(count, device=weight.device).unsqueeze(1).expand(count, weight.shape[1])
+    places = torch.where((counted == most.index_select(0, bag)) & (counts.unsqueeze(1) > 0), places, count)
+    first = torch.full_like(zeros, count, dtype=torch.int64).scatter_reduce(0, of_bag, places, "amin")
+    padded = torch.cat([indices, torch.full_like(offsets.narrow(0, 0, 1), -1)])
+    found = padded.index_select(0, first.flatten()).view(first.shape)
+    return torch.where(found < 0, zeros, most), bag, sizes, found
+
+
+def embedding_bag_backward(
+    grad: Any,
+    indices: Any,
+    offset2bag: Any,
+    bag_size: Any,
+    maximum_indices: Any,
+    num_weights: int,
+    scale_grad_by_freq: bool,
+    mode: int,
+    per_sample_weights: Any,
+    padding_idx: int = -1,
+) -> Any:
+    """`_embedding_bag_dense_backward`: each gradient is added to the rows that its bag read."""
+    made = torch.zeros(num_weights, grad.shape[1], dtype=grad.dtype, device=grad.device)
+    if mode == _MAX:
+        kept = torch.where(maximum_indices >= 0, grad, torch.zeros_like(grad))
+        return made.scatter_add(0, maximum_indices.clamp(min=0), kept)
+    indices, bag = indices.long(), offset2bag.long()
+    if mode == _MEAN:
+        grad = grad / bag_size.clamp(min=1).unsqueeze(1).to(grad.dtype)
+    rows = grad.index_select(0, bag)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    if scale_grad_by_freq:
+        times = torch.zeros(num_weights, dtype=torch.int64, device=grad.device)
+        times = times.scatter_add(0, indices, torch.ones_like(indices)).index_select(0, indices)
+        rows = rows / times.unsqueeze(1).to(rows.dtype)
+    rows = torch.where(indices.unsqueeze(1) != padding_idx, rows, torch.zeros_like(rows))
+    return made.scatter_add(0, indices.unsqueeze(1).expand(rows.shape), rows)
+
+
+def embedding_bag_any_backward(
+    grad: Any, indices: Any, offsets: Any, offset2bag: Any, bag_size: Any, maximum_indices: Any, num_weights: int,
+    scale_grad_by_freq: bool, mode: int, sparse: bool, per_sample_weights: Any, padding_idx: int = -1,
+) -> Any:  # fmt: skip
+    """`_embedding_bag_backward`, as a dense gradient."""
+    if sparse:
+        raise NotImplementedError("_embedding_bag_backward with sparse=True")
+    return embedding_bag_backward(
+        grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights,
+        padding_idx,
+    )  # fmt: skip
+
+
+def embedding_bag_weights_backward(
+    grad: Any, weight: Any, indices: Any, offsets: Any, offset2bag: Any, mode: int, padding_idx: int = -1
+) -> Any:
+    """`_embedding_bag_per_sample_weights_backward` [n]."""
+    rows = weight.index_select(0, indices.long()) * grad.index_select(0, offset2bag.long())
+    return torch.where(indices != padding_idx, rows.sum(1), torch.zeros_like(rows.sum(1)))
+
+
 def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False, unsafe: bool = False) -> Any:
     """`_index_put_impl`."""
     return aten.index_put(x, indices, values, accumulate)
@@ -151,9 +313,24 @@ _OWN: dict[str, Callable[..., Any]] = {
     "aten::avg_pool2d_backward": avg_pool2d_backward,
     "aten::_adaptive_avg_pool2d_backward": adaptive_avg_pool2d_backward,
     "aten::_index_put_impl": index_put,
+    "aten::_embedding_bag": embedding_bag,
+    "aten::_embedding_bag_forward_only": embedding_bag,
+    "aten::_embedding_bag_backward": embedding_bag_any_backward,
+    "aten::_embedding_bag_dense_backward": embedding_bag_backward,
+    "aten::_embedding_bag_per_sample_weights_backward": embedding_bag_weights_backward,
+    "aten::_thnn_fused_lstm_cell": lstm_cell,
+    "aten::_thnn_fused_lstm_cell_backward_impl": lstm_cell_backward,
+    "aten::_thnn_fused_gru_cell": gru_cell,
+    "aten::_thnn_fused_gru_cell_backward": gru_cell_backward,
 }
-#: Names under which a device like this one gets another op's calls.
-ALIASES = ("aten::convolution_overrideable", "aten::convolution_backward_overrideable", "aten::_index_put_impl")
+#: Names under which a device like this one gets another op's calls, and ops that torch cannot trace.
+ALIASES = (
+    "aten::convolution_overrideable",
+    "aten::convolution_backward_overrideable",
+    "aten::_index_put_impl",
+    "aten::_thnn_fused_gru_cell",
+    "aten::_thnn_fused_gru_cell_backward",
+)
 
 
 def of(name: str, op: Any) -> Callable[..., Any] | None:

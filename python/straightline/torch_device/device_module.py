@@ -13,6 +13,8 @@ from straightline.torch_device import eager
 
 _native: Any = None
 _name = "sl"
+#: Read by torch.utils.checkpoint, which keeps the random state of devices that have been used alone.
+_initialized = True
 
 Stream = torch.Stream
 Event = torch.Event

@@ -61,6 +61,46 @@ def test_resnet18_equals_the_cpu(sim: Any) -> None:
             assert all(torch.equal(result.cpu(), first) for result in results)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_recurrent_layers(kind: str, bias: bool) -> None:
+    """Torch makes a cell of a device's layers one op, whose gradient is another."""
+    layer = getattr(torch.nn, kind)(5, 6, num_layers=2, bidirectional=True, bias=bias)
+    x = torch.randn(4, 3, 5)
+    found = []
+    for device in ("cpu", "sl"):
+        there, given = copy.deepcopy(layer).to(device), x.clone().to(device).requires_grad_()
+        y, last = there(given)
+        cell = last[1] if kind == "LSTM" else last
+        first = torch.autograd.grad(cell.square().sum(), given, retain_graph=True)[0]  # of cy alone
+        (y.square().mean() + cell.sum()).backward()
+        found.append([y, cell, first, given.grad, *(one.grad for one in there.parameters())])
+    for expected, result in zip(*found, strict=True):
+        torch.testing.assert_close(result.detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    [("sum", {}), ("sum", {"weighted": True}), ("mean", {"padding_idx": 2}), ("max", {"include_last_offset": True})],
+)
+def test_embedding_bags(mode: str, options: dict[str, Any]) -> None:
+    """Bags of several sizes, empty ones among them, and their gradients."""
+    options = dict(options)
+    weighted = options.pop("weighted", False)
+    bag = torch.nn.EmbeddingBag(12, 4, mode=mode, **options)
+    x, offsets = torch.randint(0, 12, (9,)), torch.tensor([0, 2, 2, 5, 9])
+    x[3] = 2
+    found = []
+    for device in ("cpu", "sl"):
+        there = copy.deepcopy(bag).to(device)
+        weights = torch.linspace(-1, 2, 9).to(device).requires_grad_() if weighted else None
+        y = there(x.to(device), offsets.to(device), per_sample_weights=weights)
+        y.sin().sum().backward()
+        found.append([y, there.weight.grad, *([weights.grad] if weights is not None else [])])
+    for expected, result in zip(*found, strict=True):
+        torch.testing.assert_close(result.detach().cpu(), expected.detach(), rtol=1e-5, atol=1e-6)
+
+
 def test_live_bytes_go_back(sim: Any) -> None:
     def work() -> None:
         x = torch.randn(100, 100, device="sl")

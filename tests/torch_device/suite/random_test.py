@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.utils.checkpoint
 
 N = 100_000
 
@@ -23,6 +24,17 @@ def test_floats(device: str, dtype: torch.dtype) -> None:
     assert abs(exponential.mean() - 0.5) < 0.05
     assert 0.45 < torch.rand(N, dtype=dtype, device=device).cpu().double().mean() < 0.55
     assert -0.05 < torch.randn(N, dtype=dtype, device=device).cpu().double().mean() < 0.05
+
+
+@pytest.mark.anyplatform
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_draws_the_same_numbers_again(device: str, reentrant: bool) -> None:
+    """The gradient is that of the forward pass's own mask, which is computed again."""
+    x = torch.ones(64, 64, device=device, requires_grad=True)
+    y = torch.utils.checkpoint.checkpoint(lambda x: torch.nn.functional.dropout(x, 0.5), x, use_reentrant=reentrant)
+    torch.rand(100, device=device)
+    y.sum().backward()
+    assert torch.equal(x.grad.cpu(), y.detach().cpu())
 
 
 @pytest.mark.anyplatform

@@ -30,6 +30,7 @@ _ACTIVATIONS: dict[str, Callable[[Array, float, float], Array]] = {
     "ScaledTanh": lambda x, a, b: a * np.tanh(b * x),
     "HardSigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
 }
+_BOUNDED = ("Sigmoid", "Tanh", "Softsign", "ScaledTanh", "HardSigmoid")
 _WITH_BETA = ("Affine", "ScaledTanh", "HardSigmoid")
 _WITH_ALPHA = ("LeakyRelu", "ThresholdedRelu", "Elu", *_WITH_BETA)
 
@@ -90,6 +91,9 @@ def _random_form(rng: np.random.Generator, kind: str, dtype: Any, own_activation
     activations = _DEFAULTS[kind] * directions
     if own_activations:
         activations = [str(name) for name in rng.choice(list(_ACTIVATIONS), len(activations))]
+        if kind != "RNN":  # gates without a bound let states grow until float32 says nothing
+            for place in range(0, len(activations), _FUNCTIONS[kind]):
+                activations[place] = str(rng.choice(_BOUNDED))
         attributes["activations"] = activations
         for key, having in (("activation_alpha", _WITH_ALPHA), ("activation_beta", _WITH_BETA)):
             numbers = [float(np.float32(rng.uniform(0.05, 0.5))) for name in activations if name in having]
@@ -180,7 +184,8 @@ def _check(rng: np.random.Generator, form: Form) -> None:
         tolerance = 2e-5 if form.dtype is np.float32 else 1e-12
         for mine, right in zip(compiled(**feeds), _reference(form, feeds), strict=True):
             assert mine.dtype == form.dtype, what
-            np.testing.assert_allclose(mine, right, rtol=tolerance, atol=tolerance, err_msg=what)
+            scale = max(1.0, float(np.abs(right).max(initial=0)))
+            np.testing.assert_allclose(mine, right, rtol=tolerance, atol=tolerance * scale, err_msg=what)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -213,8 +213,8 @@ SL_INLINE void winogradOutputTile(const WinogradShape& s, int64_t tile, int64_t 
 }
 
 /// m[xi][row][kb] = v[xi][row][c] * u[xi][kb / nr][c][nr] for `count` tiles, in row blocks of the
-/// two sizes that a full chunk has; of another chunk the rest is rounded up to a third, two thirds or
-/// the whole of a block.
+/// two sizes that a full chunk has; of another chunk the rest is rounded up to a third, two thirds
+/// or the whole of a block.
 template <WinogradTune Tune, class T>
 SL_INLINE void winogradMultiply(const WinogradPlan& plan, int64_t c, int64_t count, const T* v,
                                 const T* u, T* m) {

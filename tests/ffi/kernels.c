@@ -351,8 +351,8 @@ int __tvm_ffi_plan(void* self, const Any* arguments, int32_t n, Any* result) {
   return 0;
 }
 
-/// plan_numbers(Tensor(a!) x, Tensor sizes, int scratch) -> int[3]: how often one of these functions
-/// was called, 7, and how large the scratch memory on the host is, into which it writes
+/// plan_numbers(Tensor(a!) x, Tensor sizes, int scratch) -> int[3]: how often one of these
+/// functions was called, 7, and how large the scratch memory on the host is, into which it writes
 int __tvm_ffi_plan_numbers(void* self, const Any* arguments, int32_t n, Any* result) {
   (void)self;
   (void)n;

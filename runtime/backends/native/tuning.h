@@ -384,8 +384,8 @@ inline WinogradChoice chooseWinogradFor(int64_t m, int64_t n, int64_t h, int64_t
 
 inline WinogradChoice chooseWinograd(int64_t n, int64_t h, int64_t w, int64_t c, int64_t k,
                                      const Machine& machine) {
-  // m = 4 reads 2.25 times the weights of m = 2, which decides where images are small: so sizes that
-  // are unknown are those of such channels here, and in the cost those of all kernels.
+  // m = 4 reads 2.25 times the weights of m = 2, which decides where images are small: so sizes
+  // that are unknown are those of such channels here, and in the cost those of all kernels.
   const int64_t side = sideOfChannels(c);
   const WinogradChoice two = chooseWinogradFor(2, n, h, w, c, k, machine, false, side);
   const WinogradChoice four = chooseWinogradFor(4, n, h, w, c, k, machine, false, side);

@@ -64,14 +64,17 @@ _OF_THE_CPU = {
     "grouped_matmul_test.py::test_rows_for_a_device": "",  # emulated on the host
     "grouped_matmul_test.py::test_terms_for_a_device": "",  # emulated on the host
     "grouped_matmul_test.py::test_terms_of_ends_that_are_not_in_order": "",  # an assertion of eager's kernel
+    "half_numbers_test.py::test_norms_of_halves_with_parameters_of_float32": "_norm",  # refused by eager on a device
     "half_numbers_test.py::test_quotients_for_a_device": "",  # emulated on the host
     "found_by_audit_test.py::test_averages_of_integers": "",  # refused by eager on a device
     "found_by_audit_test.py::test_group_norm_of_a_named_number_of_channels": "",
     "found_by_audit_test.py::test_named_sizes_without_a_maximum": "group_norm",  # torch's form there compares sizes
+    "named_images_test.py::test_every_number_of_tiles": "",  # of a kernel that is for the CPU
     "log_test.py::test_codegen_and_cache": "",  # nothing is packed there
     "explorer_test.py::test_machine_code": "",  # of the host
     "external_kernel_test.py": "",  # its library runs on the host
     "folded_norms_test.py::test_the_weight_is_packed_from_where_it_lies": "",  # nothing is packed there
+    "depthwise_batch_test.py": "",  # looks at the CPU's text
     "diagonals_test.py::test_an_index_beyond_the_dim": "",  # an assertion on a device
     "diagonals_test.py::test_for_a_device": "",  # emulated on the host
     "emitted_python_test.py::test_a_kernel_wants_buffers_of_its_call": "",

@@ -402,7 +402,11 @@ WRITES: dict[str, tuple[Callable[[Tensor, Tensor], Any], list[int], list[int]]] 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WRITES)
+#: Torch up to 2.11 at least exports these with a number that nothing bounds, which is refused in words.
+_NOT_OF_OLD_TRACES = ("in place", "add to it", "up to it", "some rows", "that many rows")
+
+
+@pytest.mark.parametrize("name", [n for n in WRITES if torch.__version__ >= (2, 13) or n not in _NOT_OF_OLD_TRACES])
 def test_writes_at_a_number(name: str) -> None:
     """A ring buffer's, a cache's: the tensor written is an input, or a copy of one."""
     write, right, wrong = WRITES[name]

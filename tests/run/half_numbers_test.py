@@ -136,7 +136,7 @@ NORMS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 def test_norms_of_halves_with_parameters_of_float32(name: str, dtype: torch.dtype) -> None:
     seed = random.randrange(2**31)
     print(f"seed {seed}")
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(seed)
     x = torch.randn(3, 8, 6, generator=generator).to(dtype)
     w, b = torch.randn(8, generator=generator), torch.randn(8, generator=generator)
     model = NORMS[name]

@@ -19,6 +19,8 @@ _BATCH, _HIGH, _WIDE = (
     Dim("h", min=9, max=2000),
     Dim("w", min=9, max=2000),
 )
+#: Torch's export of a net of windows up to 2.11 at least asks that some sizes be even.
+_OLD = torch.__version__ < (2, 13)
 _SIZES = ((2, 20, 31), (1, 9, 10), (3, 33, 9), (1, 64, 50))
 
 
@@ -52,7 +54,7 @@ def _ops(compiled: Any) -> list[str]:
     return [row["op"] for row in compiled.explain()["statements"]]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [name for name in MODELS if not (_OLD and name == "a net")])
 @torch.no_grad()
 def test_images(name: str) -> None:
     torch.manual_seed(0)
@@ -116,6 +118,7 @@ def test_by_torch_compile() -> None:
     assert len(sl.programs(compiled)) <= 2
 
 
+@pytest.mark.skipif(_OLD, reason="this torch's export asks that the sizes be even")
 def test_sums_of_windows_of_windows() -> None:
     """Torch writes what two windows leave as one division, we as two."""
 
@@ -134,7 +137,7 @@ def test_volumes_of_named_sizes_are_torchs() -> None:
     assert "convolution of a volume with a dynamic size" in row["why"]
 
 
-@pytest.mark.parametrize("name", ["plain", "strided", "a net"])
+@pytest.mark.parametrize("name", ["plain", "strided", *([] if _OLD else ["a net"])])
 @torch.no_grad()
 def test_for_a_device(name: str) -> None:
     model = MODELS[name]().eval()

@@ -156,3 +156,41 @@ print(x.unique().tolist(), x.unique().device, [row for row in torch.sl.op_counts
     assert done.stdout.startswith("[1.0, 3.0] sl:0 [{'op': 'aten::_unique2', 'route': 'cpu', 'calls': 2"), done.stderr
     done = _python(library, text)
     assert "NotImplementedError: aten::_unique2 cannot run on sl" in done.stderr
+
+
+_LOADER = """
+import sys, torch, straightline.torch_device
+x = torch.randn(8, 3, device="sl")
+class Rows(torch.utils.data.Dataset):
+    def __len__(self): return 8
+    def __getitem__(self, i): return (x if sys.argv[1] == "made before" else torch.randn(4, 3, device="sl"))[i % 4] * 2
+if __name__ == "__main__":
+    (x + 1).cpu()
+    how = {"multiprocessing_context": sys.argv[2]}
+    print(sum(len(rows) for rows in torch.utils.data.DataLoader(Rows(), batch_size=2, num_workers=2, collate_fn=lambda rows: [r.cpu() for r in rows], **how)))
+"""
+
+
+@pytest.mark.parametrize("which", ["made before", "made there"])
+def test_a_forked_worker_is_refused_in_words(library: Path, tmp_path: Path, which: str) -> None:
+    """It lacks the threads of the device's queues, and would wait for ever."""
+    script = tmp_path / "loader.py"
+    script.write_text(_LOADER)
+    command = [sys.executable, str(script), which, "fork"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment(library), timeout=240)
+    assert done.returncode != 0
+    assert "device 'sl:0' cannot be used in process" in done.stderr, done.stderr[-2000:]
+    assert "multiprocessing_context=" in done.stderr
+
+
+def test_a_process_that_was_forked_before_the_first_use(library: Path) -> None:
+    text = """
+import os, torch, straightline.torch_device
+child = os.fork()
+print((torch.ones(2, device="sl") + 1).cpu().sum().item(), flush=True)
+if child:
+    os.waitpid(child, 0)
+os._exit(0)
+"""
+    done = _python(library, text)
+    assert done.stdout.split() == ["4.0", "4.0"], done.stderr

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from straightline.capture.torch import fast_paths
+
 aten = torch.ops.aten
 
 
@@ -318,6 +320,8 @@ _OWN: dict[str, Callable[..., Any]] = {
     "aten::_embedding_bag_backward": embedding_bag_any_backward,
     "aten::_embedding_bag_dense_backward": embedding_bag_backward,
     "aten::_embedding_bag_per_sample_weights_backward": embedding_bag_weights_backward,
+    "aten::_native_multi_head_attention": fast_paths.multi_head_attention,
+    "aten::_transformer_encoder_layer_fwd": fast_paths.encoder_layer,
     "aten::_thnn_fused_lstm_cell": lstm_cell,
     "aten::_thnn_fused_lstm_cell_backward_impl": lstm_cell_backward,
     "aten::_thnn_fused_gru_cell": gru_cell,

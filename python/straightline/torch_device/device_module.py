@@ -60,7 +60,7 @@ def is_initialized() -> bool:
 
 
 def _is_in_bad_fork() -> bool:
-    return False
+    return bool(_native.is_forked())
 
 
 def init() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import straightline
 import torch
+from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
 from small_models import Decoder, ResNet18  # noqa: E402
@@ -198,3 +199,30 @@ def test_the_log_of_routes_names_every_op() -> None:
     assert {"aten::mm", "aten::embedding"} <= {row["op"] for row in rows}
     assert all(row["route"] and row["calls"] > 0 for row in rows if row["op"] == "aten::mm")
     assert not any(row["route"] == "cpu" for row in rows)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@torch.no_grad()
+def test_what_encoder_layers_call_in_inference(norm_first: bool) -> None:
+    """One op for a layer, and one for attention alone, with masks of either kind."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, norm_first=norm_first, activation="gelu").eval()
+    x = torch.randn(3, 7, 32)
+    causal = nn.Transformer.generate_square_subsequent_mask(7) == float("-inf")
+    padding = torch.arange(7)[None] >= torch.tensor([[7], [5], [2]])
+    there = copy.deepcopy(layer).to("sl")
+    for how in ({}, {"src_mask": causal}, {"src_key_padding_mask": padding}):
+        on_device = {name: mask.to("sl") for name, mask in how.items()}
+        kept = ~padding if "src_key_padding_mask" in how else torch.ones(3, 7, dtype=torch.bool)
+        got = there(x.to("sl"), **on_device).cpu()
+        torch.testing.assert_close(got[kept], layer(x, **how)[kept], rtol=1e-4, atol=1e-5)
+    attention = nn.MultiheadAttention(32, 4, batch_first=True).eval()
+    there = copy.deepcopy(attention).to("sl")
+    for weights in (True, False):
+        wanted, wanted_weights = attention(x, x, x, key_padding_mask=padding, need_weights=weights)
+        got, got_weights = there(
+            x.to("sl"), x.to("sl"), x.to("sl"), key_padding_mask=padding.to("sl"), need_weights=weights
+        )
+        torch.testing.assert_close(got.cpu(), wanted, rtol=1e-4, atol=1e-5)
+        if weights:
+            torch.testing.assert_close(got_weights.cpu(), wanted_weights, rtol=1e-4, atol=1e-5)

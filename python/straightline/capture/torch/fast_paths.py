@@ -26,7 +26,7 @@ def _keeps(mask: Tensor | None, kind: int | None) -> Tensor | None:
     return keep[None, None] if kind == 0 else keep[:, None, None, :] if kind == 1 else keep
 
 
-def _multi_head_attention(
+def multi_head_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -41,6 +41,7 @@ def _multi_head_attention(
     average_attn_weights: bool = True,
     mask_type: int | None = None,
 ) -> tuple[Tensor, Tensor | None]:
+    """`_native_multi_head_attention`: what `nn.MultiheadAttention` calls; the second result is None unless weights are needed."""
     if query is key and key is value:
         parts = F.linear(query, qkv_weight, qkv_bias).chunk(3, -1)
     else:
@@ -61,7 +62,7 @@ def _multi_head_attention(
     return F.linear(found.transpose(1, 2).flatten(2), proj_weight, proj_bias), weights
 
 
-def _encoder_layer(
+def encoder_layer(
     src: Tensor,
     embed_dim: int,
     num_heads: int,
@@ -83,6 +84,8 @@ def _encoder_layer(
     mask: Tensor | None = None,
     mask_type: int | None = None,
 ) -> Tensor:
+    """`_transformer_encoder_layer_fwd`: what `nn.TransformerEncoderLayer` calls."""
+
     def first(x: Tensor) -> Tensor:
         return F.layer_norm(x, (embed_dim,), norm_weight_1, norm_bias_1, eps)
 
@@ -91,7 +94,7 @@ def _encoder_layer(
 
     def attention(x: Tensor) -> Tensor:
         own = qkv_weight, qkv_bias, proj_weight, proj_bias
-        return _multi_head_attention(x, x, x, embed_dim, num_heads, *own, mask, False, True, mask_type)[0]
+        return multi_head_attention(x, x, x, embed_dim, num_heads, *own, mask, False, True, mask_type)[0]
 
     def feed_forward(x: Tensor) -> Tensor:
         x = F.linear(x, ffn_weight_1, ffn_bias_1)
@@ -106,6 +109,6 @@ def _encoder_layer(
 
 #: By torch's function: one that calls its parts.
 PARTS: Mapping[Any, Callable[..., Any]] = {
-    torch._native_multi_head_attention: _multi_head_attention,
-    torch._transformer_encoder_layer_fwd: _encoder_layer,
+    torch._native_multi_head_attention: multi_head_attention,
+    torch._transformer_encoder_layer_fwd: encoder_layer,
 }

@@ -8,6 +8,9 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -81,6 +84,11 @@ c10::DeviceIndex resolved(c10::Device wanted) {
 
 // --- streams
 
+namespace {
+/// Set in a child of a process that had a queue: its worker threads are not in the child.
+std::atomic<bool> forked{false};
+}  // namespace
+
 c10::StreamId currentStream(c10::DeviceIndex index) {
   return currentStreams[static_cast<size_t>(index)];
 }
@@ -109,6 +117,9 @@ sl_queue* queueOf(c10::DeviceIndex index, c10::StreamId id) {
       orThrow(sl_queue_create(backend(), index, &queue, &message), message);
     }
     place.store(queue, std::memory_order_release);
+    static const int registered =
+        pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
+    TORCH_CHECK(registered == 0, "pthread_atfork: ", std::strerror(registered));
   }
   return queue;
 }
@@ -123,7 +134,19 @@ c10::StreamId newStream(c10::DeviceIndex index) {
   return 1 + static_cast<c10::StreamId>(streamsOf(index).turn++ % kPool);
 }
 
-sl_queue* currentQueue(c10::DeviceIndex index) { return queueOf(index, currentStream(index)); }
+bool isForked() { return forked; }
+
+void checkProcess(c10::DeviceIndex index) {
+  TORCH_CHECK(!forked, "device '", c10::Device(kType, index), "' cannot be used in process ",
+              getpid(),
+              ": it was forked from one that had used the device, whose queues it lacks; start it "
+              "by 'spawn' (multiprocessing_context=\"spawn\" of a DataLoader)");
+}
+
+sl_queue* currentQueue(c10::DeviceIndex index) {
+  checkProcess(index);
+  return queueOf(index, currentStream(index));
+}
 
 // --- errors and copies
 

@@ -42,6 +42,10 @@ c10::StreamId newStream(c10::DeviceIndex index);
 sl_queue* queueOf(c10::DeviceIndex index, c10::StreamId id);
 /// The current stream's queue, and what the device's functions take for it.
 sl_queue* currentQueue(c10::DeviceIndex index);
+/// Whether this process was forked from one that had used the device.
+bool isForked();
+/// Throws if it was; `currentQueue` does, too. A first call of an op asks before it compiles.
+void checkProcess(c10::DeviceIndex index);
 inline void* currentHandle(c10::DeviceIndex index) { return sl_queue_handle(currentQueue(index)); }
 
 // --- work that is enqueued

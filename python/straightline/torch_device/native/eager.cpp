@@ -368,6 +368,7 @@ std::string nameOf(const c10::OperatorHandle& op) {
 /// Has Python compile the op for these arguments.
 ProgramRef build(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
                  const Call& call, bool dynamic) {
+  checkProcess(call.device);  // the compiler's threads are not in a forked process, either
   py::gil_scoped_acquire gil;
   auto made = std::make_shared<Program>();
   try {
@@ -716,6 +717,7 @@ const Plan& foundPlan(const c10::OperatorHandle& op) {
       return *found->second;
     }
   }
+  checkProcess(currentDevice());
   auto made = std::make_unique<Plan>();
   {
     py::gil_scoped_acquire gil;

@@ -19,6 +19,7 @@ PYBIND11_MODULE(_straightline_torch_device, m) {
   m.def("compiler", [] { return device().compiler ? std::string(device().compiler()) : ""; });
   m.def("backend", backend);
   m.def("device_count", deviceCount);
+  m.def("is_forked", isForked);
   m.def("current_device", [] { return static_cast<int>(currentDevice()); });
   m.def("set_device", [](int index) { exchangeDevice(static_cast<c10::DeviceIndex>(index)); });
   m.def("stream", [](int index, int64_t id) {

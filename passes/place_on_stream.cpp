@@ -151,7 +151,7 @@ class Placer {
     constexpr llvm::StringLiteral kNearest =
         "; the nearest supported form is a result of a function that gives numbers, which only "
         "functions that take numbers read";
-    const llvm::StringRef name = call.getOp().value_or("kernel.call");
+    const llvm::StringRef name = call.getOp().value_or(call->getName().getStringRef());
     if (!root.getDefiningOp<kernel::SlotOp>()) {
       return emitUnsupported(call) << name << " has numbers on the host but they are "
                                    << "an input, a parameter or an output of the program on "

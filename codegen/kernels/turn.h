@@ -3,7 +3,7 @@
 #ifndef STRAIGHTLINE_KERNELS_TURN_H
 #define STRAIGHTLINE_KERNELS_TURN_H
 
-#include "straightline/kernels/vector.h"
+#include "straightline/kernels/operands.h"
 
 #if !defined(__CUDACC__)
 

@@ -308,7 +308,9 @@ def test_models_that_are_no_python() -> None:
     for model in (torch.jit.script(nn.Linear(3, 3)), torch.jit.trace(nn.Linear(3, 3), X)):
         refuses(sl.UserError, "torch.jit, whose code is no Python", model.eval(), (X,))
     refuses(sl.UserError, "model is a compiled function", sl.compile(add, (X, X)), (X, X))
-    refuses(sl.UserError, "cannot be captured", lambda x: torch.func.grad(lambda y: (y * y).sum())(x), (X,))
+    refuses(
+        sl.UnsupportedError, "a derivative by torch.func", lambda x: torch.func.grad(lambda y: (y * y).sum())(x), (X,)
+    )
 
 
 def test_a_compiled_function_is_not_copied() -> None:

@@ -120,6 +120,8 @@ def test_random_reductions(batch: int) -> None:
         assert got.shape == right.shape, model
         if right.dtype.is_floating_point:
             allowed = 4 * (right.double() - exact).abs().max() + 1e-5 * exact.abs().max()
+            if model.name == "var":  # of equal values up to 1, whose mean is rounded: the square of some last places
+                allowed = allowed + (8 * torch.finfo(right.dtype).eps) ** 2
             assert (got.double() - exact).abs().max() <= allowed, model
         elif model.name == "argmax":  # of elements whose tanh rounds to one number any may be the largest
             whole = model.whole(*inputs)

@@ -546,7 +546,7 @@ def test_python_that_needs_the_data_is_told_in_one_line(model: Callable[..., Any
 
 def test_checks_of_distributions_are_told() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
-        return torch.distributions.Normal(x, x.exp(), validate_args=None).log_prob(x)
+        return torch.distributions.Normal(x, x.exp(), validate_args=True).log_prob(x)
 
     line = model.__code__.co_firstlineno + 1
     words = rf"^torch.distributions checks .* at capture_error_test.py:{line}: .*supported form: validate_args=False$"

@@ -205,7 +205,9 @@ SL_INLINE void runTiles(const Nest<R, O>& nest, sl_team team, F f, Pointers& bas
         constexpr int K = decltype(input)::value;
         if (wideStride[K] == 1 && innerStride[K] != 0 && innerStride[K] != 1) {
           auto& cell = get<K>(tiles).cell;
-          turnSquare(get<K>(corner), innerStride[K], &cell[0][0], kTile + 1, along, across);
+          using E = typename RemoveReference<decltype(cell[0][0])>::type;
+          turnSquare<kTurnedSide<E> >(get<K>(corner), innerStride[K], &cell[0][0], kTile + 1, along,
+                                      across);
           get<K>(corner) = &cell[0][0];
           innerStride[K] = 1;
           wideStride[K] = kTile + 1;

@@ -59,7 +59,6 @@ SL_INLINE void transpose(TransposeShape s, const E* in, E* out) {
 
 template <TransposeTune T, class E>
 SL_INLINE void transpose(sl_ctx*, sl_team team, TransposeShape s, const E* in, E* out) {
-  using U = typename BitsOf<sizeof(E)>::type;
   constexpr int kMost = kVectorBytes / int(sizeof(E));
   constexpr int N = T.block < kMost ? T.block : kMost;
   // of nothing there may be no address
@@ -70,17 +69,7 @@ SL_INLINE void transpose(sl_ctx*, sl_team team, TransposeShape s, const E* in, E
     const E* source = in + b * s.inBatch + c;
     E* target = out + b * s.outBatch + c * s.outCol;
     const int64_t cols = minOf(int64_t{N}, s.cols - c);
-    const int64_t blocks = cols == N ? s.rows / N : 0;
-    for (int64_t r = 0; r < blocks * N; r += N) {
-      // Blocks are loaded and stored as bytes, so the other type breaks no aliasing rule.
-      transposeBlock<N>(reinterpret_cast<const U*>(source + r * s.inRow), s.inRow,
-                        reinterpret_cast<U*>(target + r), s.outCol);
-    }
-    for (int64_t k = 0; k < cols; ++k) {
-      for (int64_t r = blocks * N; r < s.rows; ++r) {
-        target[k * s.outCol + r] = source[r * s.inRow + k];
-      }
-    }
+    turnSquare<N>(source, s.inRow, target, s.outCol, s.rows, cols);
   }
 }
 

@@ -76,11 +76,10 @@ inline constexpr int kTurnedSide =
                                          : 16;
 
 /// out[c][r] = in[r][c] for r < rows and c < cols, with strides between the rows of each; both are
-/// contiguous otherwise and do not overlap.
-template <class E>
+/// contiguous otherwise and do not overlap. N: side of the squares, at most a register's lanes.
+template <int N, class E>
 SL_INLINE void turnSquare(const E* in, int64_t inRow, E* out, int64_t outRow, int64_t rows,
                           int64_t cols) {
-  constexpr int N = kTurnedSide<E>;
   for (int64_t r = 0; r < rows; r += N) {
     for (int64_t c = 0; c < cols; c += N) {
       if constexpr (sizeof(E) <= 8 && N > 1) {
@@ -92,8 +91,8 @@ SL_INLINE void turnSquare(const E* in, int64_t inRow, E* out, int64_t outRow, in
           continue;
         }
       }
-      for (int64_t i = r; i < minOf(r + N, rows); ++i) {
-        for (int64_t j = c; j < minOf(c + N, cols); ++j) {
+      for (int64_t j = c; j < minOf(c + N, cols); ++j) {
+        for (int64_t i = r; i < minOf(r + N, rows); ++i) {
           out[j * outRow + i] = in[i * inRow + j];
         }
       }

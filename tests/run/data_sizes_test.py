@@ -511,3 +511,12 @@ def test_results_of_unique_that_are_not_asked_for(inverse: bool, counts: bool) -
     got, eager = sl.compile(function, (x,))(x), function(x)
     assert [y.shape for y in got] == [y.shape for y in eager]
     assert all(torch.equal(a, b) for a, b in zip(got, eager))
+
+
+@_TRACES_BINCOUNT
+def test_bincount_of_a_trace_with_other_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch 2.11 traces it: the ops behind it have those elements, so it is refused."""
+    monkeypatch.setattr("straightline.capture.torch.aten_data_sizes.dtype_name", lambda dtype: "i32")
+    words = r"bincount with a result of i64 that torch .* traces as i32, .*; nearest supported form: a newer torch"
+    with pytest.raises(sl.UnsupportedError, match=words):
+        sl.compile(lambda x: _counted(x, 40), (torch.tensor([0, 5, 5], dtype=torch.int32),))

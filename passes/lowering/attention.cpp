@@ -249,8 +249,8 @@ class AttentionLowering {
       } else if (entry.getName() == "causal") {
         entry.setValue(context_.number(attention_.getIsCausal() ? 1 : 0));
       } else if (entry.getName() == "early") {
-        const bool early =
-            !context_.inPrepare() && isFixedInRun(tensors_[1]) && isFixedInRun(tensors_[2]);
+        const bool early = context_.isFixedInRun(tensors_[1], inputs_[1]) &&
+                           context_.isFixedInRun(tensors_[2], inputs_[2]);
         entry.setValue(context_.number(early ? 1 : 0));
       }
     }

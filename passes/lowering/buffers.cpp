@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
+#include "passes/contraction_problem.h"
 #include "passes/lowering/context.h"
 
 namespace straightline::lowering {
@@ -209,6 +210,20 @@ void LoweringContext::atEndOfPrepare(llvm::function_ref<void()> make) {
 bool LoweringContext::isFromPrepare(Value buffer) const {
   Operation* owner = root(buffer).getDefiningOp();
   return owner && !parts_.run->isAncestor(owner);
+}
+
+bool LoweringContext::isFixedInRun(Value tensor, Value buffer) {
+  if (inPrepare() || !straightline::isFixedInRun(tensor)) {
+    return false;
+  }
+  while (Operation* view = tensor.getDefiningOp()) {
+    if (!view->hasTrait<op::View>()) {
+      break;
+    }
+    tensor = view->getOperand(0);
+  }
+  return isFromPrepare(buffer) ||
+         (llvm::isa<mlir::BlockArgument>(tensor) && root(buffer) == root(bufferOf(tensor)));
 }
 
 Value LoweringContext::viewInPrepare(Value buffer) {

@@ -77,6 +77,9 @@ class LoweringContext : public Sizes {
   mlir::Value viewInPrepare(mlir::Value buffer);
   /// Whether the storage of `buffer` exists before the first run.
   bool isFromPrepare(mlir::Value buffer) const;
+  /// Whether no kernel of a run writes `buffer`, which holds `tensor`: the tensor is fixed
+  /// (isFixedInRun), and the buffer is no copy of it that the run makes.
+  bool isFixedInRun(mlir::Value tensor, mlir::Value buffer);
   /// The value that all callers with the same key share (packed weights); null at the first call.
   mlir::Value& shared(llvm::StringRef key) { return shared_[key.str()]; }
 

@@ -332,13 +332,13 @@ class ProductGroup {
     bool early = true;
     for (Part& part : parts_) {
       operands.push_back(number(static_cast<int64_t>(part.operands.size())));
-      for (op::LinearOp linear : part.linears) {
-        early = early && isFixedInRun(fusionInput(fusion_, linear.getWeight()));
+      for (auto [linear, weight] : llvm::zip_equal(part.linears, part.weights)) {
+        early = early && lowering_.isFixedInRun(fusionInput(fusion_, linear.getWeight()), weight);
       }
     }
     for (const RowOperand& operand : rowOperands_) {
-      earlyInputs.push_back(
-          number(isFixedInRun(fusion_.getInputs()[operand.access.operand]) ? 1 : 0));
+      const Value input = fusion_.getInputs()[operand.access.operand];
+      earlyInputs.push_back(number(lowering_.isFixedInRun(input, operand.buffer) ? 1 : 0));
     }
     llvm::SmallVector<llvm::StringRef> combine, values;
     for (op::ReductionOpInterface reduction : reductions_) {

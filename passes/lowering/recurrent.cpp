@@ -96,7 +96,7 @@ LogicalResult lowerSequence(mlir::Operation* op, const SequenceParts& parts,
     ends[place] = context.stridesOf(typeOf(written))[0];
   }
   const Exprs from = context.stridesOf(typeOf(projected));
-  const bool isEarly = !context.inPrepare() && isFixedInRun(parts.weight);
+  const bool isEarly = context.isFixedInRun(parts.weight, weight);
   spec.tune = {context.named("gates", context.number(parts.gates)),
                context.named("hidden", context.number(extents[2])),
                context.named("lanes", context.number(0)),

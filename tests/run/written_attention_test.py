@@ -139,6 +139,30 @@ def test_random_attention(number: int, dtype: torch.dtype, tmp_path: Path) -> No
     _check(model, compiled, given, tmp_path, "thread" if number == 0 else None)
 
 
+@pytest.mark.parametrize("copied", ["heads joined", "elements apart"])
+def test_keys_that_the_run_copies_are_read_behind_the_copy(copied: str, tmp_path: Path) -> None:
+    """Keys that no kernel writes are read before the kernel before has ended; a copy of them in the run is written by it."""
+
+    class Copied(nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            if copied == "heads joined":
+                q, k, v = (x.reshape(6, *x.shape[2:]) for x in (q, k, v))
+            return F.scaled_dot_product_attention(q, k, v)
+
+    model = Copied()
+    q, k, v = (torch.randn(2, size, 3, 32).transpose(1, 2).half() for size in (5, 17, 17))
+    if copied == "elements apart":
+        k, v = (x.transpose(-1, -2).contiguous().transpose(-1, -2) for x in (k, v))
+    routes = {"scaled_dot_product_attention": "cuda.attention"}
+    compiled = _compile(model, (q, k, v), routes=routes)
+    assert "copy" in compiled.ir("kernel") and "early = 0" in compiled.ir("kernel")
+    got = torch.empty(q.shape if copied != "heads joined" else (6, 5, 32), dtype=q.dtype)
+    run_on_host(compiled, model, (q, k, v), (got,), tmp_path, "thread")
+    torch.testing.assert_close(got.double(), model(q.double(), k.double(), v.double()), rtol=0, atol=4e-3)
+    read_as_they_are = _compile(model, tuple(x.contiguous() for x in (q, k, v)), routes=routes)
+    assert "copy" not in read_as_they_are.ir("kernel") and "early = 1" in read_as_they_are.ir("kernel")
+
+
 class Plain(nn.Module):
     """Attention with one mask."""
 

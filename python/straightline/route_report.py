@@ -50,8 +50,8 @@ class RouteReport(Printed):
             `why`, and `alternatives`, the kernels of the registry that did not get the work, each with `kernel`, `us` (what it is
             estimated to take; None: it does not take the work), `said`, and `op`, by whose name a rule gives it the work.
         rules: A row a rule of the compilation: `rule` in words, its `op`, `where`, `targets` and `by`, how many `ops` of the
-            captured graph it names, about how many it `decides` (an earlier rule decides about the others), the `statements`
-            that have it, and `nearest`: what a rule that names no op may have meant.
+            captured graph it names (if none, of those that passes make), about how many it `decides` (an earlier rule decides
+            about the others), the `statements` that have it, and `nearest`: what a rule that names no op may have meant.
     """
 
     def __init__(self, programs: Sequence[Mapping[str, Any]]) -> None:
@@ -77,7 +77,9 @@ class RouteReport(Printed):
         for call in calls:
             call["rule"] = text
         statements = [each for each in self.rows if each["rule"] == text]
-        counts = {name: row[name] + len(calls) for name in ("ops", "decides")}
+        # An op that a pass makes (attention from products and a softmax) is not among those captured.
+        more = len(calls) if row["ops"] or calls else len(statements)
+        counts = {name: row[name] + more for name in ("ops", "decides")}
         self.rules.append({"rule": text, **row, **counts, "statements": statements})
 
     def json(self) -> str:

@@ -197,9 +197,12 @@ def warn_unmatched(explained: Iterable[Mapping[str, Any]], used: Iterable[Rule] 
         explained: The facts of each program.
         used: Rules that were honoured while capturing.
     """
-    programs = [{Rule.of(row): row for row in facts.get("routes", ())} for facts in explained]
+    told = list(explained)
+    programs = [{Rule.of(row): row for row in facts.get("routes", ())} for facts in told]
+    # An op that a pass makes (attention from products and a softmax) is not among those captured.
+    followed = {statement.get("rule", "") for facts in told for statement in facts.get("statements", ())}
     for rule in programs[0] if programs else ():
-        if rule in set(used) or any(rows[rule]["ops"] for rows in programs if rule in rows):
+        if rule in set(used) or str(rule) in followed or any(rows[rule]["ops"] for rows in programs if rule in rows):
             continue
         if rule.by.startswith(_DEFAULT_RULES):
             continue  # of a plug-in: it knows no models

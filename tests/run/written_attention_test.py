@@ -232,6 +232,19 @@ def test_windows_of_several_images(kernel: str, queries: int, tmp_path: Path) ->
         _check(model, compiled, given(count), tmp_path)
 
 
+def test_a_rule_for_the_op_that_the_products_become(recwarn: pytest.WarningsRecorder) -> None:
+    """It names an op that capture has not seen: it is followed, and nothing warns."""
+    model = Written("scores", 1, False)
+    q, k, v = (
+        torch.randn(1, 2, 9, 32),
+        torch.randn(1, 9, 2, 32).transpose(1, 2),
+        torch.randn(1, 9, 2, 32).transpose(1, 2),
+    )
+    compiled = _compile(model, (q, k, v), routes={"scaled_dot_product_attention": "cuda.attention_warps"})
+    assert [(row["ops"], row["decides"]) for row in compiled.routes().rules] == [(1, 1)]
+    assert not [each for each in recwarn if each.category is sl.RouteWarning]
+
+
 def test_where_it_stays_as_written() -> None:
     """On a CPU, where products of float32 are not rounded, and where a head is too large."""
     model = Written("scores", 1, False)

@@ -149,7 +149,9 @@ def test_saved_with_the_path_of_its_library(library: Path, tmp_path: Path) -> No
     """Also the part that was emitted is there; a library that has changed is refused."""
     copy = _saved(library, tmp_path, "name")
     subprocess.run([sys.executable, "-c", _LOADED, tmp_path / "m.sl", tmp_path / "x.pt"], check=True)
-    copy.write_bytes(copy.read_bytes() + b" ")
+    changed = tmp_path / "changed"  # a file of its own: this process has mapped the other one
+    changed.write_bytes(copy.read_bytes() + b" ")
+    changed.replace(copy)
     done = subprocess.run(
         [sys.executable, "-c", _LOADED, tmp_path / "m.sl", tmp_path / "x.pt"],
         capture_output=True,

@@ -130,3 +130,22 @@ def test_an_exported_program() -> None:
 def test_a_guard_that_compares_no_two_sizes_is_refused(guard: str) -> None:
     with pytest.raises(sl.UnsupportedError, match="calls would have to check that .* named Dim"):
         size_guards([guard], {"x": [3]}, {})
+
+
+class OfAny(torch.nn.Module):
+    """A product of as many tensors as are given."""
+
+    def forward(self, *factors: Tensor) -> Tensor:
+        return factors[0] * factors[1] + factors[0].sum(0)
+
+
+def test_an_exported_program_of_variable_arguments() -> None:
+    """Its guards are about `factors[0]`, where the program calls it `factors_0`."""
+    size = {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
+    x = torch.randn(3, 4)
+    exported = torch.export.export(OfAny(), (x, torch.randn(3, 4)), dynamic_shapes=((size, size),))
+    compiled = sl.compile(exported)
+    for given in ((torch.randn(5, 2), torch.randn(5, 2)), (x, x)):
+        torch.testing.assert_close(compiled(*given), OfAny()(*given))
+    with pytest.raises(sl.UserError, match="dim 0 is 5"):
+        compiled(x, torch.randn(5, 4))

@@ -7,6 +7,7 @@ import inspect
 import itertools
 import math
 import operator
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -497,7 +498,13 @@ class GraphImport:
         """Placeholders of the user's inputs, by the user's names."""
         specs = self._user_inputs()
         names = self._names_of_arguments(len(specs)) or [spec.arg.name for spec in specs]
-        return {name: self._nodes[spec.arg.name] for name, spec in zip(names, specs) if spec.arg.name in self._nodes}
+        found = {name: self._nodes[spec.arg.name] for name, spec in zip(names, specs) if spec.arg.name in self._nodes}
+        if not self._forward.parameters:  # an exported program calls the leaves of *args "args_0", its guards "args[0]"
+            for name, node in list(found.items()):
+                part = re.fullmatch(r"(\w+)_(\d+)(\W.*)?", name)
+                if part is not None:
+                    found.setdefault(f"{part[1]}[{part[2]}]{part[3] or ''}", node)
+        return found
 
     def _check_sizes(self, symbols: Iterable[SymbolSpec]) -> None:
         """Checks in each call, before all else, what torch.export found of sizes and what no type or bound says."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.export import Dim
 
 import straightline as sl
+from straightline.capture.builder import Extent
 from straightline.capture.torch.size_guards import size_guards
 from straightline.errors import CheckError
 
@@ -51,6 +52,10 @@ CASES: dict[str, tuple[Any, ...]] = {
     "a multiple": (
         lambda x: x.view(-1, 4) * 2, [(12,)], ({0},), [[(8,)], [(64,)]],
         [([(13,)], sl.GuardError, r"dim 0 is 13 but .* s0 \* 4, and no whole number s0 gives this size")],
+    ),
+    "two conditions in one": (
+        lambda x, y: torch.baddbmm(x, y, y), [(2, 4, 4), (2, 4, 4)], ({0, 1, 2}, {0, 1, 2}), [[(3, 5, 5), (3, 5, 5)]],
+        [([(3, 5, 5), (3, 5, 4)], sl.GuardError, "dim 2 is 4")],
     ),
     "a range": (
         lambda x: x + 1 if 5 < x.shape[0] < 100 else x, [(8,)], ({0},), [[(6,)], [(99,)]],
@@ -125,11 +130,24 @@ def test_an_exported_program() -> None:
 
 
 @pytest.mark.parametrize(
-    "guard", ["L['x'].size()[0] in (3, 4)", "3 < L['x'].size()[0] < 9", "L['z'].size()[0] > 2", "L['x'].size()[0] >"]
+    "guard",
+    [
+        "L['x'].size()[0] in (3, 4)",
+        "L['x'].size()[0] < 3 or L['x'].size()[0] > 9",
+        "L['z'].size()[0] > 2",
+        "L['x'].size()[0] >",
+    ],
 )
 def test_a_guard_that_compares_no_two_sizes_is_refused(guard: str) -> None:
     with pytest.raises(sl.UnsupportedError, match="calls would have to check that .* named Dim"):
         size_guards([guard], {"x": [3]}, {})
+
+
+def test_a_guard_of_several_comparisons() -> None:
+    guards = size_guards(["3 < L['x'].size()[0] < 9 and L['x'].size()[0] != 5"], {"x": [Extent("n")]}, {"n": (0, 99)})
+    assert [guard.words for guard in guards] == [
+        "3 must be less than dim 0 of 'x'", "dim 0 of 'x' must be less than 9", "dim 0 of 'x' must not be 5"
+    ]  # fmt: skip
 
 
 class OfAny(torch.nn.Module):
@@ -149,3 +167,44 @@ def test_an_exported_program_of_variable_arguments() -> None:
         torch.testing.assert_close(compiled(*given), OfAny()(*given))
     with pytest.raises(sl.UserError, match="dim 0 is 5"):
         compiled(x, torch.randn(5, 4))
+
+
+#: Function, and shapes of tensors and of indices: no shape function of torch relates their sizes.
+UNRELATED: dict[str, tuple[Any, list[tuple[int, ...]], list[tuple[int, ...]]]] = {
+    "index_add": (lambda x, y, i: x.index_add(0, i, y), [(5, 4), (2, 4)], [(2,)]),
+    "index_reduce": (lambda x, y, i: x.index_reduce(0, i, y, "amax"), [(5, 4), (2, 4)], [(2,)]),
+    "index_put": (lambda x, y, i: x.index_put((i,), y, accumulate=True), [(5, 4), (2, 4)], [(2,)]),
+    "put": (lambda x, y, i: x.put(i, y, accumulate=True), [(5, 4), (2,)], [(2,)]),
+    "select_scatter": (lambda x, y: x.select_scatter(y, 0, 1), [(5, 4), (4,)], []),
+    "slice_scatter": (lambda x, y: x.slice_scatter(y, 1, 1, 3), [(5, 4), (5, 2)], []),
+    "masked_select": (lambda x, y: torch.masked_select(x, y < 0), [(5, 4), (4,)], []),
+}
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce:UserWarning")
+@pytest.mark.parametrize("name", UNRELATED)
+def test_sizes_that_an_op_needs_to_be_equal(name: str) -> None:
+    """They are one size, and a call where they differ is refused as others are."""
+    function, shapes, indices = UNRELATED[name]
+    sized = [tuple(Dim.AUTO if name != "slice_scatter" or d == 0 else None for d in range(len(s))) for s in shapes]
+
+    class Model(torch.nn.Module):
+        def forward(self, *given: Tensor) -> Tensor:
+            return function(*given)
+
+    def made(more: int) -> tuple[Tensor, ...]:
+        grown = [tuple(n + more if d is not None else n for n, d in zip(s, ds)) for s, ds in zip(shapes, sized)]
+        return (
+            *(torch.randn(shape) for shape in grown),
+            *(torch.randint(0, 5, (s[0] + more,)) for s in indices),
+        )
+
+    dynamic = ((*sized, *((Dim.AUTO,) for _ in indices)),)
+    compiled = sl.compile(torch.export.export(Model(), made(0), dynamic_shapes=dynamic))
+    for more in (0, 3):
+        given = made(more)
+        torch.testing.assert_close(compiled(*given), function(*given))
+    wrong = list(made(0))
+    wrong[1] = torch.randn([size + 1 for size in wrong[1].shape])
+    with pytest.raises(sl.GuardError, match="dim . is"):
+        compiled(*wrong)

@@ -77,6 +77,7 @@ from straightline.capture.torch.importer import (
 )
 from straightline.capture.torch.model_check import check_tensor
 from straightline.capture.torch.size_guards import multiples, size_guards
+from straightline.capture.torch.size_relations import equal_symbols
 from straightline.capture.torch.symbolic_sizes import ExtentPrinter
 from straightline.errors import InternalError, PlaceError, UnsupportedError
 
@@ -289,8 +290,9 @@ class GraphImport:
         names = {torch_name: spec.name for torch_name, spec in symbols.items()}
         for torch_name, count in self._multiples().items():
             spec = symbols[torch_name]
-            symbols[torch_name] = SymbolSpec(spec.name, -(-spec.min // count), spec.max // count)
-            names[torch_name] = str(Extent(spec.name) * count)
+            for other in [key for key, each in symbols.items() if each.name == spec.name]:
+                symbols[other] = SymbolSpec(spec.name, -(-spec.min // count), spec.max // count)
+                names[other] = str(Extent(spec.name) * count)
         data_sizes = DataSizes(names, symbols.values(), source.ranges, self._graph.nodes, self._sizes_above_zero())
         self._ctx = Importer(
             self._builder,
@@ -301,7 +303,8 @@ class GraphImport:
             target=facts_of(target),
             to_aten=to_aten,
         )
-        for spec in symbols.values():
+        declared = list({spec.name: spec for spec in symbols.values()}.values())
+        for spec in declared:
             self._builder.symbol(spec.name, spec.min, spec.max)
         inputs = self._inputs()
         self._begin(inputs)
@@ -323,7 +326,7 @@ class GraphImport:
             persistent=list(source.state),
             states=self._states,
             aliases=self._aliases,
-            symbols=[*symbols.values(), *data_sizes.computed],
+            symbols=[*declared, *data_sizes.computed],
             inputs=inputs,
             outputs=outputs,
             tied=tied,
@@ -357,7 +360,13 @@ class GraphImport:
                         names[str(symbol)] = name or next(spare)
         ranges = self._source.ranges
         full = self._sizes_above_zero()
-        return {key: self._symbol_spec(name, ranges.get(key), key in full) for key, name in names.items()}
+        specs = {key: self._symbol_spec(name, ranges.get(key), key in full) for key, name in names.items()}
+        equal = {one: other for one, other in equal_symbols(self._graph.nodes).items() if {one, other} <= specs.keys()}
+        for one, other in equal.items():
+            name = names[one] if names[one] in given.values() else specs[other].name
+            both = specs[one], specs[other]
+            specs[other] = SymbolSpec(name, max(spec.min for spec in both), min(spec.max for spec in both))
+        return specs | {one: specs[other] for one, other in equal.items()}
 
     def _sizes_above_zero(self) -> set[str]:
         """Symbols, by torch's names, that must not be 0: a largest or smallest element is taken over them."""

@@ -47,15 +47,26 @@ def size_guards(
     found: list[SizeGuard] = []
     for guard in guards:
         try:
-            condition = _condition(ast.parse(guard, mode="eval").body, shapes)
+            conditions = [_condition(part, shapes) for part in _parts(ast.parse(guard, mode="eval").body)]
         except (_NoSize, SyntaxError):
             raise UnsupportedError(
                 f"calls would have to check that {guard}; "
                 "nearest supported form: a named Dim whose every size is right (2 * Dim), given with the module"
             ) from None
-        if not _implied(condition, ranges) and condition not in found:
-            found.append(condition)
+        for condition in conditions:
+            if not _implied(condition, ranges) and condition not in found:
+                found.append(condition)
     return found
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    """Conditions that all hold where that of the node does."""
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+        return [part for value in node.values for part in _parts(value)]
+    if isinstance(node, ast.Compare) and len(node.ops) > 1:  # a < b < c
+        sides = [node.left, *node.comparators]
+        return [ast.Compare(sides[n], [node.ops[n]], [sides[n + 1]]) for n in range(len(node.ops))]
+    return [node]
 
 
 def multiples(guards: Sequence[str]) -> Iterator[tuple[str, int, int]]:

@@ -74,3 +74,38 @@ def test_one_place_is_a_view(rng: np.random.Generator, place: int) -> None:
 def test_hard_sigmoid(rng: np.random.Generator) -> None:
     fn = _compiled(rng, ["n", 9], {}, helper.make_node("HardSigmoid", ["x"], ["y"], alpha=1 / 6))
     assert _kernels(fn).startswith("pointwise_hardsigmoid")
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "nearest"])
+def test_interpolation(rng: np.random.Generator, mode: str, align_corners: bool) -> None:
+    torch = pytest.importorskip("torch")
+    how = {
+        "mode": {"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}[mode],
+        "coordinate_transformation_mode": "align_corners" if align_corners else "pytorch_half_pixel",
+    }  # fmt: skip
+    if mode == "nearest":
+        how |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    sizes = helper.make_node("Resize", ["x", "", "", "s"], ["r"], **how)
+    graph = helper.make_graph(
+        [sizes, helper.make_node("Relu", ["r"], ["y"])], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 6, 7])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray([2, 3, 9, 21]), "s")],
+    )  # fmt: skip
+    fn = sl.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), threads=1)
+    x = _array(rng, 2, 3, 6, 7)
+    corners = None if mode == "nearest" else align_corners
+
+    def model(image: Any) -> Any:
+        return torch.relu(torch.nn.functional.interpolate(image, (9, 21), mode=mode, align_corners=corners))
+
+    ours = sl.compile(model, (torch.from_numpy(x),), threads=1)
+    np.testing.assert_allclose(np.asarray(fn(x)), model(torch.from_numpy(x)).numpy(), rtol=1e-4, atol=1e-5)
+    assert _kernels(fn) == _kernels(ours)
+
+
+def test_a_folded_transpose_of_a_large_weight(rng: np.random.Generator) -> None:
+    """What is folded may lie in another order than that of its rows: parameters are given row after row."""
+    weights = {"w": _array(rng, 70, 64)}
+    turn = helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0])
+    _compiled(rng, [64, 70], weights, turn, helper.make_node("Add", ["x", "t"], ["y"]))

@@ -353,7 +353,7 @@ class Importer(GraphBuilder):
         if not self._regions and (array.nbytes > _MOST_LITERAL or value.name):
             name = value.name or f"constant_{len(self._loaded)}"
             self._loaded[name] = self.parameter(name, type)
-            self.parameters[name] = array
+            self.parameters[name] = np.ascontiguousarray(array).reshape(array.shape)  # a folded one may lie in any way
             return self._loaded[name]
         if array.size == 0:
             return self.full(0, type.dtype, type.extents)

@@ -44,7 +44,20 @@ def test_a_product_with_weights_is_a_linear_layer(rng: np.random.Generator, shap
     product = helper.make_node("MatMul", ["x", "t" if transposed else "w"], ["p"])
     add, relu = helper.make_node("Add", ["p", "b"], ["a"]), helper.make_node("Relu", ["a"], ["y"])
     kernels = _kernels(_compiled(rng, shape, weights, *turn, product, add, relu))
-    assert kernels.startswith("gemm_") and " " not in kernels, kernels
+    assert kernels.startswith("gemm_") and kernels.endswith("_bias_relu") and " " not in kernels, kernels
+
+
+def test_a_product_that_is_read_twice_has_no_bias(rng: np.random.Generator) -> None:
+    weights = {"w": _array(rng, 12, 70), "b": _array(rng, 70)}
+    product, add = helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Add", ["b", "p"], ["a"])
+    kernels = _kernels(_compiled(rng, ["n", 12], weights, product, add, helper.make_node("Mul", ["a", "p"], ["y"])))
+    assert kernels.count("gemm") == 1 and "bias" not in kernels, kernels
+
+
+def test_a_reshaped_result_is_not_copied(rng: np.random.Generator) -> None:
+    weights = {"w": _array(rng, 12, 70), "s": np.asarray([-1, 7, 10])}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Reshape", ["p", "s"], ["y"])]
+    assert "copy" not in _kernels(_compiled(rng, ["n", 12], weights, *nodes))
 
 
 def test_a_product_of_inputs_stays_one(rng: np.random.Generator) -> None:

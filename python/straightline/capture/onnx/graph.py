@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -165,8 +166,20 @@ def _imported(
         importer.names[name] = v.text_of(array) if array.dtype == object else Known(array, name)
     for sparse in model.graph.sparse_initializer:
         importer.names[sparse.values.name] = Known(_dense(sparse), sparse.values.name)
+    importer.reads = _reads(model.graph)
     importer.run(model.graph.node)
     return _ended(importer, model, structures)
+
+
+def _reads(graph: onnx.GraphProto) -> Counter[str]:
+    """How often each name is an input of a node, also of one in a nested graph, or a result."""
+    found = Counter(output.name for output in graph.output)
+    for node in graph.node:
+        found.update(node.input)
+        for attribute in node.attribute:
+            for nested in (attribute.g, *attribute.graphs):
+                found.update(_reads(nested))
+    return found
 
 
 def _numbered(name: str, type: Any, arguments: list[tuple[str, TensorType]]) -> Structure:

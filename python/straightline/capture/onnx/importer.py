@@ -155,6 +155,10 @@ class Importer(GraphBuilder):
     #: Arrays of the parameters that the program reads, by name.
     parameters: dict[str, np.ndarray] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
+    #: How often nodes of the whole graph, and its results, name a value.
+    reads: Mapping[str, int] = field(default_factory=dict)
+    #: Operands of linear layers without a bias, by the identities of their results.
+    linears: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)
     #: Names of graph inputs, by the values of their tensors.
     _inputs: dict[int, str] = field(default_factory=dict)
     #: Node that made a tensor, with its place among the outputs, by identity.

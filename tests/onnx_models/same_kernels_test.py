@@ -122,3 +122,31 @@ def test_a_folded_transpose_of_a_large_weight(rng: np.random.Generator) -> None:
     weights = {"w": _array(rng, 70, 64)}
     turn = helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0])
     _compiled(rng, [64, 70], weights, turn, helper.make_node("Add", ["x", "t"], ["y"]))
+
+
+def test_attention_as_dynamo_exports_it(rng: np.random.Generator) -> None:
+    """Keys are turned between two reshapes, and queries and keys scaled by an initialiser of one number."""
+    nodes = [
+        helper.make_node("Reshape", ["k", "joined"], ["rows"]),
+        helper.make_node("Transpose", ["rows"], ["columns"], perm=[0, 2, 1]),
+        helper.make_node("Reshape", ["columns", "apart"], ["keys"]),
+        helper.make_node("Mul", ["x", "val_3"], ["q"]),
+        helper.make_node("Mul", ["keys", "val_3"], ["scaled"]),
+        helper.make_node("MatMul", ["q", "scaled"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+        helper.make_node("MatMul", ["weights", "k"], ["y"]),
+    ]
+    weights = {
+        "joined": np.asarray([-1, 20, 16]), "apart": np.asarray([2, 4, 16, 20]), "val_3": np.asarray(0.5, np.float16),
+    }  # fmt: skip
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT16, [2, 4, 20, 16]) for name in ("x", "k")]
+    result = [helper.make_tensor_value_info("y", TensorProto.FLOAT16, None)]
+    graph = helper.make_graph(nodes, "g", given, result, [numpy_helper.from_array(a, n) for n, a in weights.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    x, k = (_array(rng, 2, 4, 20, 16).astype(np.float16) for _ in range(2))
+    wide = [a.astype(np.float32) for a in (x, k)]
+    shares = np.exp(wide[0] @ wide[1].swapaxes(-1, -2) / 4)
+    wanted = shares / shares.sum(-1, keepdims=True) @ wide[1]
+    np.testing.assert_allclose(np.asarray(sl.compile(model, threads=1)(x, k)), wanted, rtol=1e-2, atol=1e-2)
+    kernels = _kernels(sl.compile(model, target="cuda:sm_90"))
+    assert "attention" in kernels and "matmul" not in kernels, kernels

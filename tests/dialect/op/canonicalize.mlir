@@ -115,6 +115,27 @@ func.func @clones_of_reshapes(%x: tensor<4xf32>) -> (tensor<2x2xf32>, tensor<4xf
 
 // -----
 
+// A choice by a literal is what it takes; an input that is a result stays no alias.
+// CHECK-LABEL: func.func @known_choices
+// CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32>
+func.func @known_choices(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  // CHECK: %[[E:.*]] = op.exp
+  // CHECK: %[[S:.*]] = op.sin
+  // CHECK: %[[W:.*]] = op.where %{{.*}}, %[[X]]
+  // CHECK: return %[[E]], %[[S]], %[[W]]
+  %yes = op.full {value = 1 : i64} : tensor<i1>
+  %no = op.full {value = 0 : i64} : tensor<4xi1>
+  %all = op.expand %yes : (tensor<i1>) -> tensor<4xi1>
+  %e = op.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+  %s = op.sin %x : (tensor<4xf32>) -> tensor<4xf32>
+  %a = op.where %all, %e, %s : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %b = op.where %no, %e, %s : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %c = op.where %all, %x, %e : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %a, %b, %c : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
 // CHECK-LABEL: func.func @views
 // CHECK-SAME: %[[X:[^:]*]]: tensor<4x1x8xf32>, %[[T:[^:]*]]: tensor<2x3x4xf32>
 func.func @views(%x: tensor<4x1x8xf32>, %t: tensor<2x3x4xf32>) -> (tensor<8x4xf32>, tensor<4x1x8xf32>, tensor<4x3x2xf32>, tensor<4x8xf32>, tensor<4x1x8xf32>) {

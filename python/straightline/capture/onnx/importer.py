@@ -371,6 +371,15 @@ class Importer(GraphBuilder):
         made = self._made_by.get(id(value))
         return made[0].inputs[0] if made is not None and made[0].kind == kind else None
 
+    def before_swap(self, value: Value | None) -> Tensor | None:
+        """What a tensor is the Transpose of, if that swaps the last two dims and no others."""
+        made = self._made_by.get(id(value))
+        if made is None or made[0].kind != "Transpose":
+            return None
+        rank = made[2].rank
+        swap = [*range(rank - 2), rank - 1, rank - 2]
+        return self.tensor(made[0].inputs[0]) if rank > 1 and made[0].attribute("perm", [1, 0]) == swap else None
+
     def known(self, value: Value | None, what: str) -> Known:
         """A value that the program must know: a constant, sizes, or what follows from inputs whose values are given."""
         if isinstance(value, Known):

@@ -126,7 +126,11 @@ OpFoldResult MinimumOp::fold(FoldAdaptor) {
   return getX() == getY() ? ifNoAlias(*this, getX()) : Value();
 }
 OpFoldResult WhereOp::fold(FoldAdaptor) {
-  return getX() == getY() ? ifNoAlias(*this, getX()) : Value();
+  if (getX() == getY()) {
+    return ifNoAlias(*this, getX());
+  }
+  auto all = llvm::dyn_cast_if_present<mlir::IntegerAttr>(splatOf(getCondition()));
+  return all ? ifNoAlias(*this, all.getValue().isZero() ? getY() : getX()) : Value();
 }
 
 namespace {

@@ -488,13 +488,22 @@ OpFoldResult CatOp::fold(FoldAdaptor) {
 
 namespace {
 
+/// What x, a chain of reshapes, is made from.
+Value beforeReshapes(Value x) {
+  while (auto reshape = x.getDefiningOp<ReshapeOp>()) {
+    x = reshape.getX();
+  }
+  return x;
+}
+
 /// clone(x) -> x where nobody can tell: the clone is no result (values never change, so an alias
-/// inside is harmless), or x is a fresh value that is no result itself.
+/// inside is harmless), or x is a fresh value, perhaps reshaped, that is no result itself.
 struct InvisibleClone : mlir::OpRewritePattern<CloneOp> {
   using OpRewritePattern::OpRewritePattern;
 
   llvm::LogicalResult matchAndRewrite(CloneOp op, mlir::PatternRewriter& rewriter) const override {
-    const bool visible = escapes(op.getResult()) && (!isFresh(op.getX()) || escapes(op.getX()));
+    const Value source = beforeReshapes(op.getX());
+    const bool visible = escapes(op.getResult()) && (!isFresh(source) || escapes(source));
     if (visible || op.getX().getType() != op.getType()) {
       return rewriter.notifyMatchFailure(
           op, "a result would become an alias of an input, a parameter or a result");

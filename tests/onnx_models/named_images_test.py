@@ -231,3 +231,52 @@ def test_signs_for_any_size_are_no_names(rng: np.random.Generator, sign: str) ->
     assert bounded(_array(rng, 1, 3, 48, 192)).shape == (1, 3, 48, 192)
     with pytest.raises(sl.GuardError, match="192"):
         bounded(_array(rng, 1, 3, 48, 191))
+
+
+_RESIZED = [
+    ({"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"}, (2.0, 1.0)),
+    ({"mode": "linear", "coordinate_transformation_mode": "align_corners"}, (1.5, 2.0)),
+    ({"mode": "cubic", "exclude_outside": 1}, (1.0, 0.75)),
+    ({"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, (1.5, 2.0)),
+    ({"mode": "nearest", "nearest_mode": "ceil"}, (2.0, 3.0)),
+]
+
+
+def _reference(model: bytes, **given: np.ndarray) -> np.ndarray:
+    from onnx.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(onnx.load_from_string(model)).run(None, given)[0]
+
+
+@pytest.mark.parametrize(("how", "scales"), _RESIZED)
+def test_images_resized_by_scales(rng: np.random.Generator, how: dict[str, Any], scales: tuple[float, float]) -> None:
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], **how)
+    model = _model([node], ["n", 2, "h", "w"], {"s": np.asarray((1, 1, *scales), np.float32)})
+    compiled = sl.compile(model, threads=1)
+    for h, w in ((4, 6), (2, 10), (7, 4)):
+        x = _array(rng, 2, 2, h, w)
+        np.testing.assert_allclose(np.asarray(compiled(x)), _reference(model, x=x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_an_image_resized_to_the_size_of_another(rng: np.random.Generator, mode: str) -> None:
+    how = {"mode": mode, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    nodes = [
+        helper.make_node("Shape", ["z"], ["sizes"]),
+        helper.make_node("Resize", ["x", "", "", "sizes"], ["r"], **how),
+        helper.make_node("Add", ["r", "z"], ["y"]),
+    ]
+    other = helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n", 2, "k", "l"])
+    model = _model(nodes, ["n", 2, "h", "w"], {}, [other])
+    compiled = sl.compile(model, threads=1)
+    for (h, w), (k, m) in (((3, 5), (7, 5)), ((8, 2), (4, 9))):
+        x, z = _array(rng, 1, 2, h, w), _array(rng, 1, 2, k, m)
+        got = np.asarray(compiled(x=x, z=z))
+        np.testing.assert_allclose(got, _reference(model, x=x, z=z), rtol=1e-4, atol=1e-5)
+
+
+def test_a_scale_that_no_fraction_is(rng: np.random.Generator) -> None:
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], mode="linear")
+    model = _model([node], ["n", 2, "h", 4], {"s": np.asarray((1, 1, 1.2345678, 1), np.float32)})
+    with pytest.raises(sl.UnsupportedError, match="a named size resized by 1.23456"):
+        sl.compile(model)

@@ -44,7 +44,20 @@ def test_a_product_with_weights_is_a_linear_layer(rng: np.random.Generator, shap
     product = helper.make_node("MatMul", ["x", "t" if transposed else "w"], ["p"])
     add, relu = helper.make_node("Add", ["p", "b"], ["a"]), helper.make_node("Relu", ["a"], ["y"])
     kernels = _kernels(_compiled(rng, shape, weights, *turn, product, add, relu))
-    assert kernels.startswith("gemm_") and " " not in kernels, kernels
+    assert kernels.startswith("gemm_") and kernels.endswith("_bias_relu") and " " not in kernels, kernels
+
+
+def test_a_product_that_is_read_twice_has_no_bias(rng: np.random.Generator) -> None:
+    weights = {"w": _array(rng, 12, 70), "b": _array(rng, 70)}
+    product, add = helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Add", ["b", "p"], ["a"])
+    kernels = _kernels(_compiled(rng, ["n", 12], weights, product, add, helper.make_node("Mul", ["a", "p"], ["y"])))
+    assert kernels.count("gemm") == 1 and "bias" not in kernels, kernels
+
+
+def test_a_reshaped_result_is_not_copied(rng: np.random.Generator) -> None:
+    weights = {"w": _array(rng, 12, 70), "s": np.asarray([-1, 7, 10])}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Reshape", ["p", "s"], ["y"])]
+    assert "copy" not in _kernels(_compiled(rng, ["n", 12], weights, *nodes))
 
 
 def test_a_product_of_inputs_stays_one(rng: np.random.Generator) -> None:
@@ -74,3 +87,66 @@ def test_one_place_is_a_view(rng: np.random.Generator, place: int) -> None:
 def test_hard_sigmoid(rng: np.random.Generator) -> None:
     fn = _compiled(rng, ["n", 9], {}, helper.make_node("HardSigmoid", ["x"], ["y"], alpha=1 / 6))
     assert _kernels(fn).startswith("pointwise_hardsigmoid")
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "nearest"])
+def test_interpolation(rng: np.random.Generator, mode: str, align_corners: bool) -> None:
+    torch = pytest.importorskip("torch")
+    how = {
+        "mode": {"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}[mode],
+        "coordinate_transformation_mode": "align_corners" if align_corners else "pytorch_half_pixel",
+    }  # fmt: skip
+    if mode == "nearest":
+        how |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    sizes = helper.make_node("Resize", ["x", "", "", "s"], ["r"], **how)
+    graph = helper.make_graph(
+        [sizes, helper.make_node("Relu", ["r"], ["y"])], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 6, 7])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray([2, 3, 9, 21]), "s")],
+    )  # fmt: skip
+    fn = sl.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), threads=1)
+    x = _array(rng, 2, 3, 6, 7)
+    corners = None if mode == "nearest" else align_corners
+
+    def model(image: Any) -> Any:
+        return torch.relu(torch.nn.functional.interpolate(image, (9, 21), mode=mode, align_corners=corners))
+
+    ours = sl.compile(model, (torch.from_numpy(x),), threads=1)
+    np.testing.assert_allclose(np.asarray(fn(x)), model(torch.from_numpy(x)).numpy(), rtol=1e-4, atol=1e-5)
+    assert _kernels(fn) == _kernels(ours)
+
+
+def test_a_folded_transpose_of_a_large_weight(rng: np.random.Generator) -> None:
+    """What is folded may lie in another order than that of its rows: parameters are given row after row."""
+    weights = {"w": _array(rng, 70, 64)}
+    turn = helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0])
+    _compiled(rng, [64, 70], weights, turn, helper.make_node("Add", ["x", "t"], ["y"]))
+
+
+def test_attention_as_dynamo_exports_it(rng: np.random.Generator) -> None:
+    """Keys are turned between two reshapes, and queries and keys scaled by an initialiser of one number."""
+    nodes = [
+        helper.make_node("Reshape", ["k", "joined"], ["rows"]),
+        helper.make_node("Transpose", ["rows"], ["columns"], perm=[0, 2, 1]),
+        helper.make_node("Reshape", ["columns", "apart"], ["keys"]),
+        helper.make_node("Mul", ["x", "val_3"], ["q"]),
+        helper.make_node("Mul", ["keys", "val_3"], ["scaled"]),
+        helper.make_node("MatMul", ["q", "scaled"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+        helper.make_node("MatMul", ["weights", "k"], ["y"]),
+    ]
+    weights = {
+        "joined": np.asarray([-1, 20, 16]), "apart": np.asarray([2, 4, 16, 20]), "val_3": np.asarray(0.5, np.float16),
+    }  # fmt: skip
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT16, [2, 4, 20, 16]) for name in ("x", "k")]
+    result = [helper.make_tensor_value_info("y", TensorProto.FLOAT16, None)]
+    graph = helper.make_graph(nodes, "g", given, result, [numpy_helper.from_array(a, n) for n, a in weights.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    x, k = (_array(rng, 2, 4, 20, 16).astype(np.float16) for _ in range(2))
+    wide = [a.astype(np.float32) for a in (x, k)]
+    shares = np.exp(wide[0] @ wide[1].swapaxes(-1, -2) / 4)
+    wanted = shares / shares.sum(-1, keepdims=True) @ wide[1]
+    np.testing.assert_allclose(np.asarray(sl.compile(model, threads=1)(x, k)), wanted, rtol=1e-2, atol=1e-2)
+    kernels = _kernels(sl.compile(model, target="cuda:sm_90"))
+    assert "attention" in kernels and "matmul" not in kernels, kernels

@@ -90,6 +90,52 @@ func.func @clones(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x
 
 // -----
 
+// A clone of a reshaped fresh value goes, too, unless the value is a result in another shape; of an input it stays.
+// CHECK-LABEL: func.func @clones_of_reshapes
+// CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32>
+func.func @clones_of_reshapes(%x: tensor<4xf32>) -> (tensor<2x2xf32>, tensor<4xf32>, tensor<2x2xf32>, tensor<2x2xf32>) {
+  // CHECK: %[[E:.*]] = op.exp
+  // CHECK: %[[V:.*]] = op.reshape %[[E]]
+  // CHECK: %[[S:.*]] = op.sin
+  // CHECK: %[[W:.*]] = op.reshape %[[S]]
+  // CHECK: %[[K:.*]] = op.clone %[[W]]
+  // CHECK: %[[Y:.*]] = op.reshape %[[X]]
+  // CHECK: %[[L:.*]] = op.clone %[[Y]]
+  // CHECK: return %[[V]], %[[S]], %[[K]], %[[L]]
+  %e = op.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+  %v = op.reshape %e : (tensor<4xf32>) -> tensor<2x2xf32>
+  %c = op.clone %v : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %s = op.sin %x : (tensor<4xf32>) -> tensor<4xf32>
+  %w = op.reshape %s : (tensor<4xf32>) -> tensor<2x2xf32>
+  %k = op.clone %w : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %y = op.reshape %x : (tensor<4xf32>) -> tensor<2x2xf32>
+  %l = op.clone %y : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %c, %s, %k, %l : tensor<2x2xf32>, tensor<4xf32>, tensor<2x2xf32>, tensor<2x2xf32>
+}
+
+// -----
+
+// A choice by a literal is what it takes; an input that is a result stays no alias.
+// CHECK-LABEL: func.func @known_choices
+// CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32>
+func.func @known_choices(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  // CHECK: %[[E:.*]] = op.exp
+  // CHECK: %[[S:.*]] = op.sin
+  // CHECK: %[[W:.*]] = op.where %{{.*}}, %[[X]]
+  // CHECK: return %[[E]], %[[S]], %[[W]]
+  %yes = op.full {value = 1 : i64} : tensor<i1>
+  %no = op.full {value = 0 : i64} : tensor<4xi1>
+  %all = op.expand %yes : (tensor<i1>) -> tensor<4xi1>
+  %e = op.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+  %s = op.sin %x : (tensor<4xf32>) -> tensor<4xf32>
+  %a = op.where %all, %e, %s : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %b = op.where %no, %e, %s : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %c = op.where %all, %x, %e : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %a, %b, %c : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
 // CHECK-LABEL: func.func @views
 // CHECK-SAME: %[[X:[^:]*]]: tensor<4x1x8xf32>, %[[T:[^:]*]]: tensor<2x3x4xf32>
 func.func @views(%x: tensor<4x1x8xf32>, %t: tensor<2x3x4xf32>) -> (tensor<8x4xf32>, tensor<4x1x8xf32>, tensor<4x3x2xf32>, tensor<4x8xf32>, tensor<4x1x8xf32>) {

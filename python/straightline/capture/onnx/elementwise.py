@@ -159,7 +159,7 @@ def _isinf(ctx: Importer, node: Node) -> Tensor:
     return ctx.compare("eq", x, -math.inf if negative else math.inf)
 
 
-def _arithmetic(name: str, op: str) -> None:
+def _arithmetic(name: str, op: str) -> Callable[[Importer, Node], Value]:
     @converter(name)
     def convert(ctx: Importer, node: Node) -> Value:
         found = _on_sizes(ctx, node)
@@ -171,9 +171,13 @@ def _arithmetic(name: str, op: str) -> None:
                 return ctx.wide(other, lambda t: ctx.unary("silu", t))  # x * sigmoid(x), as exporters write it
         return ctx.binary(op, x, y)
 
+    return convert
+
+
+added = _arithmetic("Add", "add")
 
 for _name, _op in {
-    "Add": "add", "Sub": "sub", "Mul": "mul", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
+    "Sub": "sub", "Mul": "mul", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
 }.items():  # fmt: skip
     _arithmetic(_name, _op)
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -160,13 +162,35 @@ def _imported(
             if element in v.NARROW:
                 importer.mark_narrow(tensors[structure], v.NARROW[element])
     for initializer in model.graph.initializer:
-        importer.names[initializer.name] = known_of(initializer, initializer.name)
+        importer.names[initializer.name] = known_of(initializer, _parameter_name(initializer))
     for name, array in model.weights.items():
         importer.names[name] = v.text_of(array) if array.dtype == object else Known(array, name)
     for sparse in model.graph.sparse_initializer:
         importer.names[sparse.values.name] = Known(_dense(sparse), sparse.values.name)
+    importer.reads = _reads(model.graph)
     importer.run(model.graph.node)
     return _ended(importer, model, structures)
+
+
+#: Names that torch.onnx.export makes up for the constants of a graph, of which those of one number are literals.
+_MADE_UP = re.compile(r"val_\d+|\w+_cast(_\d+)?|scalar_tensor\w*")
+
+
+def _parameter_name(initializer: onnx.TensorProto) -> str:
+    """The name by which an initialiser is a parameter; "" for a number that is part of the model's text."""
+    is_literal = math.prod(initializer.dims) == 1 and _MADE_UP.fullmatch(initializer.name)
+    return "" if is_literal else initializer.name
+
+
+def _reads(graph: onnx.GraphProto) -> Counter[str]:
+    """How often each name is an input of a node, also of one in a nested graph, or a result."""
+    found = Counter(output.name for output in graph.output)
+    for node in graph.node:
+        found.update(node.input)
+        for attribute in node.attribute:
+            for nested in (attribute.g, *attribute.graphs):
+                found.update(_reads(nested))
+    return found
 
 
 def _numbered(name: str, type: Any, arguments: list[tuple[str, TensorType]]) -> Structure:

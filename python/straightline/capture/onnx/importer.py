@@ -155,6 +155,10 @@ class Importer(GraphBuilder):
     #: Arrays of the parameters that the program reads, by name.
     parameters: dict[str, np.ndarray] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
+    #: How often nodes of the whole graph, and its results, name a value.
+    reads: Mapping[str, int] = field(default_factory=dict)
+    #: Operands of linear layers without a bias, by the identities of their results.
+    linears: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)
     #: Names of graph inputs, by the values of their tensors.
     _inputs: dict[int, str] = field(default_factory=dict)
     #: Node that made a tensor, with its place among the outputs, by identity.
@@ -353,7 +357,7 @@ class Importer(GraphBuilder):
         if not self._regions and (array.nbytes > _MOST_LITERAL or value.name):
             name = value.name or f"constant_{len(self._loaded)}"
             self._loaded[name] = self.parameter(name, type)
-            self.parameters[name] = array
+            self.parameters[name] = np.ascontiguousarray(array).reshape(array.shape)  # a folded one may lie in any way
             return self._loaded[name]
         if array.size == 0:
             return self.full(0, type.dtype, type.extents)
@@ -366,6 +370,15 @@ class Importer(GraphBuilder):
         """The first input of the node that made a value, if it is of this op."""
         made = self._made_by.get(id(value))
         return made[0].inputs[0] if made is not None and made[0].kind == kind else None
+
+    def before_swap(self, value: Value | None) -> Tensor | None:
+        """What a tensor is the Transpose of, if that swaps the last two dims and no others."""
+        made = self._made_by.get(id(value))
+        if made is None or made[0].kind != "Transpose":
+            return None
+        rank = made[2].rank
+        swap = [*range(rank - 2), rank - 1, rank - 2]
+        return self.tensor(made[0].inputs[0]) if rank > 1 and made[0].attribute("perm", [1, 0]) == swap else None
 
     def known(self, value: Value | None, what: str) -> Known:
         """A value that the program must know: a constant, sizes, or what follows from inputs whose values are given."""

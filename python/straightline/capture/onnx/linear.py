@@ -10,7 +10,7 @@ from straightline.capture.builder import Dim, TensorType
 from straightline.capture.einsum import einsum
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
-from straightline.capture.onnx.elementwise import INTEGERS, to_float8, to_narrow
+from straightline.capture.onnx.elementwise import INTEGERS, added, to_float8, to_narrow
 from straightline.capture.onnx.importer import Importer, Node, converter, shape_text
 from straightline.capture.onnx.values import NARROW, Known, Value, dtype_of
 from straightline.capture.volumes import convolution3d
@@ -61,7 +61,26 @@ def _matmul(ctx: Importer, node: Node) -> Tensor:
         return matmul(ctx, x, y)
     x = _with_terms(ctx, x, y.extents[0], x, y)
     type = TensorType(x.dtype, (*x.extents[:-1], y.extents[1]))
-    return ctx.emit_one("linear", [x, ctx.permute(y, [1, 0]), None], type)
+    weight = ctx.permute(y, [1, 0])
+    found = ctx.emit_one("linear", [x, weight, None], type)
+    ctx.linears[id(found)] = x, weight, found
+    return found
+
+
+@converter("Add")
+def _add(ctx: Importer, node: Node) -> Value:
+    """A vector behind a product with weights that nothing else reads is the bias of a linear layer."""
+    for place, (product, bias) in enumerate((node.inputs, reversed(node.inputs))):
+        made = ctx.linears.get(id(product))
+        if made is None or ctx.reads.get(node.proto.input[place]) != 1 or not ctx.is_prepared(bias):
+            continue
+        if isinstance(bias, Known) and not bias.name and (bias.array == bias.array.reshape(-1)[:1]).all():
+            continue  # one number, which is a literal of the kernel
+        x, weight, found = made
+        row = ctx.tensor(bias)
+        if row.dtype == found.dtype and row.extents == weight.extents[:1]:
+            return ctx.emit_one("linear", [x, weight, row], found.type)
+    return added(ctx, node)
 
 
 @converter("Gemm")

@@ -65,6 +65,11 @@ def _reshape(ctx: Importer, node: Node) -> Value:
     count = product_of(own)
     wanted_count = product_of(extents)
     if count == wanted_count:
+        rows = ctx.before_swap(x)
+        if rows is not None and len(extents) > 2 and tuple(extents[-2:]) == own[-2:]:
+            # Keys of attention, as torch.onnx.export turns them: the rows of each image and head, then turned.
+            apart = ctx.reshape(rows, (*extents[:-2], *rows.extents[-2:]))
+            return ctx.permute(apart, [*range(len(extents) - 2), len(extents) - 1, len(extents) - 2])
         return ctx.reshape(ctx.tensor(x), extents)
     low, high = ctx.bounds(count - wanted_count)
     if low > 0 or high < 0 or isinstance(count, int) and isinstance(wanted_count, int):

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -18,6 +20,11 @@ from straightline.capture.onnx.importer import Importer, Node, converter
 from straightline.capture.onnx.linear import padding, windows
 from straightline.capture.onnx.shape import gathered
 from straightline.capture.patches import columns_to_image
+from straightline.capture.resampling import nearest, resampled, resampling_of, spread
+
+#: Up to this denominator a scale of a named size is a fraction of whole numbers.
+_MOST_DENOMINATOR = 64
+_BY_MIDDLES = ("half_pixel", "pytorch_half_pixel")
 
 
 def _counts(sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
@@ -130,8 +137,12 @@ def _as_2d(values: Sequence[int], fill: int) -> list[int]:
 def _least(dtype: str) -> float:
     if dtype in FLOATS:
         return -math.inf
+    return _whole_bounds(dtype)[0]
+
+
+def _whole_bounds(dtype: str) -> tuple[int, int]:
     bits = int(dtype.lstrip("ui"))
-    return 0 if dtype.startswith("u") else -(2 ** (bits - 1))
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 @converter("MaxPool")
@@ -301,8 +312,10 @@ def _cubic(t: np.ndarray, a: float) -> np.ndarray:
     return np.where(t <= 1, near, np.where(t < 2, far, 0.0))
 
 
-def _coordinates(node: Node, size: int, count: int, scale: float, roi: tuple[float, float]) -> np.ndarray:
+def _coordinates(node: Node, dim: _Resized) -> np.ndarray:
     """The places of x that the elements of the result come from."""
+    size, count, scale = known(dim.size), known(dim.count), dim.scale
+    assert scale is not None
     mode = node.attribute("coordinate_transformation_mode", "half_pixel")
     j = np.arange(count, dtype=np.float64)
     if mode == "asymmetric":
@@ -311,7 +324,7 @@ def _coordinates(node: Node, size: int, count: int, scale: float, roi: tuple[flo
         length = size * scale  # not rounded
         return j * 0 if length == 1 else j * (size - 1) / (length - 1)
     if mode == "tf_crop_and_resize":
-        start, end = roi
+        start, end = dim.roi
         if count == 1:
             return j * 0 + 0.5 * (start + end) * (size - 1)
         return start * (size - 1) + j * (end - start) * (size - 1) / (count - 1)
@@ -326,19 +339,23 @@ def _coordinates(node: Node, size: int, count: int, scale: float, roi: tuple[flo
     return (j + 0.5) / scale - 0.5
 
 
-def _matrix(node: Node, size: int, count: int, scale: float, roi: tuple[float, float]) -> np.ndarray:
+def _nearest_places(node: Node, dim: _Resized) -> np.ndarray:
+    """The place of the one element of a dim that each of the result's is."""
+    how = node.attribute("nearest_mode", "round_prefer_floor")
+    rounded = {
+        "round_prefer_floor": lambda t: np.ceil(t - 0.5), "round_prefer_ceil": lambda t: np.floor(t + 0.5),
+        "floor": np.floor, "ceil": np.ceil,
+    }[how](_coordinates(node, dim))  # fmt: skip
+    return np.clip(rounded, 0, known(dim.size) - 1).astype(np.int64)
+
+
+def _matrix(node: Node, dim: _Resized) -> np.ndarray:
     """The weights of a dim's elements for each of the result's, [count, size]."""
-    places = _coordinates(node, size, count, scale, roi)
+    places = _coordinates(node, dim)
+    size, count, scale = known(dim.size), known(dim.count), dim.scale
+    assert scale is not None
     mode = node.attribute("mode", "nearest")
     matrix = np.zeros((count, size))
-    if mode == "nearest":
-        how = node.attribute("nearest_mode", "round_prefer_floor")
-        rounded = {
-            "round_prefer_floor": lambda t: np.ceil(t - 0.5), "round_prefer_ceil": lambda t: np.floor(t + 0.5),
-            "floor": np.floor, "ceil": np.ceil,
-        }[how](places)  # fmt: skip
-        matrix[np.arange(count), np.clip(rounded, 0, size - 1).astype(int)] = 1
-        return matrix
     shrink = scale if node.attribute("antialias", 0) and scale < 1 else 1.0
     reach = 1 if mode == "linear" else 2
     half = math.ceil(reach / shrink)
@@ -354,49 +371,78 @@ def _matrix(node: Node, size: int, count: int, scale: float, roi: tuple[float, f
     return matrix
 
 
+@dataclass(frozen=True)
+class _Resized:
+    """A dim that is resized."""
+
+    size: Dim
+    count: Dim
+    #: None: as the sizes, which are named ones, say.
+    scale: float | None
+    #: Where in the dim the result begins and ends, of 0 to 1.
+    roi: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether both sizes are numbers."""
+        return isinstance(self.size, int) and isinstance(self.count, int)
+
+    def stays(self) -> bool:
+        """Whether the result is the dim itself, if all of it is resized."""
+        return self.size == self.count and self.scale in (None, 1)
+
+
 @converter("Resize")
 def _resize(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
     axes = node.attribute("axes") or list(range(x.rank))
     axes = [a + x.rank if a < 0 else a for a in axes]
-    scales, sizes = _resize_sizes(ctx, node, x, axes)
-    mode = node.attribute("coordinate_transformation_mode", "half_pixel")
-    roi = [0.0] * len(axes) + [1.0] * len(axes)
-    if mode == "tf_crop_and_resize":
+    dims = _resized_dims(ctx, node, x, axes)
+    is_cut = node.attribute("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
+    if is_cut:
         roi = [float(n) for n in ctx.known(node.input(1), "the roi of Resize").array.reshape(-1)]
-
-    def computed(t: Tensor) -> Tensor:
-        outside = None
-        for i, axis in enumerate(axes):
-            size, count = t.extents[axis], sizes[i]
-            whole = mode != "tf_crop_and_resize" or (roi[i], roi[i + len(axes)]) == (0.0, 1.0)
-            if size == count and scales[i] == 1 and whole:
-                continue
-            if not isinstance(size, int) or not isinstance(count, int):
-                t = _repeated(ctx, node, t, axis, scales[i])
-                continue
-            pair = (roi[i], roi[i + len(axes)])
-            t = _mixed(ctx, t, axis, _matrix(node, size, count, scales[i], pair))
-            if mode == "tf_crop_and_resize":
-                places = _coordinates(node, size, count, scales[i], pair)
-                along = ((places < 0) | (places > size - 1)).reshape([-1 if d == axis else 1 for d in range(t.rank)])
-                outside = along if outside is None else outside | along
-        if outside is not None and outside.any():
-            shape = [known(e) if outside.shape[d] != 1 else 1 for d, e in enumerate(t.extents)]
-            mask = ctx.literal(np.broadcast_to(outside, shape))
-            t = ctx.where(
-                ctx.expand(mask, t.extents), ctx.full(float(node.attribute("extrapolation_value", 0.0)), t.dtype), t
-            )
-        return t
-
+        dims = {a: replace(d, roi=(roi[i], roi[i + len(axes)])) for i, (a, d) in enumerate(dims.items())}
+    dims = {a: d for a, d in dims.items() if not d.stays() or is_cut and d.roi != (0.0, 1.0)}
     if node.attribute("mode", "nearest") == "nearest":
-        return computed(x)
+        return _without_outside(ctx, node, _nearest(ctx, node, x, dims), dims)
+    wide = x if x.dtype == "f64" else ctx.cast(x, "f32")
+    by = {a: resampling_of(_matrix(node, d).T) for a, d in dims.items() if d.is_static}
+    found = resampled(ctx, wide, by)
+    for axis, dim in dims.items():
+        if not dim.is_static:
+            found = _mixed(ctx, found, axis, _named_taps(ctx, node, dim), dim.count)
+    found = _without_outside(ctx, node, found, dims)
     if x.dtype in FLOATS:
-        return ctx.wide(x, computed)
-    return ctx.cast(ctx.unary("round", computed(ctx.cast(x, "f32"))), x.dtype)
+        return ctx.cast(found, x.dtype)
+    low, high = _whole_bounds(x.dtype)  # cubic weights reach beyond
+    return ctx.cast(ctx.unary("clamp", ctx.unary("round", found), min=float(low), max=float(high)), x.dtype)
 
 
-def _resize_sizes(ctx: Importer, node: Node, x: Tensor, axes: Sequence[int]) -> tuple[list[float], list[Dim]]:
+def _nearest(ctx: Importer, node: Node, x: Tensor, dims: Mapping[int, _Resized]) -> Tensor:
+    found = nearest(ctx, x, {a: _nearest_places(node, d) for a, d in dims.items() if d.is_static})
+    named = {a: d for a, d in dims.items() if not d.is_static}
+    repeated = {a: int(d.scale) for a, d in named.items() if d.scale is not None and _repeats(node, d.scale)}
+    found = spread(ctx, found, repeated)
+    for axis, dim in named.items():
+        if axis not in repeated:
+            found = _mixed(ctx, found, axis, [(_named_nearest(ctx, node, dim), None)], dim.count)
+    return found
+
+
+def _without_outside(ctx: Importer, node: Node, x: Tensor, dims: Mapping[int, _Resized]) -> Tensor:
+    """The result with a number where its elements come from outside of the image."""
+    if node.attribute("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize":
+        return x
+    for axis, dim in dims.items():
+        places = _coordinates(node, dim)
+        outside = (places < 0) | (places > known(dim.size) - 1)
+        if outside.any():
+            mask = ctx.literal(outside.reshape([-1 if d == axis else 1 for d in range(x.rank)]))
+            x = ctx.where(mask, ctx.full(float(node.attribute("extrapolation_value", 0.0)), x.dtype), x)
+    return x
+
+
+def _resized_dims(ctx: Importer, node: Node, x: Tensor, axes: Sequence[int]) -> dict[int, _Resized]:
     own = [x.extents[a] for a in axes]
     given = node.input(3)
     if given is not None:
@@ -405,70 +451,133 @@ def _resize_sizes(ctx: Importer, node: Node, x: Tensor, axes: Sequence[int]) -> 
         if policy != "stretch":
             ratios = [known(n) / known(e) for n, e in zip(sizes, own)]
             scale = min(ratios) if policy == "not_larger" else max(ratios)
-            return [scale] * len(axes), [math.floor(scale * known(e) + 0.5) for e in own]
-        return [1.0 if n == e else known(n) / known(e) for n, e in zip(sizes, own)], sizes
+            return {a: _Resized(e, math.floor(scale * known(e) + 0.5), scale) for a, e in zip(axes, own)}
+        return {a: _Resized(e, n, _ratio(e, n)) for a, e, n in zip(axes, own, sizes)}
     scales = [float(s) for s in ctx.known(node.input(2), "the scales of Resize").array.reshape(-1)]
-    found: list[Dim] = []
-    for scale, size in zip(scales, own):
-        if isinstance(size, int):
-            found.append(math.floor(size * scale))
-        elif scale == int(scale):
-            found.append(size * int(scale))
-        else:
-            raise Reject(f"a named size resized by {scale}", "a whole factor")
-    return scales, found
+    return {a: _Resized(e, _scaled_size(e, s), s) for a, e, s in zip(axes, own, scales)}
 
 
-def _repeated(ctx: Importer, node: Node, x: Tensor, axis: int, scale: float) -> Tensor:
-    """A dim of a named size with each element repeated: nearest neighbours by a whole factor."""
-    plain = node.attribute("coordinate_transformation_mode", "half_pixel") in (
-        "asymmetric",
-        "half_pixel",
-        "pytorch_half_pixel",
-    )
-    if node.attribute("mode", "nearest") != "nearest" or not plain or scale != int(scale):
-        raise Reject(f"a named size resized by {scale} with mode {node.attribute('mode')}", "nearest by a whole factor")
-    if node.attribute("coordinate_transformation_mode") == "asymmetric" and node.attribute("nearest_mode") not in (
-        "floor",
-        None,
-    ):
-        raise Reject("a named size resized to nearest places that are not rounded down", "nearest_mode floor")
-    count = int(scale)
-    wide = ctx.reshape(x, (*x.extents[: axis + 1], 1, *x.extents[axis + 1 :]))
-    wide = ctx.expand(wide, (*x.extents[: axis + 1], count, *x.extents[axis + 1 :]))
-    return ctx.reshape(wide, (*x.extents[:axis], x.extents[axis] * count, *x.extents[axis + 1 :]))
+def _ratio(size: Dim, count: Dim) -> float | None:
+    """The scale between two sizes, if it is a number."""
+    if size == count:
+        return 1.0
+    if isinstance(size, int) and isinstance(count, int):
+        return count / size if size else 1.0
+    factor = count // size
+    return float(factor) if isinstance(factor, int) and factor > 0 and factor * size == count else None
 
 
-def _mixed(ctx: Importer, x: Tensor, axis: int, matrix: np.ndarray) -> Tensor:
-    """A dim times a matrix with few entries a row: a gather where each row has a single 1, else sums of weighted gathers."""
-    count, _ = matrix.shape
-    taps = max(int((matrix != 0).sum(1).max()), 1)
-    order = np.argsort(matrix == 0, axis=1, kind="stable")[:, :taps]
-    weights = np.take_along_axis(matrix, order, 1)
-    if taps == 1 and (weights == 1).all():
-        return _picked(ctx, x, axis, order[:, 0])
-    total: Tensor | None = None
-    for tap in range(taps):
-        part = _picked(ctx, x, axis, order[:, tap])
-        sides = [count if d == axis else 1 for d in range(x.rank)]
-        term = ctx.binary("mul", part, ctx.literal(weights[:, tap].reshape(sides), x.dtype))
-        total = term if total is None else ctx.binary("add", total, term)
-    assert total is not None
+def _scaled_size(size: Dim, scale: float) -> Dim:
+    """A size times a scale, rounded down, as a product of float32."""
+    if isinstance(size, int):
+        return math.floor(np.float32(size) * np.float32(scale))
+    share = Fraction(scale).limit_denominator(_MOST_DENOMINATOR)
+    if np.float32(share.numerator) / np.float32(share.denominator) != np.float32(scale):
+        raise Reject(f"a named size resized by {scale}", f"a scale of a denominator of at most {_MOST_DENOMINATOR}")
+    return size * share.numerator // share.denominator
+
+
+# Named sizes: places and weights are computed by each call, those along a dim of 64 bits.
+
+
+def _repeats(node: Node, scale: float) -> bool:
+    """Whether nearest neighbours by a scale are each element so many times."""
+    mode = node.attribute("coordinate_transformation_mode", "half_pixel")
+    how = node.attribute("nearest_mode", "round_prefer_floor")
+    if scale < 1 or scale != int(scale):
+        return False
+    # By the middles of elements, every place is less than a half away from the element that it is in.
+    return how == "floor" if mode == "asymmetric" else mode in _BY_MIDDLES and how.startswith("round")
+
+
+def _named_places(ctx: Importer, node: Node, dim: _Resized) -> Tensor:
+    """As `_coordinates`, of a dim of which a size has a name."""
+    mode = node.attribute("coordinate_transformation_mode", "half_pixel")
+    j = ctx.iota(dim.count, "f64")
+    size, count = (ctx.scalar(e, "f64") for e in (dim.size, dim.count))
+    if mode == "align_corners":
+        if dim.scale is not None:
+            count = ctx.binary("mul", size, dim.scale)  # not rounded
+        gaps = ctx.binary("maximum", ctx.binary("sub", count, 1.0), 1.0)
+        return ctx.binary("div", ctx.binary("mul", j, ctx.binary("sub", size, 1.0)), gaps)
+    if mode != "asymmetric" and mode not in _BY_MIDDLES:
+        raise Reject(f"a named size resized with coordinates by {mode}", "half_pixel, asymmetric or align_corners")
+    half = 0.0 if mode == "asymmetric" else 0.5
+    middle = ctx.binary("add", j, half)
+    if dim.scale is None:
+        places = ctx.binary("div", ctx.binary("mul", middle, size), count)
+    else:
+        places = ctx.binary("div", middle, dim.scale)
+    places = ctx.binary("sub", places, half)
+    if mode != "pytorch_half_pixel":
+        return places
+    return ctx.where(ctx.compare("gt", count, 1.0), places, 0.0)
+
+
+def _named_index(ctx: Importer, place: Tensor, size: Dim) -> Tensor:
+    last = ctx.binary("sub", ctx.scalar(size, "i64"), 1)
+    return ctx.binary("minimum", ctx.binary("maximum", ctx.cast(place, "i64"), 0), last)
+
+
+def _named_nearest(ctx: Importer, node: Node, dim: _Resized) -> Tensor:
+    places = _named_places(ctx, node, dim)
+    how = node.attribute("nearest_mode", "round_prefer_floor")
+    if how == "round_prefer_floor":
+        places = ctx.unary("ceil", ctx.binary("sub", places, 0.5))
+    elif how == "round_prefer_ceil":
+        places = ctx.unary("floor", ctx.binary("add", places, 0.5))
+    else:
+        places = ctx.unary(how, places)
+    return _named_index(ctx, places, dim.size)
+
+
+def _named_taps(ctx: Importer, node: Node, dim: _Resized) -> list[tuple[Tensor, Tensor | None]]:
+    """The elements that each one of the result is made of, with their weights."""
+    if node.attribute("antialias", 0):
+        raise Reject("a named size resized with antialiasing", "static sizes, or antialias 0")
+    places = _named_places(ctx, node, dim)
+    base = ctx.unary("floor", places)
+    t = ctx.binary("sub", places, base)
+    if node.attribute("mode", "nearest") == "linear":
+        shares = [(0, ctx.binary("sub", ctx.full(1, "f64"), t)), (1, t)]
+    else:
+        a = float(node.attribute("cubic_coeff_a", -0.75))
+        shares = [(tap, _named_cubic(ctx, t, tap, a)) for tap in (-1, 0, 1, 2)]
+    taps = [(ctx.binary("add", base, float(tap)), share) for tap, share in shares]
+    if node.attribute("exclude_outside", 0):
+        last = ctx.binary("sub", ctx.scalar(dim.size, "f64"), 1.0)
+        for i, (place, share) in enumerate(taps):
+            beyond = [ctx.compare("lt", place, 0.0), ctx.compare("gt", place, last)]
+            outside = ctx.emit_one("logical_or", beyond, beyond[0].type)
+            taps[i] = place, ctx.where(outside, 0.0, share)
+        total = reduce(lambda x, y: ctx.binary("add", x, y), (share for _, share in taps))
+        taps = [(place, ctx.binary("div", share, total)) for place, share in taps]
+    return [(_named_index(ctx, place, dim.size), share) for place, share in taps]
+
+
+def _named_cubic(ctx: Importer, t: Tensor, tap: int, a: float) -> Tensor:
+    """The weight of the element `tap` places behind the one below, from which the place is t away: Keys's convolution."""
+    distance = ctx.unary("abs", ctx.binary("sub", t, float(tap)))
+    near = (1.0, 0.0, -(a + 3), a + 2)
+    far = (-4 * a, 8 * a, -5 * a, a)
+    terms = near if tap in (0, 1) else far
+    total: Tensor = ctx.full(terms[3], "f64", t.extents)
+    for term in reversed(terms[:3]):
+        total = ctx.binary("add", ctx.binary("mul", total, distance), term)
     return total
 
 
-def _picked(ctx: Importer, x: Tensor, axis: int, places: np.ndarray) -> Tensor:
-    size = known(x.extents[axis])
-    count = len(places)
-    if count % size == 0 and (places == np.arange(size).repeat(count // size)).all():
-        wide = ctx.reshape(x, (*x.extents[: axis + 1], 1, *x.extents[axis + 1 :]))
-        wide = ctx.expand(wide, (*x.extents[: axis + 1], count // size, *x.extents[axis + 1 :]))
-        return ctx.reshape(wide, (*x.extents[:axis], count, *x.extents[axis + 1 :]))
-    step = int(places[1] - places[0]) if count > 1 else 1
-    if step > 0 and (places == places[0] + step * np.arange(count)).all():
-        start = int(places[0])
-        return ctx.slice(x, axis, start, start + step * (count - 1) + 1, count, step)
-    return gathered(ctx, x, ctx.literal(places.astype(np.int64)), axis)
+def _mixed(ctx: Importer, x: Tensor, axis: int, taps: Sequence[tuple[Tensor, Tensor | None]], count: Dim) -> Tensor:
+    """Sums of elements of a dim at places that a call computes, times weights; one without a weight is taken as it is."""
+    total: Tensor | None = None
+    for places, share in taps:
+        part = gathered(ctx, x, places, axis)
+        if share is not None:
+            sides = [count if d == axis else 1 for d in range(x.rank)]
+            part = ctx.binary("mul", part, ctx.reshape(ctx.cast(share, x.dtype), sides))
+        total = part if total is None else ctx.binary("add", total, part)
+    assert total is not None
+    return total
 
 
 @converter("Col2Im")

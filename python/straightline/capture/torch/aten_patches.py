@@ -6,20 +6,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known, wrap
+from straightline.capture.resampling import Array, Resampling, halving_weights, picked, weighted_sum
 from straightline.capture.torch.importer import Arguments, Importer, converter
-from straightline.capture.torch.resampling import Resampling, halving_weights, picked, weighted_sum
 
 #: Runs of so many elements are copied well; up to so many slices are as good.
 _RUN, _FEW = 4, 16
 
 
-def _starts(count: int, step: int, length: int, dilation: int) -> torch.Tensor:
+def _starts(count: int, step: int, length: int, dilation: int) -> Array:
     """[length, count]: place k of the window at each of `count` starts."""
-    return torch.arange(length, device="cpu")[:, None] * dilation + torch.arange(count, device="cpu") * step
+    return np.arange(length)[:, None] * dilation + np.arange(count) * step
 
 
 @converter("aten.unfold.default", "aten.unfold_copy.default")
@@ -50,7 +51,7 @@ def _unfold(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if step != length and count > 1:
         # Runs that divide step and length are copied whole.
         x = ctx.reshape(x, (*before, used // common, common, *after))
-        x = picked(ctx, x, dim, _starts(count, step // common, length // common, 1).t().reshape(-1))
+        x = picked(ctx, x, dim, _starts(count, step // common, length // common, 1).T.reshape(-1))
     apart = ctx.reshape(x, (*before, count, length, *after))
     return ctx.permute(apart, [*range(dim + 1), *range(dim + 2, a.self.rank + 1), dim + 1])
 
@@ -129,9 +130,9 @@ def _col2im(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 def _overlaps(size: int, length: int, dilation: int, padding: int, step: int, count: int) -> Resampling:
     """Which places of the windows, [length, count] in one dim, add up to each element."""
     elements = _starts(count, step, length, dilation) - padding
-    places = [torch.nonzero(elements.reshape(-1) == at).reshape(-1) for at in range(size)]
+    places = [np.flatnonzero(elements == at) for at in range(size)]
     if min(len(found) for found in places) == 0:
         raise Reject("col2im that leaves elements out", "windows that cover all")
     taps = max(len(found) for found in places)
-    full = torch.stack([torch.cat([found, found[-1:].expand(taps - len(found))]) for found in places], 1)
-    return Resampling(full, halving_weights(full, torch.ones(full.shape, dtype=torch.float64, device="cpu")))
+    full = np.stack([np.pad(found, (0, taps - len(found)), "edge") for found in places], 1)
+    return Resampling(full, halving_weights(full, np.ones(full.shape)))

@@ -6,36 +6,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from straightline.capture.builder import TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.resampling import Array, along, terms
 from straightline.capture.torch.importer import Arguments, Importer, converter
-from straightline.capture.torch.literals import along, evaluated
-from straightline.capture.torch.resampling import terms
 
 #: Places of a window along one dim that are compared in one expression.
 _MOST_PLACES = 16
 
 
-def _places(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int) -> torch.Tensor:
+def _places(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int) -> Array:
     """[kernel, count]: the places that each window reads along a dim; for one in the padding, its nearest place inside."""
-    starts = torch.arange(count) * stride - padding
-    places = starts + dilation * torch.arange(kernel)[:, None]
+    starts = np.arange(count) * stride - padding
+    taps = np.arange(kernel)[:, None]
+    places = starts + dilation * taps
     inside = (places >= 0) & (places < size)
     if not bool(inside.any(0).all()):
         raise Reject("a window that lies in the padding", "windows with an element each")
-    first, last = inside.int().argmax(0), kernel - 1 - inside.flip(0).int().argmax(0)
-    return starts + dilation * torch.arange(kernel)[:, None].clamp(first, last)
+    first, last = inside.argmax(0), kernel - 1 - inside[::-1].argmax(0)
+    return starts + dilation * np.clip(taps, first, last)
 
 
-def _adaptive_places(size: int, target: int) -> torch.Tensor:
+def _adaptive_places(size: int, target: int) -> Array:
     """The same for windows of an adaptive pool."""
-    number = torch.arange(target)
+    number = np.arange(target)
     first, end = number * size // target, ((number + 1) * size + target - 1) // target
     taps = int((end - first).max())
-    return torch.minimum(first + torch.arange(taps)[:, None], end - 1)
+    return np.minimum(first + np.arange(taps)[:, None], end - 1)
 
 
 def _later_is_taken(ctx: Importer, later: Tensor, best: Tensor) -> Tensor:
@@ -47,7 +48,7 @@ def _later_is_taken(ctx: Importer, later: Tensor, best: Tensor) -> Tensor:
     return ctx.emit_one("logical_or", [larger, ctx.emit_one("isnan", [later], type)], type)
 
 
-def _largest(ctx: Importer, x: Tensor, places: Sequence[torch.Tensor]) -> list[Tensor]:
+def _largest(ctx: Importer, x: Tensor, places: Sequence[Array]) -> list[Tensor]:
     """The largest elements of windows over the last dims of x, and their numbers within those dims."""
     if any(window.shape[0] > _MOST_PLACES for window in places):
         raise Reject(f"places in windows of {[w.shape[0] for w in places]}", f"at most {_MOST_PLACES} along a dim")
@@ -86,13 +87,13 @@ def largest_and_places(ctx: Importer, x: Tensor, windows: dict[str, Sequence[int
             raise Reject(f"places of a pool from {size} to {count}", "static sizes of the image")
         if count == 0:
             raise Reject("places of an empty pool", "sizes of at least 1")
-        places.append(evaluated(_places, size, count, *window))
+        places.append(_places(size, count, *window))
     return _largest(ctx, x, places)
 
 
 def largest_and_adaptive_places(ctx: Importer, x: Tensor, sizes: Sequence[tuple[int, int]]) -> list[Tensor]:
     """The same for an adaptive pool; `sizes`: before and after, of the last dims."""
-    return _largest(ctx, x, [evaluated(_adaptive_places, *pair) for pair in sizes])
+    return _largest(ctx, x, [_adaptive_places(*pair) for pair in sizes])
 
 
 @converter("aten.max_unpool2d.default", "aten.max_unpool3d.default")

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 
 from straightline.capture.builder import Dim
-from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor
+from straightline.capture.resampling import Array, Resampling, nearest, resampled, resampling_of, spread
 from straightline.capture.torch.aten_pools import largest_and_adaptive_places
 from straightline.capture.torch.byte_resampling import byte_resampling, resampled_bytes
 from straightline.capture.torch.importer import Arguments, Importer, converter, read_results, torch_dtype
 from straightline.capture.torch.literals import evaluated
-from straightline.capture.torch.resampling import Resampling, resampled, resampling_of, whole_factor
 from straightline.errors import UserError
 
 _aten = torch.ops.aten
@@ -66,15 +66,13 @@ _CHANNELS_LAST = 4
 
 
 @functools.lru_cache(maxsize=256)
-def _nearest_places(
-    op: str, size: int, target: int, scale: float | None, dtype: str, is_channels_last: bool
-) -> torch.Tensor:
+def _nearest_places(op: str, size: int, target: int, scale: float | None, dtype: str, is_channels_last: bool) -> Array:
     numbers = torch.arange(size, dtype=torch_dtype(dtype), device="cpu").expand(_CHANNELS_LAST, size)
     if is_channels_last:
         scales = (None, None, scale)
         volume = numbers.reshape(1, _CHANNELS_LAST, 1, 1, size).contiguous(memory_format=torch.channels_last_3d)
-        return getattr(_aten, op).default(volume, [1, 1, target], *scales)[0, 0, 0, 0].long()
-    return _over_last(op, numbers[:1].contiguous(), target, scale=scale)[0].long()
+        return getattr(_aten, op).default(volume, [1, 1, target], *scales)[0, 0, 0, 0].long().numpy()
+    return _over_last(op, numbers[:1].contiguous(), target, scale=scale)[0].long().numpy()
 
 
 def _is_channels_last(node: torch.fx.Node) -> bool:
@@ -107,9 +105,7 @@ def _nearest(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         2 + d: evaluated(_nearest_places, op, *pair, scale, compute, is_channels_last)
         for d, (pair, scale) in enumerate(zip(sizes, scales))
     }
-    factors = {dim: whole_factor(p, known(x.extents[dim])) for dim, p in places.items()}
-    smaller = resampled(ctx, x, {dim: Resampling(p[None]) for dim, p in places.items() if not factors[dim]})
-    return _not_itself(ctx, x, _spread(ctx, smaller, {dim: factor for dim, factor in factors.items() if factor}))
+    return _not_itself(ctx, x, nearest(ctx, x, places))
 
 
 def _not_itself(ctx: Importer, x: Tensor, result: Tensor) -> Tensor:
@@ -125,20 +121,7 @@ def _repeated(ctx: Importer, x: Tensor, a: Arguments, extents: tuple[Dim, ...]) 
     whole = {2 + d: int(factor) for d, factor in enumerate(factors)}
     if any(x.extents[dim] * factor != extents[dim] for dim, factor in whole.items()):
         return None
-    return _spread(ctx, x, whole)
-
-
-def _spread(ctx: Importer, x: Tensor, factors: dict[int, int]) -> Tensor:
-    split: list[Dim] = []
-    spread: list[Dim] = []
-    for dim, size in enumerate(x.extents):
-        split.append(size)
-        spread.append(size)
-        if factors.get(dim, 1) != 1:
-            split.append(1)
-            spread.append(factors[dim])
-    extents = tuple(size * factors.get(dim, 1) for dim, size in enumerate(x.extents))
-    return ctx.reshape(ctx.expand(ctx.reshape(x, split), spread), extents)
+    return spread(ctx, x, whole)
 
 
 for _form in ("upsample_nearest", "_upsample_nearest_exact"):
@@ -155,8 +138,8 @@ def _weights(
     """What makes the `target` elements of a dim. ATen's CPU kernels copy a dim whose size stays; not so with `by_scale`."""
     columns = torch.eye(size, dtype=torch_dtype(dtype), device="cpu")
     if by_scale:  # the first elements of a longer result, which depend on the scale alone
-        return resampling_of(_over_last(op, columns, target + 1, align, scale=scale)[:, :target])
-    return resampling_of(_over_last(op, columns, target, align, scale=scale))
+        return resampling_of(_over_last(op, columns, target + 1, align, scale=scale)[:, :target].numpy())
+    return resampling_of(_over_last(op, columns, target, align, scale=scale).numpy())
 
 
 @converter(
@@ -217,7 +200,7 @@ def _interpolation_of_bytes(ctx: Importer, a: Arguments, node: torch.fx.Node, x:
 @functools.lru_cache(maxsize=256)
 def _windows(size: int, target: int, dtype: str) -> Resampling:
     columns = torch.eye(size, dtype=torch_dtype(dtype), device="cpu")
-    return resampling_of(_aten.adaptive_avg_pool1d.default(columns, [target]))
+    return resampling_of(_aten.adaptive_avg_pool1d.default(columns, [target]).numpy())
 
 
 def _targets(ctx: Importer, what: str, x: Tensor, extents: tuple[Dim, ...], rank: int) -> list[tuple[int, int]]:

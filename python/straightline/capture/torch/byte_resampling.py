@@ -12,13 +12,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
+import numpy as np
 
 from straightline.capture.builder import TensorType
 from straightline.capture.graph_builder import Tensor
+from straightline.capture.resampling import MAX_TERMS, Array, along, literal, picked, terms
 from straightline.capture.torch.importer import Importer
-from straightline.capture.torch.literals import along, literal
-from straightline.capture.torch.resampling import MAX_TERMS, picked, terms
 
 #: Scaled weights are below 2**15, by a power of two of at most 2**22.
 _WEIGHT_BITS, _MOST_BITS = 15, 22
@@ -29,8 +28,8 @@ class ByteResampling:
     """Element j of the result is the sum of weights[:, j] * x[places[:, j]], times 2**-bits, to nearest."""
 
     #: [taps, count], int64 and int32
-    places: torch.Tensor
-    weights: torch.Tensor
+    places: Array
+    weights: Array
     bits: int
 
 
@@ -91,14 +90,14 @@ def _rounded(columns: list[dict[int, float]], largest: float) -> ByteResampling:
     while bits < _MOST_BITS and int(0.5 + largest * 2.0 ** (bits + 1)) < 1 << _WEIGHT_BITS:
         bits += 1
     taps = max(len(column) for column in columns)
-    places = torch.empty(taps, len(columns), dtype=torch.int64, device="cpu")
-    weights = torch.zeros(taps, len(columns), dtype=torch.int32, device="cpu")
+    places = np.empty((taps, len(columns)), np.int64)
+    weights = np.zeros((taps, len(columns)), np.int32)
     for i, column in enumerate(columns):
         spread = [*column, *[max(column)] * (taps - len(column))]  # the rest count nothing
-        places[:, i] = torch.tensor(spread, device="cpu")
+        places[:, i] = spread
         scaled = [weight * 2.0**bits for weight in column.values()]
         rounded = [int(w + 0.5) if w >= 0.0 else int(w - 0.5) for w in scaled]
-        weights[: len(column), i] = torch.tensor(rounded, dtype=torch.int32, device="cpu")
+        weights[: len(column), i] = rounded
     return ByteResampling(places, weights, bits)
 
 
@@ -117,7 +116,7 @@ def _along_one_dim(ctx: Importer, x: Tensor, dim: int, by: ByteResampling) -> Te
         apart = (*x.extents[:dim], taps, count, *x.extents[dim + 1 :])
         rows = ctx.cast(ctx.reshape(picked(ctx, x, dim, by.places.reshape(-1)), apart), "i32")
         sides = (*(1 for _ in x.extents[:dim]), taps, count, *(1 for _ in x.extents[dim + 1 :]))
-        weights = ctx.expand(ctx.reshape(literal(ctx, by.weights), sides), apart)
+        weights = ctx.expand(ctx.reshape(literal(ctx, by.weights, "i32"), sides), apart)
         total = ctx.reduce("sum", ctx.emit_one("mul", [rows, weights], rows.type), [dim], False)
         total = ctx.emit_one("add", [total, ctx.full(1 << by.bits >> 1, "i32", extents)], type)
     else:

@@ -73,7 +73,7 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
         paddle.geometric.send_ue_recv(x, e, s, d, "mul", "max"), paddle.geometric.send_uv(x, x, s, d, "sub"),
         paddle.geometric.send_uv(x, x, s, d, "mul")]),
     "further functions": ([_M, _M, _I, ([4, 3], "float32"), ([2, 3, 3], "float32")], lambda x, y, i, c, m: [
-        paddle.round(x, decimals=2), paddle.round(x * 100, decimals=-1), paddle.stanh(x), paddle.copysign(x, y),
+        paddle.round(x, decimals=2), paddle.round(x * 100, decimals=-1), paddle.stanh(x), paddle.copysign(x, y), paddle.nextafter(x, y),
         paddle.angle(x),
         paddle.signbit(y), paddle.isposinf(x / paddle.zeros_like(y)),
         paddle.isneginf(x / paddle.zeros_like(y)),
@@ -233,7 +233,13 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
         F.avg_pool3d(v, 3, 1, 1, exclusive=False), F.adaptive_avg_pool3d(v, 2), F.adaptive_avg_pool3d(v, [3, None, 2]),
         F.adaptive_max_pool3d(v, [2, 3, 1]), F.max_pool3d(v, 2, data_format="NDHWC"), F.avg_pool3d(v, 3, 2, "SAME"),
         F.avg_pool3d(v, 3, 2, "SAME", exclusive=False)]),
-    "scalars": ([([], "float32"), ([1], "float32")], lambda s, v: [s + 1, s * v, s.reshape([1]), v.squeeze(), s.unsqueeze(0)]),
+    "scalars": ([([], "float32"), ([1], "float32")], lambda s, v: [s + 1, s * v, s.reshape([1]), v.squeeze(), s.unsqueeze(0),
+        paddle.sort(s), paddle.argsort(s), *paddle.topk(s, 1), *paddle.kthvalue(s, 1), paddle.median(s, 0), paddle.argmax(s, 0)]),
+    "whole numbers": ([_I, ([3, 6], "int32"), _N], lambda x, i, n: [
+        x**3, i**2, paddle.pow(x, 5), paddle.pow(i, 0), paddle.pow(x, x), x.mean(), i.mean(1), x.mean([0, 1], True),
+        paddle.signbit(-x), paddle.copysign(x, 1 - x), paddle.isposinf(i)]),
+    "empty": ([([0, 3], "float32"), ([0, 3, 8, 8], "float32")], lambda x, i: [
+        paddle.sort(x, 0), paddle.argsort(x, 0), F.adaptive_avg_pool2d(i, 0), paddle.concat([x, x]), x.sum(0), F.softmax(x)]),
 }  # fmt: skip
 
 

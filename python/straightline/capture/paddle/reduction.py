@@ -34,6 +34,11 @@ def _declared(node: Node, place: int = 0) -> str:
     return type.dtype
 
 
+def _declared_rank(node: Node, place: int = 0) -> int:
+    type = node.op.types[place]
+    return len(type.shape) if isinstance(type, pir.Type) else 0
+
+
 @converter(*_REDUCTIONS, takes="constant axes, with and without keepdim")
 def _reduction(ctx: Importer, node: Node) -> Tensor:
     x, name = ctx.tensor(node.inputs[0]), _REDUCTIONS[node.op.short]
@@ -43,10 +48,17 @@ def _reduction(ctx: Importer, node: Node) -> Tensor:
     elif name in ("sum", "mean", "prod"):
         x = ctx.cast(x, _declared(node))
         if name == "mean" and x.dtype not in FLOATS:
-            raise Reject(f"mean of {x.dtype}", "floats")
+            return _mean_of_integers(ctx, x, dims, keep)
     elif x.dtype == "i1":
         raise Reject(f"{node.op.short} of bool", "any or all")
     return ctx.reduce(name, x, dims, keep)
+
+
+def _mean_of_integers(ctx: Importer, x: Tensor, dims: list[int], keep: bool) -> Tensor:
+    count = known(product_of([x.extents[d] for d in dims]))
+    if count == 0:
+        raise Reject("mean of no integers", "one or more")
+    return ctx.binary("trunc_divide", ctx.reduce("sum", x, dims, keep), count)
 
 
 @converter("argmax", "argmin", takes="a constant axis, or all elements")
@@ -57,7 +69,7 @@ def _argmax(ctx: Importer, node: Node) -> Tensor:
     if node.attribute("flatten", False) or rank == 0:
         flat = ctx.reshape(x, (product_of(list(x.extents)),))
         found = ctx.emit_one(node.op.short, [flat], TensorType("i64", ()), {"dim": 0, "keepdim": False})
-        found = ctx.reshape(found, [1] * rank if keep else [])
+        found = ctx.reshape(found, [1] * _declared_rank(node))
     else:
         dim = ctx.axis(ctx.numbers(node.inputs[1], "an axis")[0], rank)
         extents = tuple(1 if d == dim else e for d, e in enumerate(x.extents) if keep or d != dim)
@@ -65,8 +77,17 @@ def _argmax(ctx: Importer, node: Node) -> Tensor:
     return ctx.cast(found, _declared(node))
 
 
+def _count(x: Tensor, dim: int) -> int:
+    """Elements along a dim; the one of a 0-d tensor."""
+    return known(x.extents[dim]) if x.rank else 1
+
+
 def _ordered(ctx: Importer, x: Tensor, dim: int, k: int, largest: bool) -> list[Tensor]:
+    if x.rank == 0:
+        return [x, ctx.full(0, "i64")]
     extents = tuple(k if d == dim else e for d, e in enumerate(x.extents))
+    if k == 0:
+        return [ctx.full(0, dtype, extents) for dtype in (x.dtype, "i64")]
     types = [TensorType(x.dtype, extents), TensorType("i64", extents)]
     return ctx.emit("topk", [x], types, {"dim": dim, "k": k, "largest": largest})
 
@@ -75,8 +96,8 @@ def _ordered(ctx: Importer, x: Tensor, dim: int, k: int, largest: bool) -> list[
 def _topk(ctx: Importer, node: Node) -> list[Tensor]:
     x = ctx.tensor(node.inputs[0])
     dim, (k,) = ctx.axis(node.attribute("axis", -1), x.rank), ctx.numbers(node.inputs[1], "k")
-    if not 0 < k <= known(x.extents[dim]):
-        raise Reject(f"the {k} largest of {x.extents[dim]}")
+    if not 0 < k <= _count(x, dim):
+        raise Reject(f"the {k} largest of {_count(x, dim)}")
     return _ordered(ctx, x, dim, k, bool(node.attribute("largest", True)))
 
 
@@ -84,15 +105,17 @@ def _topk(ctx: Importer, node: Node) -> list[Tensor]:
 def _argsort(ctx: Importer, node: Node) -> list[Tensor]:
     x = ctx.tensor(node.inputs[0])
     dim = ctx.axis(node.attribute("axis", -1), x.rank)
-    return _ordered(ctx, x, dim, known(x.extents[dim]), bool(node.attribute("descending", False)))
+    return _ordered(ctx, x, dim, _count(x, dim), bool(node.attribute("descending", False)))
 
 
 @converter("kthvalue", takes="a constant k and axis", refuses="named sizes along the axis")
 def _kthvalue(ctx: Importer, node: Node) -> list[Tensor]:
     x, k = ctx.tensor(node.inputs[0]), int(node.attribute("k"))
     dim = ctx.axis(node.attribute("axis", -1), x.rank)
-    if not 0 < k <= known(x.extents[dim]):
-        raise Reject(f"element {k} of {x.extents[dim]} in order")
+    if not 0 < k <= _count(x, dim):
+        raise Reject(f"element {k} of {_count(x, dim)} in order")
+    if x.rank == 0:
+        return _ordered(ctx, x, dim, k, False)
     found = [ctx.slice(t, dim, k - 1, k, 1) for t in _ordered(ctx, x, dim, k, False)]
     if node.attribute("keepdim", False):
         return found
@@ -107,7 +130,7 @@ def _median(ctx: Importer, node: Node) -> list[Tensor | None]:
     if node.attribute("mode", "avg") != "avg" or x.dtype not in FLOATS or len(axes) > 1:
         raise Reject(f"median of {x.dtype} by {node.attribute('mode')} along {axes}", "floats, mode avg, one axis")
     shape = [1] * x.rank if keep else []
-    if axes:
+    if axes and x.rank:
         dim = ctx.axis(axes[0], x.rank)
         shape = [1 if d == dim else e for d, e in enumerate(x.extents) if keep or d != dim]
     else:
@@ -167,7 +190,7 @@ def _logsumexp(ctx: Importer, node: Node) -> Tensor:
 @converter("reduce_as")
 def _reduce_as(ctx: Importer, node: Node) -> Tensor:
     """Sums to the shape of another tensor, which is broadcast to x's."""
-    x, like = ctx.tensor(node.inputs[0]), ctx.type_of(node.inputs[1])
+    x, like = ctx.tensor(node.inputs[0], _declared(node)), ctx.type_of(node.inputs[1])
     lead = x.rank - len(like.extents)
     wide = (1,) * lead + tuple(like.extents)
     dims = [d for d, (a, b) in enumerate(zip(x.extents, wide)) if d < lead or a != b]

@@ -426,6 +426,12 @@ def test_another_version_of_paddle(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (sl.UnsupportedError, lambda x: paddle.heaviside(x, x.astype("int64")), [[3]], "heaviside of f32 and i64"),
         (sl.UnsupportedError, lambda x: paddle.equal_all(x, x.astype("int64")), [[3]], "equal_all of f32 and i64"),
+        (
+            sl.UserError,
+            lambda x, o, w: paddle.vision.ops.deform_conv2d(x, o, w),
+            [[1, 4, 5, 5], [1, 18, 5, 5], [2, 4, 3, 3]],
+            "[18, 3, 3] are needed",
+        ),
         (sl.UnsupportedError, lambda x: F.log_loss(x, x), [[3, 2]], "log_loss of sizes [3, 2] and [3, 2]"),
         (sl.UnsupportedError, lambda x: F.max_pool2d(x, 2, 2, 2, True)[1], [[1, 2, 8, 8]], "smaller paddings"),
     ],

@@ -39,7 +39,7 @@ _OF_ARRAYS = frozenset(
     ("create_array", "create_array_like", "array_read", "array_write_", "array_length", "array_to_tensor")
 )
 #: Of their results PIR says types that are not those of a run.
-_WRONG_TYPES = frozenset(("unique", "unique_consecutive", "slogdet"))
+_WRONG_TYPES = frozenset(("unique", "unique_consecutive", "slogdet", "yolo_box"))
 #: Of integers they give float32, where PIR says integers.
 _FLOATS_OF_INTEGERS = frozenset(("exp", "expm1", "log", "log2", "log10", "log1p"))
 #: Of integers and bools they give int64.
@@ -235,6 +235,8 @@ class Importer(GraphBuilder):
         op = node.op
         fixed = bool(op.operands) and all(x is None or self.is_fixed(x) for x in node.inputs)
         for place, (number, type, value) in enumerate(zip(op.results, op.types, results)):
+            if not number:
+                continue  # left out
             if value is None:
                 if self.uses.get(number):
                     self.refuse(op, f"reading its result {place}, which inference does not compute", "its first result")

@@ -63,7 +63,7 @@ def _product_of_integers(ctx: Importer, x: Tensor, y: Tensor, batch: Sequence[Di
 
 
 @converter("matmul", "bmm", "mv", "dot", takes="vectors, matrices and batches of floats and integers, either operand transposed",
-           refuses="products of two element types")  # fmt: skip
+           refuses="products of two element types; batches of unequal ranks that Paddle does not broadcast")  # fmt: skip
 def _matmul(ctx: Importer, node: Node) -> Tensor:
     x, y = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
     if node.op.short == "dot":

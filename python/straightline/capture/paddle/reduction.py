@@ -147,6 +147,34 @@ def _median(ctx: Importer, node: Node) -> list[Tensor | None]:
     return [ctx.reshape(ctx.where(nans, float("nan"), found), shape), None]
 
 
+@converter(
+    "nanmedian", takes="means of the two in the middle or the lower one, one axis or all elements", refuses="the places"
+)
+def _nanmedian(ctx: Importer, node: Node) -> list[Tensor | None]:
+    x, keep = ctx.tensor(node.inputs[0]), bool(node.attribute("keepdim", False))
+    axes = _dims(ctx, node, x.rank) if x.rank else []
+    if x.dtype not in FLOATS or len(axes) not in (1, x.rank):
+        raise Reject(f"nanmedian of {x.dtype} along {axes}", "floats, one axis or all elements")
+    shape = [1 if d in axes else e for d, e in enumerate(x.extents) if keep or d not in axes]
+    dim = axes[0] if axes else 0
+    if len(axes) == x.rank:
+        x, dim = ctx.reshape(x, (product_of(list(x.extents)),)), 0
+    if known(x.extents[dim]) == 0:
+        raise Reject("nanmedian of no elements", "one or more")
+    nans = ctx.emit_one("isnan", [x], TensorType("i1", x.extents))
+    values, _ = _ordered(ctx, ctx.where(nans, float("inf"), x), dim, known(x.extents[dim]), False)
+    count = ctx.reduce("sum", ctx.cast(ctx.unary("logical_not", nans), "i64"), [dim], True)
+    last = ctx.unary("clamp", ctx.binary("sub", count, 1), min=0)
+    type = TensorType(x.dtype, last.extents)
+    low = ctx.emit_one("gather", [values, ctx.binary("floor_divide", last, 2)], type, {"dim": dim})
+    found = low
+    if node.attribute("mode", "avg") == "avg":
+        high = ctx.unary("clamp", ctx.binary("floor_divide", count, 2), max=known(x.extents[dim]) - 1)
+        found = ctx.emit_one("gather", [values, high], type, {"dim": dim})
+        found = ctx.binary("mul", ctx.binary("add", low, found), 0.5)
+    return [ctx.reshape(ctx.where(ctx.compare("eq", count, 0), float("nan"), found), shape), None]
+
+
 _SCANS = {"cumprod": "prod", "logcumsumexp": "logcumsumexp", "cummax": "max", "cummin": "min"}
 
 
@@ -315,3 +343,31 @@ def _grouped(ctx: Importer, node: Node, x: Tensor, groups: int, last: bool) -> T
 def _instance_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
     x = ctx.tensor(node.inputs[0])
     return [_grouped(ctx, node, x, known(x.extents[1]), False), None, None]
+
+
+@converter("fused_rms_norm_quant", "fused_bias_residual_layernorm",
+           takes="a residual and a bias that are added before, scale and bias", refuses="quantised results")  # fmt: skip
+def _fused_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
+    if float(node.attribute("quant_scale", -1.0)) > 0:
+        raise Reject(f"{node.op.short} with a quantised result", "floats")
+    x, rms = ctx.tensor(node.inputs[0]), node.op.short == "fused_rms_norm_quant"
+    residual = node.input(2)
+    if node.input(1) is not None and residual is not None:
+        x = ctx.binary("add", x, ctx.tensor(node.input(1), x.dtype))
+    elif node.input(1) is not None:
+        raise Reject(f"{node.op.short} with a bias but no residual", "x + bias")
+    if residual is not None:
+        added, alpha = ctx.tensor(residual, x.dtype), float(node.attribute("residual_alpha", 1.0))
+        x = ctx.binary("add", x, added if alpha == 1.0 else ctx.binary("mul", added, alpha))
+    axis = int(node.attribute("begin_norm_axis", 1)) % max(x.rank, 1)
+    weight, bias = _affine(ctx, node, x, x.extents[axis:], 3)
+    attributes = {"normalized_rank": x.rank - axis, "eps": float(node.attribute("epsilon", 1e-5))}
+    if rms:
+        found = ctx.emit_one("rms_norm", [x, weight], x.type, attributes)
+        found = found if bias is None else ctx.binary("add", found, bias)
+    elif weight is None and bias is None:
+        found = x  # the sum alone, as in Paddle
+    else:
+        weight = ctx.full(1, x.dtype, x.extents[axis:]) if weight is None else weight
+        found = ctx.emit_one("layer_norm", [x, weight, bias], x.type, attributes)
+    return [found, x if residual is not None else None, None, None][: len(node.op.results)]

@@ -74,6 +74,7 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
         paddle.geometric.send_uv(x, x, s, d, "mul")]),
     "further functions": ([_M, _M, _I, ([4, 3], "float32"), ([2, 3, 3], "float32")], lambda x, y, i, c, m: [
         paddle.round(x, decimals=2), paddle.round(x * 100, decimals=-1), paddle.stanh(x), paddle.copysign(x, y),
+        paddle.nextafter(x, y),
         paddle.angle(x),
         paddle.signbit(y), paddle.isposinf(x / paddle.zeros_like(y)),
         paddle.isneginf(x / paddle.zeros_like(y)),
@@ -233,7 +234,33 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
         F.avg_pool3d(v, 3, 1, 1, exclusive=False), F.adaptive_avg_pool3d(v, 2), F.adaptive_avg_pool3d(v, [3, None, 2]),
         F.adaptive_max_pool3d(v, [2, 3, 1]), F.max_pool3d(v, 2, data_format="NDHWC"), F.avg_pool3d(v, 3, 2, "SAME"),
         F.avg_pool3d(v, 3, 2, "SAME", exclusive=False)]),
-    "scalars": ([([], "float32"), ([1], "float32")], lambda s, v: [s + 1, s * v, s.reshape([1]), v.squeeze(), s.unsqueeze(0)]),
+    "scalars": ([([], "float32"), ([1], "float32")], lambda s, v: [s + 1, s * v, s.reshape([1]), v.squeeze(), s.unsqueeze(0),
+        paddle.sort(s), paddle.argsort(s), *paddle.topk(s, 1), *paddle.kthvalue(s, 1), paddle.median(s, 0), paddle.argmax(s, 0)]),
+    "detectors": ([([2, 27, 5, 6], "float32"), ([2, 30, 5, 5], "float32"), ([2, 2], "int32"), ([2, 4, 9, 8], "float32"),
+                   ([2, 36, 5, 4], "float32"), ([6, 2, 3, 3], "float32"), ([2, 18, 5, 4], "float32")],
+                  lambda x, y, s, i, o, w, m: [
+        *paddle.vision.ops.yolo_box(x, s + 30, [10, 13, 16, 30, 5, 9], 4, 0.3, 8, scale_x_y=1.2),
+        *paddle.vision.ops.yolo_box(y, s + 30, [10, 13, 16, 30, 5, 9], 4, 0.01, 8, False, iou_aware=True, iou_aware_factor=0.4),
+        paddle.vision.ops.deform_conv2d(i, o, w, None, 2, 1, 1, 2, 2),
+        paddle.vision.ops.deform_conv2d(i, o, w, w[:, 0, 0, 0], 2, [2, 3], [2, 3], 2, 2, m)]),
+    "fused norms": ([_M, _M, _V], lambda x, y, w: [
+        paddle.incubate.nn.functional.fused_rms_norm(x, w, None, 1e-5, 1)[0],
+        *paddle.incubate.nn.functional.fused_rms_norm(x, w, w, 1e-5, 1, bias=w, residual=y),
+        paddle.incubate.nn.functional.fused_layer_norm(x, w, w, 1e-5, begin_norm_axis=1)[0],
+        *paddle.incubate.nn.functional.fused_layer_norm(x, w, w, 1e-5, 0.5, begin_norm_axis=1, bias=w, residual=y)[:2],
+        paddle.incubate.nn.functional.fused_layer_norm(x, None, None, 1e-5, 0.5, begin_norm_axis=1, bias=w, residual=y)[0]]),
+    "places and means": ([_M, ([3, 4], "int64"), ([3, 4], "float32"), _I], lambda x, i, v, w: [
+        *(paddle.put_along_axis(x, i, v, 1, how, include_self=own, broadcast=False)
+          for how in ("add", "mul", "mean", "amax", "amin") for own in (True, False)),
+        paddle.put_along_axis(w, i, i, 1, "amax", include_self=False, broadcast=False),
+        paddle.put_along_axis(w, i, i, 1, "mean", broadcast=False),
+        paddle.nanmedian(paddle.log(x)), paddle.nanmedian(paddle.log(x), 1, keepdim=True),
+        paddle.nanmedian(x, 0, mode="min")[0]]),
+    "whole numbers": ([_I, ([3, 6], "int32"), _N], lambda x, i, n: [
+        x**3, i**2, paddle.pow(x, 5), paddle.pow(i, 0), paddle.pow(x, x), x.mean(), i.mean(1), x.mean([0, 1], True),
+        paddle.signbit(-x), paddle.copysign(x, 1 - x), paddle.isposinf(i)]),
+    "empty": ([([0, 3], "float32"), ([0, 3, 8, 8], "float32")], lambda x, i: [
+        paddle.sort(x, 0), paddle.argsort(x, 0), F.adaptive_avg_pool2d(i, 0), paddle.concat([x, x]), x.sum(0), F.softmax(x)]),
 }  # fmt: skip
 
 

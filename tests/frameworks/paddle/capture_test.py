@@ -403,3 +403,79 @@ def test_another_version_of_paddle(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "paddlepaddle 3.2.1 is installed but programs of 3.3 or newer are read" in _refusal(
         sl.UserError, _branches, (paddle.ones([3]),)
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "shapes", "words"),
+    [
+        (sl.UserError, lambda x: paddle.transpose(x, [1, 0]), [[2, 3, 4]], "transpose by [1, 0] of a tensor of rank 3"),
+        (sl.UserError, lambda x: F.max_pool2d(x, 0, 1), [[1, 2, 4, 4]], "pool2d by windows of [0, 0]: at least 1"),
+        (sl.UnsupportedError, lambda x: F.avg_pool2d(x, 2, 2, -1), [[1, 2, 9, 9]], "paddings of 0 or more"),
+        (
+            sl.UserError,
+            lambda x, w: F.conv2d(x, w),
+            [[1, 4, 5, 5], [2, 3, 3, 3]],
+            "x has 4 channels but the weight is of 3",
+        ),
+        (sl.UnsupportedError, lambda x, y: x @ y, [[4, 2, 3], [5, 1, 3, 2]], "batches of sizes [4] and [5, 1]"),
+        (
+            sl.UnsupportedError,
+            lambda x: F.nll_loss(x, paddle.zeros([5, 3], "int64")),
+            [[5, 3]],
+            "labels of sizes [5, 3]",
+        ),
+        (sl.UnsupportedError, lambda x: paddle.heaviside(x, x.astype("int64")), [[3]], "heaviside of f32 and i64"),
+        (sl.UnsupportedError, lambda x: paddle.equal_all(x, x.astype("int64")), [[3]], "equal_all of f32 and i64"),
+        (
+            sl.UserError,
+            lambda x, o, w: paddle.vision.ops.deform_conv2d(x, o, w),
+            [[1, 4, 5, 5], [1, 18, 5, 5], [2, 4, 3, 3]],
+            "[18, 3, 3] are needed",
+        ),
+        (sl.UnsupportedError, lambda x: F.log_loss(x, x), [[3, 2]], "log_loss of sizes [3, 2] and [3, 2]"),
+        (sl.UnsupportedError, lambda x: F.max_pool2d(x, 2, 2, 2, True)[1], [[1, 2, 8, 8]], "smaller paddings"),
+    ],
+)
+def test_what_paddle_traces_but_no_kernel_computes(
+    kind: type[Exception], function: Callable[..., Any], shapes: list[list[int]], words: str
+) -> None:
+    program, fetches = program_of(function, [(shape, "float32") for shape in shapes])
+    assert words in _refusal(kind, program, fetches=fetches)
+
+
+def test_numbers_that_are_none_and_places_in_the_border() -> None:
+    def function(x: Any, i: Any) -> Any:
+        same = [paddle.sign(x), F.hardshrink(x), F.softshrink(x), F.thresholded_relu(x), F.max_pool2d(i, 2, 2, 2)]
+        return [*same, paddle.zeros([2], "uint8") // -1]
+
+    x, i = paddle.to_tensor([float("nan"), -2.0, 0.25, 3.0]), paddle.randn([1, 2, 4, 4])
+    program, fetches = program_of(function, [([4], "float32"), ([1, 2, 4, 4], "float32")])
+    for got, want in zip(sl.compile(program, fetches=fetches)(x, i), function(x, i), strict=True):
+        assert_close(got, want)
+
+
+class _Rounds(nn.Layer):
+    """Has variables that a loop's rounds write first: one is read behind the loop, one nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(4, 6)
+
+    def forward(self, x: Any, h: Any) -> Any:
+        i = paddle.zeros([1], "int64")
+        while i < 3:
+            y, h = self.cell(x, h)
+            unread = y * 2
+            best = paddle.argmax(y, -1) + (unread.shape[0] - unread.shape[0])
+            i = i + 1
+        return best, h
+
+
+def test_variables_of_rounds() -> None:
+    layer, x, h = _Rounds(), paddle.randn([2, 4]), paddle.randn([2, 6])
+    layer.eval()
+    with paddle.no_grad():
+        _same(sl.compile(layer, (x, h))(x, h), layer(x, h))
+    # What is read behind the loop needs a first value, of a size that the program says.
+    names = {"x": {0: "b"}, "h": {0: "b"}}
+    assert "a carried tensor" in _refusal(sl.UnsupportedError, layer, (x, h), dynamic_shapes=names)

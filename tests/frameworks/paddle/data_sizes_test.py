@@ -217,3 +217,20 @@ def test_signs_of_zeros() -> None:
         return (paddle.copysign(x, y),)
 
     _check(signed, _numbers(4), paddle.to_tensor([0.0, -0.0, float("inf"), -float("inf")]))
+
+
+def test_what_is_computed_of_values_whose_types_pir_says_wrong() -> None:
+    """Of exp of integers PIR says integers, of any and all the operand's type: so it does of what is computed of these."""
+
+    def function(i: Any, x: Any) -> Any:
+        e, some = paddle.exp(i), paddle.any(i, 1)
+        return [
+            e + 1, e.sum(), e.mean(0), e.max(), -e, paddle.matmul(e, paddle.ones([4, 2])), paddle.concat([e, e]), e > 2,
+            some & paddle.all(i, 1), some.sum(), paddle.any(x, 1).sum(), paddle.argmax(e, 1), e[0, 1:].reshape([3, 1]).T,
+            paddle.where(i > 1, e, -e), paddle.where(paddle.any(x, 1), x[:, 0], x[:, 1]), paddle.signbit(e),
+            paddle.stack([paddle.any(x), paddle.all(x)]), paddle.equal_all(i, i) & paddle.any(i),
+        ]  # fmt: skip
+
+    i, x = paddle.to_tensor(np.random.default_rng(fresh_seed()).integers(0, 3, (3, 4))), _numbers(3, 4)
+    for place, (got, want) in enumerate(zip(sl.compile(function, (i, x))(i, x), function(i, x), strict=True)):
+        assert_close(got, want, f"result {place}")

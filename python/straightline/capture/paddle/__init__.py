@@ -8,6 +8,7 @@ from straightline.capture.paddle import (  # noqa: F401  (each registers convert
     attention,
     control,
     data_sizes,
+    detection,
     elementwise,
     graphs,
     indexing,

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from straightline.capture import elementary
 from straightline.capture.builder import TensorType
@@ -46,17 +47,18 @@ def _special(ctx: Importer, node: Node) -> Tensor:
 @converter("softshrink", "hardshrink", takes="floats")
 def _shrink(ctx: Importer, node: Node) -> Tensor:
     x, threshold = ctx.tensor(node.inputs[0]), float(node.attribute("threshold"))
-    above, below = ctx.compare("gt", x, threshold), ctx.compare("lt", x, -threshold)
+    inside = ctx.binary("logical_and", ctx.compare("le", x, threshold), ctx.compare("ge", x, -threshold))
     if node.op.short == "hardshrink":
-        return ctx.where(ctx.emit_one("logical_or", [above, below], above.type), x, 0)
-    raised = ctx.where(below, ctx.binary("add", x, threshold), 0)
-    return ctx.where(above, ctx.binary("sub", x, threshold), raised)
+        return ctx.where(inside, 0, x)
+    raised = ctx.binary("add", x, threshold)  # also what a NaN gives
+    shrunk = ctx.where(ctx.compare("gt", x, threshold), ctx.binary("sub", x, threshold), raised)
+    return ctx.where(inside, 0, shrunk)
 
 
 @converter("thresholded_relu", takes="floats")
 def _thresholded_relu(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
-    return ctx.where(ctx.compare("gt", x, float(node.attribute("threshold"))), x, float(node.attribute("value", 0.0)))
+    return ctx.where(ctx.compare("le", x, float(node.attribute("threshold"))), float(node.attribute("value", 0.0)), x)
 
 
 @converter("rrelu", takes="inference, with the mean of both slopes", refuses="training")
@@ -96,6 +98,8 @@ def _logit(ctx: Importer, node: Node) -> Tensor:
 @converter("heaviside", takes="operands of one element type, broadcast")
 def _heaviside(ctx: Importer, node: Node) -> Tensor:
     x, y = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    if x.dtype != y.dtype:
+        raise Reject(f"heaviside of {x.dtype} and {y.dtype}", "operands of one element type")
     return ctx.where(ctx.compare("eq", x, 0), y, ctx.cast(ctx.compare("gt", x, 0), x.dtype))
 
 
@@ -200,9 +204,18 @@ def _cross_entropy(ctx: Importer, node: Node) -> list[Tensor]:
     return [softmax, ctx.where(counts, ctx.unary("neg", found), 0)]
 
 
+def _listed(sizes: Sequence[Any]) -> str:
+    return f"[{', '.join(map(str, sizes))}]"
+
+
 @converter("nll_loss", takes="weights of classes, ignore_index, every reduction")
 def _nll_loss(ctx: Importer, node: Node) -> list[Tensor]:
     x, labels = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1], "i64")
+    wanted = (x.extents[0], *x.extents[2:])
+    if labels.extents == (x.extents[0], 1) and x.rank == 2:
+        labels = ctx.reshape(labels, wanted)
+    if labels.extents != wanted:
+        raise Reject(f"labels of sizes {_listed(labels.extents)} for scores of {_listed(x.extents)}", _listed(wanted))
     one = (labels.extents[0], 1, *labels.extents[1:])
     found, counts = _picked(ctx, x, ctx.reshape(labels, one), 1, int(node.attribute("ignore_index", -100)))
     weight = ctx.full(1, x.dtype, one)
@@ -234,6 +247,8 @@ def _label_smooth(ctx: Importer, node: Node) -> Tensor:
 @converter("log_loss", takes="floats")
 def _log_loss(ctx: Importer, node: Node) -> Tensor:
     x, label = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    if x.rank != 2 or x.extents[1] != 1 or label.extents != x.extents:
+        raise Reject(f"log_loss of sizes {_listed(x.extents)} and {_listed(label.extents)}", "one column each")
     eps, one = float(node.attribute("epsilon", 1e-4)), ctx.full(1.0, x.dtype, x.extents)
     hit = ctx.binary("mul", label, ctx.unary("log", ctx.binary("add", x, eps)))
     rest = ctx.unary("log", ctx.binary("add", ctx.binary("sub", one, x), eps))

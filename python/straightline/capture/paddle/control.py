@@ -37,18 +37,25 @@ def _tensors(ctx: Importer, values: Sequence[Value]) -> list[Tensor]:
 @converter("while", takes="carried tensors that keep their types", refuses="carried tensors whose sizes change")
 def _while(ctx: Importer, node: Node) -> list[Any]:
     flag = ctx.reshape(ctx.tensor(node.inputs[0], "i1"), ())
-    carried = _tensors(ctx, [x for x in node.inputs[1:] if x is not None])
+    initial = _tensors(ctx, [x for x in node.inputs[1:] if x is not None])
     (block,) = node.op.blocks
+    # A variable that rounds alone use is carried too, with a number as its first value.
+    pairs = zip(block.arguments, node.op.results, strict=True)
+    live = [bool(ctx.uses.get(argument) or ctx.uses.get(result)) for argument, result in pairs]
+    carried = [x for x, reads in zip(initial, live, strict=True) if reads]
     types = [flag.type, *(t.type for t in carried)]
     with ctx.inner_region(types) as (given, yields):
         yields.append(given[0])
     with ctx.inner_region(types) as (given, yields):
-        again, *after = _tensors(ctx, ctx.block(block, given[1:]))
+        rest = iter(given[1:])
+        again, *values = ctx.block(block, [next(rest) if reads else x for x, reads in zip(initial, live)])
+        after = _tensors(ctx, [x for x, reads in zip(values, live, strict=True) if reads])
         for old, new in zip(carried, after, strict=True):
             if old.type != new.type:
                 raise Reject(
                     f"a carried tensor of {old.type} that a round makes {new.type}", "one of the same type and shape"
                 )
-        yields.append(ctx.reshape(ctx.cast(again, "i1"), ()))
+        yields.append(ctx.reshape(ctx.cast(ctx.tensor(again), "i1"), ()))
         yields.extend(after)
-    return list(ctx.emit("while", [flag, *carried], types, regions=2)[1:])
+    found = iter(ctx.emit("while", [flag, *carried], types, regions=2)[1:])
+    return [next(found) if reads else None for reads in live]

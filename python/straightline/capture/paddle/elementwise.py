@@ -32,6 +32,8 @@ _COMPARISONS = {
 _LOGICAL = {"logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor"}
 #: Powers of ten that an element type has.
 _MOST_DECIMALS = {"f16": 4, "bf16": 38, "f32": 38, "f64": 308}
+#: Larger powers of integers but 0, 1 and -1 have no result in 64 bits.
+_MOST_POWER = 63
 _ROUNDING = ("floor", "ceil", "trunc", "sign", "abs", "relu")
 _ANSWERS = ("isnan", "isinf")
 
@@ -45,6 +47,8 @@ def _unary(ctx: Importer, node: Node) -> Tensor:
         return ctx.emit_one(name, [x], TensorType("i1", x.extents))
     if name in ("floor", "ceil", "trunc") and x.dtype not in FLOATS:
         return x
+    if name == "sign" and x.dtype in FLOATS:  # Paddle's sign of a NaN is NaN
+        return ctx.where(ctx.emit_one("isnan", [x], TensorType("i1", x.extents)), x, ctx.unary(name, x))
     if name not in (*_ROUNDING, "bitwise_not") and x.dtype not in FLOATS:
         declared = node.op.types[0].dtype  # type: ignore[union-attr]
         return ctx.unary(name, ctx.cast(x, declared if declared in FLOATS else "f32"))
@@ -204,8 +208,9 @@ def _binary(ctx: Importer, node: Node) -> Tensor:
     if name == "atan2" and x.dtype not in FLOATS:
         found = ctx.binary(name, ctx.cast(x, "f32"), ctx.cast(y, "f32"))  # the precision that Paddle's kernel has
         return ctx.cast(found, node.op.types[0].dtype)  # type: ignore[union-attr]
-    if name == "pow" and x.dtype not in FLOATS:
-        raise Reject(f"pow of {x.dtype}", "floats")
+    if name == "pow" and x.dtype not in FLOATS:  # as Paddle's kernel: in float64, to the nearest integer
+        found = ctx.binary(name, ctx.cast(x, "f64"), ctx.cast(y, "f64"))
+        return ctx.cast(ctx.unary("round", found), x.dtype)
     if name == "floor_divide" and x.dtype in FLOATS:
         return ctx.unary("floor", ctx.binary("div", x, y))
     if x.dtype == "i1":
@@ -217,7 +222,7 @@ def _binary(ctx: Importer, node: Node) -> Tensor:
     return ctx.binary(name, x, y)
 
 
-@converter("pow", takes="a constant exponent of floats")
+@converter("pow", takes="a constant exponent; of integers a whole one from 0 to 63")
 def _pow(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
     exponent = ctx.number(node.input(1), "exponent") if node.input(1) is not None else node.attribute("y")
@@ -226,10 +231,23 @@ def _pow(ctx: Importer, node: Node) -> Tensor:
     if exponent == 1:
         return x
     if x.dtype not in FLOATS:
-        raise Reject(f"power {exponent} of {x.dtype}", "floats, or powers 1 and 2")
+        return _power_of_integers(ctx, x, exponent)
     if exponent == 0.5:
         return ctx.unary("sqrt", x)
     return ctx.binary("pow", x, ctx.operand(float(exponent), x.type))
+
+
+def _power_of_integers(ctx: Importer, x: Tensor, exponent: Number) -> Tensor:
+    """Squares, and products of these."""
+    if exponent != int(exponent) or not 0 <= exponent <= _MOST_POWER:
+        raise Reject(f"power {exponent} of {x.dtype}", f"floats, or whole powers from 0 to {_MOST_POWER}")
+    found, rest = None, int(exponent)
+    while rest:
+        if rest & 1:
+            found = x if found is None else ctx.binary("mul", found, x)
+        rest >>= 1
+        x = ctx.binary("mul", x, x) if rest else x
+    return ctx.full(1, x.dtype, x.extents) if found is None else found
 
 
 @converter("fmax", "fmin")
@@ -251,9 +269,20 @@ def _lerp(ctx: Importer, node: Node) -> Tensor:
     return ctx.binary("add", x, ctx.binary("mul", ctx.cast(weight, x.dtype), ctx.binary("sub", y, x)))
 
 
+def _of_one_type(ctx: Importer, node: Node) -> list[Tensor]:
+    """Two operands; a number that Paddle made for one of which PIR says another type has the type that it has."""
+    x, y = node.inputs[:2]
+    kinds = {ctx.type_of(t).dtype for t in (x, y)}
+    numbers = [isinstance(t, Known) and t.array.size == 1 for t in (x, y)]
+    if len(kinds) == 1 or sum(numbers) != 1:
+        return [ctx.tensor(x), ctx.tensor(y)]
+    given = ctx.tensor(y if numbers[0] else x)
+    return [ctx.tensor(t, given.dtype) for t in (x, y)]
+
+
 @converter(*_COMPARISONS, takes="operands of one element type, broadcast")
 def _comparison(ctx: Importer, node: Node) -> Tensor:
-    x, y = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    x, y = _of_one_type(ctx, node)
     if x.dtype != y.dtype:
         raise Reject(f"{node.op.short} of {x.dtype} and {y.dtype}", "operands of one element type")
     if x.dtype == "i1":
@@ -369,12 +398,27 @@ def _stanh(ctx: Importer, node: Node) -> Tensor:
     return _times(ctx, ctx.unary("tanh", inner), float(node.attribute("scale_b", 1.7159)))
 
 
-@converter("copysign", takes="floats, broadcast; a NaN has no sign")
+@converter("copysign", takes="floats and integers, broadcast")
 def _copysign(ctx: Importer, node: Node) -> Tensor:
     x, y = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
-    size, below = ctx.unary("abs", x), ctx.compare("lt", y, 0.0)
-    of_zero = ctx.compare("lt", ctx.unary("reciprocal", y), 0.0)  # also of -0
-    return ctx.where(ctx.binary("logical_or", below, of_zero), ctx.unary("neg", size), size)
+    if y.dtype in FLOATS and x.dtype not in FLOATS:
+        x = ctx.cast(x, y.dtype)
+    if x.dtype not in FLOATS:
+        other = ctx.compare("ne", ctx.cast(ctx.compare("lt", x, 0), "i32"), ctx.cast(ctx.compare("lt", y, 0), "i32"))
+        return ctx.where(other, ctx.binary("sub", ctx.full(0, x.dtype, x.extents), x), x)
+    extents = ctx.common(x.extents, y.extents)
+    operands = [ctx.expand(x, extents), ctx.expand(ctx.cast(y, x.dtype), extents)]
+    return ctx.emit_one("special", operands, TensorType(x.dtype, extents), {"function": "copysign"})
+
+
+@converter("nextafter", takes="float32 and float64, broadcast")
+def _nextafter(ctx: Importer, node: Node) -> Tensor:
+    x, y = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    if x.dtype != y.dtype or x.dtype not in ("f32", "f64"):
+        raise Reject(f"nextafter of {x.dtype} and {y.dtype}", "operands of one element type, float32 or float64")
+    extents = ctx.common(x.extents, y.extents)
+    operands = [ctx.expand(x, extents), ctx.expand(y, extents)]
+    return ctx.emit_one("special", operands, TensorType(x.dtype, extents), {"function": "nextafter"})
 
 
 @converter("angle", takes="floats")
@@ -400,6 +444,8 @@ def _is_empty(ctx: Importer, node: Node) -> Tensor:
 @converter("equal_all")
 def _equal_all(ctx: Importer, node: Node) -> Tensor:
     x, y = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    if x.dtype != y.dtype:
+        raise Reject(f"equal_all of {x.dtype} and {y.dtype}", "operands of one element type")
     if x.type.is_static and y.type.is_static and x.extents != y.extents:
         return ctx.full(False, "i1")
     if x.dtype == "i1":

@@ -39,9 +39,11 @@ _OF_ARRAYS = frozenset(
     ("create_array", "create_array_like", "array_read", "array_write_", "array_length", "array_to_tensor")
 )
 #: Of their results PIR says types that are not those of a run.
-_WRONG_TYPES = frozenset(("unique", "unique_consecutive", "slogdet"))
+_WRONG_TYPES = frozenset(("unique", "unique_consecutive", "slogdet", "yolo_box"))
 #: Of integers they give float32, where PIR says integers.
 _FLOATS_OF_INTEGERS = frozenset(("exp", "expm1", "log", "log2", "log10", "log1p"))
+#: Of integers and bools they give int64.
+_SUMS = frozenset(("sum", "prod", "cumsum", "cumprod"))
 #: Integers and sizes of at most so many elements are folded.
 _MOST_FOLDED = 4096
 #: A program is written out for at most so many parts or places of a dim; files may say any number.
@@ -145,6 +147,8 @@ class Importer(GraphBuilder):
     fixed: set[int] = field(default_factory=set)
     _kept: list[Tensor] = field(default_factory=list)
     _missing: set[int] = field(default_factory=set)
+    #: Values whose element types are not those that PIR says, and what it says.
+    _mistyped: dict[int, str] = field(default_factory=dict)
     #: Values that each block around the present op gives.
     _scopes: list[set[int]] = field(default_factory=lambda: [set()])
     _depth: int = 0
@@ -166,6 +170,7 @@ class Importer(GraphBuilder):
         if unknown is not None:
             raise UserError(f"{self.model}: {op.name} reads value {unknown}, which nothing gives before it")
         self.location = Location(op.layer, op.file, op.line, op.short)
+        op = self._retyped(op)
         node = Node(op, [self.values[x] if x else None for x in op.operands])
         try:
             results = self._results(node)
@@ -187,6 +192,24 @@ class Importer(GraphBuilder):
                 ) from error
             raise
         self._bind(node, results)
+
+    def _retyped(self, op: pir.Op) -> pir.Op:
+        """An op with the type that its first result has, where PIR says a wrong one because it does of an operand."""
+        chosen = op.operands[1:] if op.short == "where" else op.operands
+        wrong = [x for x in chosen if x in self._mistyped]
+        if wrong and op.name == "builtin.combine":
+            self._mistyped[op.results[0]] = self._mistyped[wrong[0]]
+        if not wrong or op.attributes.get("dtype", "undefined") != "undefined" or not op.types:
+            return op
+        said, value = self._mistyped[wrong[0]], self.values[wrong[0]]
+        if isinstance(value, list):
+            value = next((x for x in value if isinstance(x, Tensor)), value)
+        first = op.types[0]
+        if not isinstance(first, pir.Type) or first.dtype != said or not isinstance(value, Tensor):
+            return op
+        sums = op.short in _SUMS and value.dtype not in FLOATS
+        type = pir.Type("i64" if sums else value.dtype, first.shape)
+        return replace(op, types=[type, *op.types[1:]])
 
     def _results(self, node: Node) -> list[Any]:
         if node.op.name.startswith((own.OF_CPP, own.OF_PYTHON)):
@@ -212,6 +235,8 @@ class Importer(GraphBuilder):
         op = node.op
         fixed = bool(op.operands) and all(x is None or self.is_fixed(x) for x in node.inputs)
         for place, (number, type, value) in enumerate(zip(op.results, op.types, results)):
+            if not number:
+                continue  # left out
             if value is None:
                 if self.uses.get(number):
                     self.refuse(op, f"reading its result {place}, which inference does not compute", "its first result")
@@ -220,6 +245,9 @@ class Importer(GraphBuilder):
             if isinstance(value, Tensor):
                 if self.uses.get(number) and isinstance(type, pir.Type):
                     self._check(op, value, type)
+                    said = self._said(number, type)
+                    if value.dtype != said:
+                        self._mistyped[number] = said
                 if fixed:
                     self.fixed.add(id(value))
                     self._kept.append(value)
@@ -231,6 +259,12 @@ class Importer(GraphBuilder):
         written = written_operand(op)
         if written is not None and op.results and op.results[0] in self.values:
             self._overwrite(op, op.operands[written])
+
+    def _said(self, number: int, type: pir.Type) -> str:
+        """The element type that PIR says of a value."""
+        maker = self.makers.get(number)
+        first = maker.types[maker.results.index(number)] if maker is not None else type
+        return first.dtype if isinstance(first, pir.Type) else type.dtype
 
     def _overwrite(self, op: pir.Op, operand: int) -> None:
         """Every value that is the memory of an operand is what the op gave."""

@@ -12,6 +12,7 @@ from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.paddle.importer import Importer, Node, converter
+from straightline.capture.paddle.values import numpy_dtype
 
 
 def _wrapped(ctx: Importer, index: Tensor, size: Dim) -> Tensor:
@@ -95,16 +96,38 @@ def _index_sample(ctx: Importer, node: Node) -> Tensor:
 _REDUCE = {"assign": "none", "add": "sum", "mul": "prod", "multiply": "prod", "amax": "amax", "amin": "amin"}
 
 
-@converter("put_along_axis", takes="assign, add, mul, amax, amin", refuses="mean; include_self=False")
+def _beginning(how: str, dtype: str) -> float | int:
+    """What a reduction begins with where it leaves out what is there."""
+    if how not in ("amax", "amin"):
+        return 1 if how in ("mul", "multiply") else 0
+    if dtype in FLOATS:
+        return float("-inf" if how == "amax" else "inf")
+    limits = np.iinfo(numpy_dtype(dtype))
+    return int(limits.min if how == "amax" else limits.max)
+
+
+@converter("put_along_axis", takes="assign, add, mul, mean, amax, amin; with and without what is there")
 def _put_along_axis(ctx: Importer, node: Node) -> Tensor:
     x, index, values = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1], "i64"), ctx.tensor(node.inputs[2])
     how = str(node.attribute("reduce", "assign"))
-    if how not in _REDUCE or not node.attribute("include_self", True) and how != "assign":
-        raise Reject(f"put_along_axis with reduce {how!r}", ", ".join(_REDUCE))
+    if how not in _REDUCE and how != "mean":
+        raise Reject(f"put_along_axis with reduce {how!r}", ", ".join([*_REDUCE, "mean"]))
     dim = ctx.axis(node.attribute("axis"), x.rank)
     values = ctx.expand(ctx.cast(values, x.dtype), index.extents)
     index = _wrapped(ctx, index, x.extents[dim])
-    return ctx.emit_one("scatter", [x, index, values], x.type, {"dim": dim, "reduce": _REDUCE[how]})
+
+    def written(into: Tensor, given: Tensor, reduce: str) -> Tensor:
+        return ctx.emit_one("scatter", [into, index, given], into.type, {"dim": dim, "reduce": reduce})
+
+    own = node.attribute("include_self", True) or how == "assign"
+    if not own:
+        x = written(x, ctx.full(_beginning(how, x.dtype), x.dtype, index.extents), "none")
+    if how != "mean":
+        return written(x, values, _REDUCE[how])
+    ones, counts = ctx.full(1, x.dtype, index.extents), ctx.full(1, x.dtype, x.extents)
+    counts = counts if own else written(counts, ctx.full(0, x.dtype, index.extents), "none")
+    sums = [written(x, values, _REDUCE["add"]), written(counts, ones, _REDUCE["add"])]
+    return ctx.binary("div" if x.dtype in FLOATS else "trunc_divide", *sums)
 
 
 @converter("scatter", takes="overwrite or sums")

@@ -11,6 +11,7 @@ from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.paddle.attention import of_product
 from straightline.capture.paddle.importer import Importer, Node, converter
 from straightline.capture.volumes import convolution3d
+from straightline.errors import UserError
 
 # Products -------------------------------------------------------------------------------------------------------------
 
@@ -30,6 +31,12 @@ def product(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
     y = ctx.reshape(y, (*y.extents, 1)) if column else y
     terms = ctx.equal(x.extents[-1], y.extents[-2], "terms of a product")
     batch = ctx.common(x.extents[:-2], y.extents[:-2])
+    if x.rank != y.rank and min(x.rank, y.rank) > 2 and batch != max(x.extents[:-2], y.extents[:-2], key=len):
+        raise Reject(
+            f"batches of sizes {list(x.extents[:-2])} and {list(y.extents[:-2])}, of which Paddle broadcasts the one with fewer "
+            "dims alone",
+            "operands of one rank (unsqueeze)",
+        )
     if x.dtype not in FLOATS:
         found = _product_of_integers(ctx, x, y, batch)
     elif not batch or y.rank == 2 and x.rank > 2:
@@ -56,7 +63,7 @@ def _product_of_integers(ctx: Importer, x: Tensor, y: Tensor, batch: Sequence[Di
 
 
 @converter("matmul", "bmm", "mv", "dot", takes="vectors, matrices and batches of floats and integers, either operand transposed",
-           refuses="products of two element types")  # fmt: skip
+           refuses="products of two element types; batches of unequal ranks that Paddle does not broadcast")  # fmt: skip
 def _matmul(ctx: Importer, node: Node) -> Tensor:
     x, y = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
     if node.op.short == "dot":
@@ -177,6 +184,12 @@ def _conv(ctx: Importer, node: Node, bias: Tensor | None) -> Tensor:
     x, last = channels_first(ctx, node, ctx.tensor(node.inputs[0]))
     weight = ctx.tensor(node.inputs[1])
     kernel = [known(e) for e in weight.extents[2:]]
+    channels, groups = known(weight.extents[1]) * int(node.attribute("groups", 1)), int(node.attribute("groups", 1))
+    if x.extents[1] != channels:
+        raise UserError(
+            f"{ctx.location}: {node.op.short}: x has {x.extents[1]} channels but the weight is of {channels}, {groups} groups of "
+            f"{weight.extents[1]}"
+        )
     strides, dilations = node.attribute("strides"), node.attribute("dilations")
     if node.attribute("padding_algorithm") == "SAME":
         dilations = [1] * len(kernel)  # as Paddle does it
@@ -189,7 +202,7 @@ def _conv(ctx: Importer, node: Node, bias: Tensor | None) -> Tensor:
     ]
     attributes = {
         "stride": list(strides), "padding": [p for p, _ in pads], "dilation": list(dilations), "transposed": False,
-        "output_padding": [0] * len(kernel), "groups": int(node.attribute("groups", 1)),
+        "output_padding": [0] * len(kernel), "groups": groups,
     }  # fmt: skip
     found = _emitted(ctx, x, weight, bias, attributes, TensorType(x.dtype, (x.extents[0], weight.extents[0], *sizes)))
     return channels_last(ctx, found) if last else found

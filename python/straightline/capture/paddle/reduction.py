@@ -34,6 +34,11 @@ def _declared(node: Node, place: int = 0) -> str:
     return type.dtype
 
 
+def _declared_rank(node: Node, place: int = 0) -> int:
+    type = node.op.types[place]
+    return len(type.shape) if isinstance(type, pir.Type) else 0
+
+
 @converter(*_REDUCTIONS, takes="constant axes, with and without keepdim")
 def _reduction(ctx: Importer, node: Node) -> Tensor:
     x, name = ctx.tensor(node.inputs[0]), _REDUCTIONS[node.op.short]
@@ -43,10 +48,17 @@ def _reduction(ctx: Importer, node: Node) -> Tensor:
     elif name in ("sum", "mean", "prod"):
         x = ctx.cast(x, _declared(node))
         if name == "mean" and x.dtype not in FLOATS:
-            raise Reject(f"mean of {x.dtype}", "floats")
+            return _mean_of_integers(ctx, x, dims, keep)
     elif x.dtype == "i1":
         raise Reject(f"{node.op.short} of bool", "any or all")
     return ctx.reduce(name, x, dims, keep)
+
+
+def _mean_of_integers(ctx: Importer, x: Tensor, dims: list[int], keep: bool) -> Tensor:
+    count = known(product_of([x.extents[d] for d in dims]))
+    if count == 0:
+        raise Reject("mean of no integers", "one or more")
+    return ctx.binary("trunc_divide", ctx.reduce("sum", x, dims, keep), count)
 
 
 @converter("argmax", "argmin", takes="a constant axis, or all elements")
@@ -57,7 +69,7 @@ def _argmax(ctx: Importer, node: Node) -> Tensor:
     if node.attribute("flatten", False) or rank == 0:
         flat = ctx.reshape(x, (product_of(list(x.extents)),))
         found = ctx.emit_one(node.op.short, [flat], TensorType("i64", ()), {"dim": 0, "keepdim": False})
-        found = ctx.reshape(found, [1] * rank if keep else [])
+        found = ctx.reshape(found, [1] * _declared_rank(node))
     else:
         dim = ctx.axis(ctx.numbers(node.inputs[1], "an axis")[0], rank)
         extents = tuple(1 if d == dim else e for d, e in enumerate(x.extents) if keep or d != dim)
@@ -65,8 +77,17 @@ def _argmax(ctx: Importer, node: Node) -> Tensor:
     return ctx.cast(found, _declared(node))
 
 
+def _count(x: Tensor, dim: int) -> int:
+    """Elements along a dim; the one of a 0-d tensor."""
+    return known(x.extents[dim]) if x.rank else 1
+
+
 def _ordered(ctx: Importer, x: Tensor, dim: int, k: int, largest: bool) -> list[Tensor]:
+    if x.rank == 0:
+        return [x, ctx.full(0, "i64")]
     extents = tuple(k if d == dim else e for d, e in enumerate(x.extents))
+    if k == 0:
+        return [ctx.full(0, dtype, extents) for dtype in (x.dtype, "i64")]
     types = [TensorType(x.dtype, extents), TensorType("i64", extents)]
     return ctx.emit("topk", [x], types, {"dim": dim, "k": k, "largest": largest})
 
@@ -75,8 +96,8 @@ def _ordered(ctx: Importer, x: Tensor, dim: int, k: int, largest: bool) -> list[
 def _topk(ctx: Importer, node: Node) -> list[Tensor]:
     x = ctx.tensor(node.inputs[0])
     dim, (k,) = ctx.axis(node.attribute("axis", -1), x.rank), ctx.numbers(node.inputs[1], "k")
-    if not 0 < k <= known(x.extents[dim]):
-        raise Reject(f"the {k} largest of {x.extents[dim]}")
+    if not 0 < k <= _count(x, dim):
+        raise Reject(f"the {k} largest of {_count(x, dim)}")
     return _ordered(ctx, x, dim, k, bool(node.attribute("largest", True)))
 
 
@@ -84,15 +105,17 @@ def _topk(ctx: Importer, node: Node) -> list[Tensor]:
 def _argsort(ctx: Importer, node: Node) -> list[Tensor]:
     x = ctx.tensor(node.inputs[0])
     dim = ctx.axis(node.attribute("axis", -1), x.rank)
-    return _ordered(ctx, x, dim, known(x.extents[dim]), bool(node.attribute("descending", False)))
+    return _ordered(ctx, x, dim, _count(x, dim), bool(node.attribute("descending", False)))
 
 
 @converter("kthvalue", takes="a constant k and axis", refuses="named sizes along the axis")
 def _kthvalue(ctx: Importer, node: Node) -> list[Tensor]:
     x, k = ctx.tensor(node.inputs[0]), int(node.attribute("k"))
     dim = ctx.axis(node.attribute("axis", -1), x.rank)
-    if not 0 < k <= known(x.extents[dim]):
-        raise Reject(f"element {k} of {x.extents[dim]} in order")
+    if not 0 < k <= _count(x, dim):
+        raise Reject(f"element {k} of {_count(x, dim)} in order")
+    if x.rank == 0:
+        return _ordered(ctx, x, dim, k, False)
     found = [ctx.slice(t, dim, k - 1, k, 1) for t in _ordered(ctx, x, dim, k, False)]
     if node.attribute("keepdim", False):
         return found
@@ -107,7 +130,7 @@ def _median(ctx: Importer, node: Node) -> list[Tensor | None]:
     if node.attribute("mode", "avg") != "avg" or x.dtype not in FLOATS or len(axes) > 1:
         raise Reject(f"median of {x.dtype} by {node.attribute('mode')} along {axes}", "floats, mode avg, one axis")
     shape = [1] * x.rank if keep else []
-    if axes:
+    if axes and x.rank:
         dim = ctx.axis(axes[0], x.rank)
         shape = [1 if d == dim else e for d, e in enumerate(x.extents) if keep or d != dim]
     else:
@@ -122,6 +145,34 @@ def _median(ctx: Importer, node: Node) -> list[Tensor | None]:
         found = ctx.binary("mul", ctx.binary("add", *middle), 0.5)
     nans = ctx.reduce("any", ctx.emit_one("isnan", [x], TensorType("i1", x.extents)), [dim], True)
     return [ctx.reshape(ctx.where(nans, float("nan"), found), shape), None]
+
+
+@converter(
+    "nanmedian", takes="means of the two in the middle or the lower one, one axis or all elements", refuses="the places"
+)
+def _nanmedian(ctx: Importer, node: Node) -> list[Tensor | None]:
+    x, keep = ctx.tensor(node.inputs[0]), bool(node.attribute("keepdim", False))
+    axes = _dims(ctx, node, x.rank) if x.rank else []
+    if x.dtype not in FLOATS or len(axes) not in (1, x.rank):
+        raise Reject(f"nanmedian of {x.dtype} along {axes}", "floats, one axis or all elements")
+    shape = [1 if d in axes else e for d, e in enumerate(x.extents) if keep or d not in axes]
+    dim = axes[0] if axes else 0
+    if len(axes) == x.rank:
+        x, dim = ctx.reshape(x, (product_of(list(x.extents)),)), 0
+    if known(x.extents[dim]) == 0:
+        raise Reject("nanmedian of no elements", "one or more")
+    nans = ctx.emit_one("isnan", [x], TensorType("i1", x.extents))
+    values, _ = _ordered(ctx, ctx.where(nans, float("inf"), x), dim, known(x.extents[dim]), False)
+    count = ctx.reduce("sum", ctx.cast(ctx.unary("logical_not", nans), "i64"), [dim], True)
+    last = ctx.unary("clamp", ctx.binary("sub", count, 1), min=0)
+    type = TensorType(x.dtype, last.extents)
+    low = ctx.emit_one("gather", [values, ctx.binary("floor_divide", last, 2)], type, {"dim": dim})
+    found = low
+    if node.attribute("mode", "avg") == "avg":
+        high = ctx.unary("clamp", ctx.binary("floor_divide", count, 2), max=known(x.extents[dim]) - 1)
+        found = ctx.emit_one("gather", [values, high], type, {"dim": dim})
+        found = ctx.binary("mul", ctx.binary("add", low, found), 0.5)
+    return [ctx.reshape(ctx.where(ctx.compare("eq", count, 0), float("nan"), found), shape), None]
 
 
 _SCANS = {"cumprod": "prod", "logcumsumexp": "logcumsumexp", "cummax": "max", "cummin": "min"}
@@ -167,7 +218,7 @@ def _logsumexp(ctx: Importer, node: Node) -> Tensor:
 @converter("reduce_as")
 def _reduce_as(ctx: Importer, node: Node) -> Tensor:
     """Sums to the shape of another tensor, which is broadcast to x's."""
-    x, like = ctx.tensor(node.inputs[0]), ctx.type_of(node.inputs[1])
+    x, like = ctx.tensor(node.inputs[0], _declared(node)), ctx.type_of(node.inputs[1])
     lead = x.rank - len(like.extents)
     wide = (1,) * lead + tuple(like.extents)
     dims = [d for d, (a, b) in enumerate(zip(x.extents, wide)) if d < lead or a != b]
@@ -292,3 +343,31 @@ def _grouped(ctx: Importer, node: Node, x: Tensor, groups: int, last: bool) -> T
 def _instance_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
     x = ctx.tensor(node.inputs[0])
     return [_grouped(ctx, node, x, known(x.extents[1]), False), None, None]
+
+
+@converter("fused_rms_norm_quant", "fused_bias_residual_layernorm",
+           takes="a residual and a bias that are added before, scale and bias", refuses="quantised results")  # fmt: skip
+def _fused_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
+    if float(node.attribute("quant_scale", -1.0)) > 0:
+        raise Reject(f"{node.op.short} with a quantised result", "floats")
+    x, rms = ctx.tensor(node.inputs[0]), node.op.short == "fused_rms_norm_quant"
+    residual = node.input(2)
+    if node.input(1) is not None and residual is not None:
+        x = ctx.binary("add", x, ctx.tensor(node.input(1), x.dtype))
+    elif node.input(1) is not None:
+        raise Reject(f"{node.op.short} with a bias but no residual", "x + bias")
+    if residual is not None:
+        added, alpha = ctx.tensor(residual, x.dtype), float(node.attribute("residual_alpha", 1.0))
+        x = ctx.binary("add", x, added if alpha == 1.0 else ctx.binary("mul", added, alpha))
+    axis = int(node.attribute("begin_norm_axis", 1)) % max(x.rank, 1)
+    weight, bias = _affine(ctx, node, x, x.extents[axis:], 3)
+    attributes = {"normalized_rank": x.rank - axis, "eps": float(node.attribute("epsilon", 1e-5))}
+    if rms:
+        found = ctx.emit_one("rms_norm", [x, weight], x.type, attributes)
+        found = found if bias is None else ctx.binary("add", found, bias)
+    elif weight is None and bias is None:
+        found = x  # the sum alone, as in Paddle
+    else:
+        weight = ctx.full(1, x.dtype, x.extents[axis:]) if weight is None else weight
+        found = ctx.emit_one("layer_norm", [x, weight, bias], x.type, attributes)
+    return [found, x if residual is not None else None, None, None][: len(node.op.results)]

@@ -12,9 +12,11 @@ import numpy as np
 from straightline.capture.builder import DTYPES, Dim, TensorType
 from straightline.capture.extents import Extent, exact_quotient, product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known, slice_bounds, wrap
+from straightline.capture.paddle import pir
 from straightline.capture.paddle import values as v
 from straightline.capture.paddle.importer import Importer, Node, converter, fold
 from straightline.capture.paddle.values import Known, Value
+from straightline.errors import UserError
 
 #: `full_int_array` says "to the end" by a large number.
 _END = 2**31 - 1
@@ -38,9 +40,12 @@ def _full(ctx: Importer, node: Node) -> Value:
     dtype, shape, value = _dtype(node.attribute("dtype")), node.attribute("shape"), node.attribute("value")
     if any(size < 0 for size in shape):
         raise Reject(f"a constant of shape {list(shape)}", "sizes of 0 or more")
+    declared = node.op.types[0]
+    if not shape and isinstance(declared, pir.Type) and all(size >= 0 for size in declared.shape):
+        shape = declared.shape  # a number for a variable that a loop's rounds write first, which has their type
     number = float(value) if dtype in FLOATS else bool(value) if dtype == "i1" else int(value)
     if int(np.prod(shape, dtype=object)) <= 64:
-        return Known(np.full(shape, number, v.numpy_dtype(dtype)), dtype)
+        return Known(np.full(shape, number).astype(v.numpy_dtype(dtype)), dtype)
     return ctx.full(number, dtype, tuple(shape))
 
 
@@ -218,8 +223,11 @@ def _unsqueezed(extents: Sequence[Any], axes: Sequence[int]) -> list[Any]:
 
 @converter("transpose")
 def _transpose(ctx: Importer, node: Node) -> Tensor:
-    x = ctx.tensor(node.inputs[0])
-    return ctx.permute(x, [ctx.axis(d, x.rank) for d in node.attribute("perm")])
+    x, given = ctx.tensor(node.inputs[0]), list(node.attribute("perm"))
+    order = [ctx.axis(d, x.rank) for d in given]
+    if sorted(order) != list(range(x.rank)):
+        raise UserError(f"{ctx.location}: transpose by {given} of a tensor of rank {x.rank}: each dim is needed once")
+    return ctx.permute(x, order)
 
 
 @converter("expand", "expand_as", takes="constant shapes and sizes of inputs; -1 for the size that is there")

@@ -15,6 +15,7 @@ from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.paddle.importer import Importer, Node, converter
 from straightline.capture.paddle.linear import channels_first, channels_last, product, windows_padding
 from straightline.capture.patches import columns_to_image, counts_of, image_to_columns
+from straightline.errors import UserError
 
 
 def _kernel(ctx: Importer, node: Node, rank: int) -> list[int]:
@@ -23,6 +24,24 @@ def _kernel(ctx: Importer, node: Node, rank: int) -> list[int]:
         ctx.numbers(given, "a kernel size") if given is not None else [int(k) for k in node.attribute("kernel_size")]
     )
     return sizes * rank if len(sizes) == 1 else sizes
+
+
+def _borders(
+    ctx: Importer, node: Node, x: Tensor, kernel: Sequence[int], strides: Sequence[int]
+) -> list[tuple[int, int]]:
+    """(before, after) of each dim that windows move over."""
+    for what, sizes in (("windows", kernel), ("strides", strides)):
+        if min(sizes) < 1:
+            raise UserError(f"{ctx.location}: {node.op.short} by {what} of {list(sizes)}: at least 1 is needed")
+    pads = windows_padding(node, x.extents[2:], kernel, strides, [1] * len(kernel))
+    if any(border < 0 for pair in pads for border in pair):
+        raise Reject(f"{node.op.short} with the paddings {pads}", "paddings of 0 or more")
+    return pads
+
+
+def _below(dtype: str) -> float:
+    """What Paddle's largest of a window begins with: the result where the window lies in the border alone."""
+    return float(np.finfo(np.float32).min) if dtype in ("f32", "f64") else float("-inf")
 
 
 @converter("pool2d", takes="max and avg, adaptive, global, ceil_mode, exclusive; NCHW and NHWC",
@@ -42,14 +61,14 @@ def _pooled(ctx: Importer, node: Node, x: Tensor, largest: bool) -> Tensor:
     if node.attribute("adaptive", False):
         return _adaptive(ctx, x, kernel, largest)
     strides = [int(s) for s in node.attribute("strides")]
-    pads = windows_padding(node, x.extents[2:], kernel, strides, [1, 1])
+    pads = _borders(ctx, node, x, kernel, strides)
     ceil = bool(node.attribute("ceil_mode", False)) and node.attribute("padding_algorithm", "EXPLICIT") == "EXPLICIT"
     exclusive, parts = bool(node.attribute("exclusive", True)), None
     if any(a != b for a, b in pads) or any(2 * a > k for (a, _), k in zip(pads, kernel)):
         if not largest:
             parts = _counted(x, kernel, strides, pads, exclusive, ceil)
             exclusive = False
-        x = ctx.padded(x, pads, float("-inf") if largest else 0.0)
+        x = ctx.padded(x, pads, _below(x.dtype) if largest else 0.0)
         pads = [(0, 0)] * 2
     counts = [_count(size, k, s, p, ceil) for size, k, s, (p, _) in zip(x.extents[2:], kernel, strides, pads)]
     for count in counts:
@@ -102,6 +121,8 @@ def _count(size: Dim, k: int, s: int, p: int, ceil: bool) -> Dim:
 
 def _adaptive(ctx: Importer, x: Tensor, sizes: Sequence[int], largest: bool) -> Tensor:
     wanted = [e if size < 0 else size for size, e in zip(sizes, x.extents[2:])]
+    if 0 in wanted:
+        return ctx.full(0, x.dtype, (*x.extents[:2], *wanted))
     type = TensorType(x.dtype, (*x.extents[:2], *wanted))
     if list(wanted) == [1, 1]:
         return ctx.reduce("amax" if largest else "mean", x, [2, 3], True)
@@ -148,7 +169,7 @@ def _volumes(ctx: Importer, node: Node, x: Tensor, kernel: list[int], largest: b
     """Over the last two dims, then over the first of the three."""
     strides = [int(s) for s in node.attribute("strides")]
     sizes = [known(e) for e in x.extents[2:]]
-    pads = windows_padding(node, x.extents[2:], kernel, strides, [1] * 3)
+    pads = _borders(ctx, node, x, kernel, strides)
     if node.attribute("ceil_mode", False):
         raise Reject("pool3d with ceil_mode", "ceil_mode=False")
     counted, parts = not largest and not node.attribute("exclusive", True), None
@@ -156,7 +177,7 @@ def _volumes(ctx: Importer, node: Node, x: Tensor, kernel: list[int], largest: b
         if not largest:
             parts = _counted(x, kernel, strides, pads, not counted)
             counted = True
-        x, pads = ctx.padded(x, pads, float("-inf") if largest else 0.0), [(0, 0)] * 3
+        x, pads = ctx.padded(x, pads, _below(x.dtype) if largest else 0.0), [(0, 0)] * 3
         sizes = [known(e) for e in x.extents[2:]]
     counts = counts_of(sizes, kernel, strides, [1] * 3, pads)
     for count in counts:
@@ -208,7 +229,9 @@ def _max_pool_with_index(ctx: Importer, node: Node) -> list[Tensor | None]:
         pads = [(0, 0)] * rank
     else:
         kernel, strides = _kernel(ctx, node, rank), [int(s) for s in node.attribute("strides")]
-        pads = windows_padding(node, x.extents[2:], kernel, strides, [1] * rank)
+        pads = _borders(ctx, node, x, kernel, strides)
+        if any(border >= k for pair, k in zip(pads, kernel) for border in pair):
+            raise Reject(f"places of the largest in windows of {kernel} with the paddings {pads}", "smaller paddings")
     return [found, _places_of_largest(ctx, x, kernel, strides, [before for before, _ in pads], counts)]
 
 
@@ -299,7 +322,7 @@ def _lp_pool2d(ctx: Importer, node: Node) -> Tensor:
         raise Reject(
             f"an adaptive lp pool, or one of order {order}", "lp_pool2d with a kernel size and an order above 0"
         )
-    pads = windows_padding(node, x.extents[2:], kernel, strides, [1, 1])
+    pads = _borders(ctx, node, x, kernel, strides)
     ceil = bool(node.attribute("ceil_mode", False)) and node.attribute("padding_algorithm", "EXPLICIT") == "EXPLICIT"
     powers = ctx.padded(ctx.binary("pow", x, ctx.operand(order, x.type)), pads)
     counts = [_count(size, k, s, 0, ceil) for size, k, s in zip(powers.extents[2:], kernel, strides)]

@@ -379,7 +379,6 @@ def _control() -> list[Form]:
         Form("custom_call", "LAPACK: QR", lambda a, b: (jnp.linalg.qr(a), jnp.linalg.qr(b), jnp.linalg.qr(b, mode="complete"),
                                                        jnp.linalg.qr(b.mT), jnp.linalg.qr(a, mode="r")), "f32[2,5,5] f32[2,5,3]"),
         Form("custom_call", "LAPACK: others", lambda t: jnp.linalg.svd(t)[1], "f32[3,3]", refused=True),
-        Form("fft", "any", jnp.fft.fft, x, refused=True),
         Form("rng_bit_generator", "any", lambda t: t + jax.random.normal(jax.random.key(1, impl="rbg"), t.shape), x, True),
         Form("composition", "jax.random.normal, uniform, bernoulli",
              lambda k: (jax.random.normal(k, (3, 4)), jax.random.uniform(k, (7,)), jax.random.bernoulli(k, 0.3, (7,))), "key"),
@@ -390,9 +389,41 @@ def _control() -> list[Form]:
     ]  # fmt: skip
 
 
+def _complex_numbers() -> list[Form]:
+    """Within a program: arguments and results are real."""
+    x, two = "f32[4,6]", "f32[4,6] f32[4,6]"
+
+    def parts(function: Callable[..., Any]) -> Callable[..., Any]:
+        def both(a: Any, b: Any) -> Any:
+            found = function(lax.complex(a, b))
+            return jnp.real(found), jnp.imag(found)
+
+        return both
+
+    return [
+        Form("fft", "one dim, of 1 to 64 numbers", lambda t: (jnp.abs(jnp.fft.fft(t)), jnp.fft.irfft(jnp.fft.rfft(t), 5)), x),
+        Form("fft", "sizes with factors", lambda t: (jnp.real(jnp.fft.fft(t)), jnp.fft.irfft(jnp.fft.rfft(t) * 2)), "f32[2,360]"),
+        Form("fft", "primes up to 1024", lambda t: jnp.real(jnp.fft.fft(t)), "f32[67]"),
+        Form("fft", "several dims",
+             lambda t: (jnp.fft.irfftn(jnp.fft.rfftn(t), t.shape), jnp.imag(jnp.fft.ifft2(t))), "f32[2,3,8]"),
+        Form("fft", "the gradient", jax.grad(lambda t: jnp.sum(jnp.abs(jnp.fft.rfft(t)) ** 2)), "f32[9]"),
+        Form("fft", "complex results", jnp.fft.fft, x, refused=True),
+        Form("fft", "a size with a factor above 1024", lambda t: jnp.real(jnp.fft.fft(t)), "f32[1031]", refused=True),
+        Form("complex", "sums, products, quotients", parts(lambda z: (z + 1j) * (z - 2) / (z.conj() + 3)), two),
+        Form("complex", "exp, log, sqrt, sin, cos",
+             parts(lambda z: jnp.exp(z) + jnp.log(z) + jnp.sqrt(z) + jnp.sin(z) * jnp.cos(z)), two),
+        Form("complex", "matrices", parts(lambda z: z @ z.T), two),
+        Form("complex", "moved, set, summed",
+             parts(lambda z: jnp.cumsum(jnp.pad(z, 1), 1)[::-1].at[0].set(1j).at[1].add(z[0, 0]).sum(0)), two),
+        Form("complex", "compared, chosen", lambda a, b: jnp.abs(jnp.where(lax.complex(a, b) == lax.complex(a, a), 1j, a)), two),
+        Form("real", "any", lambda a, b: jnp.real(lax.complex(a, b)), two),
+        Form("imag", "any", lambda a, b: jnp.imag(lax.complex(a, b)), two),
+    ]  # fmt: skip
+
+
 def forms() -> list[Form]:
     """Each form, taken or refused."""
-    return [*_elementwise(), *_shapes(), *_products(), *_reductions(), *_places(), *_control()]
+    return [*_elementwise(), *_shapes(), *_products(), *_reductions(), *_places(), *_control(), *_complex_numbers()]
 
 
 def outcome(form: Form, numbers: np.random.Generator) -> str:

@@ -345,8 +345,3 @@ def _collectives(ctx: Importer, op: Op) -> list[Value]:
 @converter("rng", "rng_bit_generator")
 def _rng(ctx: Importer, op: Op) -> list[Value]:
     raise Reject(f"{op.kind}, whose numbers XLA makes", "jax.random with threefry keys")
-
-
-@converter("complex", "real", "imag")
-def _complex(ctx: Importer, op: Op) -> list[Value]:
-    raise Reject("complex numbers", "real and imaginary parts as arrays")

@@ -162,7 +162,8 @@ def _spread_over(ctx: Importer, x: Tensor, collapsed: list[int], batch: Sequence
 # Scatter --------------------------------------------------------------------------------------------------------------
 
 
-def _is_replacing(block: ir.Block) -> bool:
+def is_replacing(block: ir.Block) -> bool:
+    """Whether a scatter's function gives the update as it is."""
     operations = [view.operation for view in block.operations]
     return len(operations) == 1 and list(operations[0].operands) == [block.arguments[1]]
 
@@ -172,7 +173,7 @@ def _scatter(ctx: Importer, op: Op) -> Tensor:
     if len(op.inputs) != 3:
         raise Reject(f"a scatter into {len(op.inputs) // 3} arrays", "one array")
     n = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
-    kind = "replace" if _is_replacing(op.body()) else combination(op.body())
+    kind = "replace" if is_replacing(op.body()) else combination(op.body())
     x, updates = ctx.tensor(op.inputs[0]), ctx.tensor(op.inputs[2])
     if _is_subtracting(op.body()):
         is_float = x.dtype in FLOATS

@@ -13,8 +13,8 @@ from straightline.capture.builder import TensorType
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.jax import values as v
 from straightline.capture.jax.elementwise import direction_of
-from straightline.capture.jax.indexing import is_replacing
 from straightline.capture.jax.importer import COMPLEX, CONVERTERS, Importer, Op
+from straightline.capture.jax.indexing import is_replacing
 from straightline.capture.jax.reduction import combination
 from straightline.capture.jax.shape import iota
 from straightline.capture.jax.values import Complex, Value

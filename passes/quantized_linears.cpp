@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialect/kernel/kernel_dialect.h"
 #include "dialect/op/canonicalize.h"
+#include "dialect/op/recorded.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/passes.h"
+#include "passes/phase.h"
 #include "passes/targets/target.h"
 #include "passes/value_builder.h"
 
@@ -568,6 +570,10 @@ int64_t depthOf(op::ConvolutionOp convolution) {
 llvm::StringRef whyNoBytes(op::ConvolutionOp convolution, const Affine& weight) {
   const RankedTensorType kernel = convolution.getWeight().getType();
   const int64_t groups = static_cast<int64_t>(convolution.getGroups());
+  const bool isLive = op::hasLiveParameters(convolution->getParentOfType<mlir::func::FuncOp>());
+  if (!PhaseAnalysis(!isLive).isPrepared(weight.q)) {
+    return "the weight, which is packed, is known in the run alone";
+  }
   if (kernel.getRank() < 3 || kernel.getRank() > 4 ||
       llvm::any_of(convolution.getX().getType().getShape().drop_front(),
                    mlir::ShapedType::isDynamic)) {

@@ -102,6 +102,16 @@ def _elementwise() -> list[Form]:
     }  # fmt: skip
     forms += [Form(op, "floats", function, xy) for op, function in binary.items()]
     forms += [Form("power", "floats", jnp.power, "f32[4,6]+ f32[4,6]")]
+    forms += [
+        Form(
+            op,
+            "halves",
+            lambda a, b, f=f: (f(a, b), f(a.astype("bfloat16"), b.astype("bfloat16"))),
+            "f16[4,6]+ f16[4,6]",
+        )
+        for op, f in {"power": jnp.power, "atan2": jnp.arctan2, "remainder": jnp.fmod}.items()
+    ]
+    forms += _special_functions()
     for dtype in ("i8", "i16", "i32", "ui8", "ui16", "ui32"):
         pair, whole = f"{dtype}[4,6] {dtype}[4,6]", f"{dtype}[4,6]"
         forms += [Form(op, dtype, binary[op], pair) for op in ("add", "subtract", "multiply", "maximum", "minimum")]
@@ -134,11 +144,19 @@ def _elementwise() -> list[Form]:
               Form("compare", "total order of floats", jnp.searchsorted, "f32[9] f32[5]")]  # fmt: skip
     forms += [Form("select", "by an array", jnp.where, "i1[4,6] f32[4,6] f32[4,6]")]
     forms += [Form("select", "by one bool", lambda p, a, b: lax.select(p, a, b), "i1[] f32[4,6] f32[4,6]")]
+    return [*forms, *_conversions()]
+
+
+def _conversions() -> list[Form]:
+    x, forms = "f32[4,6]", []
     for dtype in ("int32", "uint8", "bool", "float16", "bfloat16"):
-        forms += [Form("convert", f"f32 to {dtype}", lambda t, d=dtype: (t * 5).astype(d), positive)]
+        forms += [Form("convert", f"f32 to {dtype}", lambda t, d=dtype: (t * 5).astype(d), "f32[4,6]+")]
     for dtype in ("float32", "int8", "uint32", "bool"):
         forms += [Form("convert", f"i32 to {dtype}", lambda t, d=dtype: t.astype(d), "i32[4,6]")]
-    forms += [Form("convert", "floats that do not fit", lambda t: (t * 1e12).astype("int32"), x)]
+    forms += [
+        Form("convert", f"floats that do not fit {dtype}", lambda t, d=dtype: (t * 1e12).astype(d), x)
+        for dtype in ("int32", "uint8", "uint32")
+    ]
     forms += [
         Form("convert", "to a float of 8 bits", lambda t: t.astype("float8_e4m3fn").astype("float32"), x, refused=True)
     ]
@@ -148,12 +166,21 @@ def _elementwise() -> list[Form]:
               Form("bitcast_convert", "other widths",
                    lambda t: (t.view("int16"), t.view("uint8").view("int32")), "i32[3,4]")]  # fmt: skip
     forms += [Form("reduce_precision", "bfloat16", lambda t: lax.reduce_precision(t, 8, 7), x),
-              Form("reduce_precision", "others", lambda t: lax.reduce_precision(t, 8, 9), x, refused=True)]  # fmt: skip
+              Form("reduce_precision", "others", lambda t: lax.reduce_precision(t, 4, 3), "f32[24,6]")]  # fmt: skip
     activations = {"gelu": jax.nn.gelu, "softmax": jax.nn.softmax, "log_softmax": jax.nn.log_softmax, "silu": jax.nn.silu,
                    "softplus": jax.nn.softplus, "elu": jax.nn.elu}  # fmt: skip
     for dtype in ("f32", "f16", "bf16"):
         forms += [Form("composition", f"jax.nn.{n}, {dtype}", f, f"{dtype}[4,6]") for n, f in activations.items()]
     return forms
+
+
+def _special_functions() -> list[Form]:
+    return [
+        Form("chlo.bessel_i1e", "floats", lax.bessel_i1e, "f32[4,6]"),
+        Form("chlo.polygamma", "floats", lambda t: lax.polygamma(jnp.full_like(t, 2), t), "f32[4,6]+"),
+        Form("chlo.mulhi", "i32", lambda a, b: lax.mulhi(a << 20, b << 15), "i32[4,6] i32[4,6]"),
+        Form("chlo.mulhi", "ui8", lambda a, b: lax.mulhi(a * 11, b * 9), "ui8[4,6] ui8[4,6]"),
+    ]
 
 
 def _shapes() -> list[Form]:
@@ -206,6 +233,10 @@ def _products() -> list[Form]:
         Form("convolution", "groups", _conv((1, 1), "SAME", feature_group_count=3), f"{images} f32[6,1,3,3]"),
         Form("convolution", "transposed", lambda a, b: lax.conv_transpose(a, b, (2, 2), "SAME"), "f32[2,5,5,3] f32[3,3,3,4]"),
         Form("convolution", "three dims", _conv((1, 1, 1), "SAME"), "f32[1,2,4,4,4] f32[3,2,3,3,3]"),
+        Form("convolution", "integers", _conv((1, 1), "SAME"), "i32[2,3,8,8] i32[4,3,3,3]"),
+        Form("convolution", "bytes, sums in i32", _conv((1, 1), "SAME", preferred_element_type=jnp.int32),
+             "i8[2,3,8,8] i8[4,3,3,3]"),
+        Form("convolution", "no dims", _conv((), ()), "f32[3,4] f32[5,4]"),
         Form("convolution", "groups of images", _conv((1, 1), "SAME", batch_group_count=2), f"{images} {weights}"),
     ]  # fmt: skip
 
@@ -218,6 +249,8 @@ def _reductions() -> list[Form]:
                                "mean, variance": jnp.var}.items()
     ]  # fmt: skip
     forms += [Form("reduce", "integers", lambda t: (t.sum(), t.max(0), t.min(1), t.prod(0)), "i32[4,6]")]
+    forms += [Form("reduce", "bits", lambda t: (lax.reduce_xor(t, (1,)), lax.reduce_and(t, (0,)), lax.reduce_or(t, (0, 1)),
+                                                lax.reduce_xor(t > 0, (1,))), "i32[4,7]")]  # fmt: skip
     forms += [Form("reduce", "argmax, argmin", lambda t: (t.argmax(0), t.argmin(-1), t.argmax()), x)]
     forms += [Form("reduce", "a start", lambda t: lax.reduce(t, jnp.full((), 3, t.dtype), lax.add, (0,)), x)]
     own = lambda t: lax.reduce(t, t.dtype.type(-np.inf), jnp.logaddexp, (0, 2))  # noqa: E731
@@ -297,7 +330,19 @@ def _places() -> list[Form]:
         Form("scatter", "batches", jax.vmap(lambda t, i, u: t.at[i].set(u)), f"{row} f32[4]"),
         Form("scatter", "windows", jax.vmap(lambda t, i, u: lax.dynamic_update_slice(t, u, (i,))), f"{row} f32[4,2]"),
         Form("scatter", "segments", lambda t, i: jax.ops.segment_sum(t, i, num_segments=3), f"{x} i32[4]<3"),
-        Form("scatter", "a function of its own", lambda t, i: t.at[i].apply(jnp.sin), f"{x} i32[3]<4", refused=True),
+        Form("scatter", "sub", lambda t, i: t.at[i].subtract(0.75), f"{x} i32[9]"),
+        Form(
+            "scatter",
+            "a function of its own",
+            lambda t: (t.at[jnp.array([2, 0])].apply(jnp.sin), t.at[1].apply(jnp.cos)),
+            x,
+        ),
+        Form(
+            "scatter",
+            "a function of its own, equal places and places outside",
+            lambda t, i: t.at[i].apply(lambda s: s * 1.5 + 1),
+            f"{x} i32[9]",
+        ),
     ]
 
 
@@ -321,6 +366,7 @@ def _control() -> list[Form]:
         Form("custom_call", "jax.pure_callback",
              lambda t: jax.pure_callback(lambda r: r, jax.ShapeDtypeStruct((4, 6), "float32"), t), x, refused=True),
         Form("custom_call", "jax.debug.print", lambda t: (jax.debug.print("{}", t), t)[1], x, refused=True),
+        Form("custom_call", "approximate top k", lambda t: (lax.approx_max_k(t, 3), lax.approx_min_k(t, 2, 0)), x),
         Form("custom_call", "LAPACK: factors of square matrices",
              lambda t: (jnp.linalg.cholesky(t @ jnp.swapaxes(t, 1, 2) + jnp.eye(5)), jnp.linalg.cholesky(t), jnp.linalg.det(t),
                         jnp.linalg.slogdet(t), jnp.linalg.cholesky(t @ jnp.swapaxes(t, 1, 2) + jnp.eye(5), upper=True)),
@@ -333,7 +379,6 @@ def _control() -> list[Form]:
         Form("custom_call", "LAPACK: QR", lambda a, b: (jnp.linalg.qr(a), jnp.linalg.qr(b), jnp.linalg.qr(b, mode="complete"),
                                                        jnp.linalg.qr(b.mT), jnp.linalg.qr(a, mode="r")), "f32[2,5,5] f32[2,5,3]"),
         Form("custom_call", "LAPACK: others", lambda t: jnp.linalg.svd(t)[1], "f32[3,3]", refused=True),
-        Form("fft", "any", jnp.fft.fft, x, refused=True),
         Form("rng_bit_generator", "any", lambda t: t + jax.random.normal(jax.random.key(1, impl="rbg"), t.shape), x, True),
         Form("composition", "jax.random.normal, uniform, bernoulli",
              lambda k: (jax.random.normal(k, (3, 4)), jax.random.uniform(k, (7,)), jax.random.bernoulli(k, 0.3, (7,))), "key"),
@@ -344,9 +389,41 @@ def _control() -> list[Form]:
     ]  # fmt: skip
 
 
+def _complex_numbers() -> list[Form]:
+    """Within a program: arguments and results are real."""
+    x, two = "f32[4,6]", "f32[4,6] f32[4,6]"
+
+    def parts(function: Callable[..., Any]) -> Callable[..., Any]:
+        def both(a: Any, b: Any) -> Any:
+            found = function(lax.complex(a, b))
+            return jnp.real(found), jnp.imag(found)
+
+        return both
+
+    return [
+        Form("fft", "one dim, of 1 to 64 numbers", lambda t: (jnp.abs(jnp.fft.fft(t)), jnp.fft.irfft(jnp.fft.rfft(t), 5)), x),
+        Form("fft", "sizes with factors", lambda t: (jnp.real(jnp.fft.fft(t)), jnp.fft.irfft(jnp.fft.rfft(t) * 2)), "f32[2,360]"),
+        Form("fft", "primes up to 1024", lambda t: jnp.real(jnp.fft.fft(t)), "f32[67]"),
+        Form("fft", "several dims",
+             lambda t: (jnp.fft.irfftn(jnp.fft.rfftn(t), t.shape), jnp.imag(jnp.fft.ifft2(t))), "f32[2,3,8]"),
+        Form("fft", "the gradient", jax.grad(lambda t: jnp.sum(jnp.abs(jnp.fft.rfft(t)) ** 2)), "f32[9]"),
+        Form("fft", "complex results", jnp.fft.fft, x, refused=True),
+        Form("fft", "a size with a factor above 1024", lambda t: jnp.real(jnp.fft.fft(t)), "f32[1031]", refused=True),
+        Form("complex", "sums, products, quotients", parts(lambda z: (z + 1j) * (z - 2) / (z.conj() + 3)), two),
+        Form("complex", "exp, log, sqrt, sin, cos",
+             parts(lambda z: jnp.exp(z) + jnp.log(z) + jnp.sqrt(z) + jnp.sin(z) * jnp.cos(z)), two),
+        Form("complex", "matrices", parts(lambda z: z @ z.T), two),
+        Form("complex", "moved, set, summed",
+             parts(lambda z: jnp.cumsum(jnp.pad(z, 1), 1)[::-1].at[0].set(1j).at[1].add(z[0, 0]).sum(0)), two),
+        Form("complex", "compared, chosen", lambda a, b: jnp.abs(jnp.where(lax.complex(a, b) == lax.complex(a, a), 1j, a)), two),
+        Form("real", "any", lambda a, b: jnp.real(lax.complex(a, b)), two),
+        Form("imag", "any", lambda a, b: jnp.imag(lax.complex(a, b)), two),
+    ]  # fmt: skip
+
+
 def forms() -> list[Form]:
     """Each form, taken or refused."""
-    return [*_elementwise(), *_shapes(), *_products(), *_reductions(), *_places(), *_control()]
+    return [*_elementwise(), *_shapes(), *_products(), *_reductions(), *_places(), *_control(), *_complex_numbers()]
 
 
 def outcome(form: Form, numbers: np.random.Generator) -> str:

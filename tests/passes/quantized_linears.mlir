@@ -208,3 +208,16 @@ func.func @inexact(%q: tensor<1x2x259xui8>) -> tensor<1x2x1xi32> {
   %z = op.to_dtype %y : (tensor<1x2x1xf64>) -> tensor<1x2x1xi32>
   return %z : tensor<1x2x1xi32>
 }
+
+// -----
+
+// Kernels of bytes pack the weight, which an argument's elements are not there for.
+// CHECK-LABEL: func.func @weight_of_the_run
+// CHECK: op.convolution {{.*}} -> tensor<1x8x4x4xf64>
+func.func @weight_of_the_run(%q: tensor<1x80x6x6xi8>, %w: tensor<8x80x3x3xi8>) -> tensor<1x8x4x4xi32> {
+  %x = op.to_dtype %q : (tensor<1x80x6x6xi8>) -> tensor<1x80x6x6xf64>
+  %wf = op.to_dtype %w : (tensor<8x80x3x3xi8>) -> tensor<8x80x3x3xf64>
+  %y = op.convolution %x, %wf {stride = array<i64: 1, 1>, padding = array<i64: 0, 0>, dilation = array<i64: 1, 1>, transposed = false, output_padding = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x80x6x6xf64>, tensor<8x80x3x3xf64>) -> tensor<1x8x4x4xf64>
+  %z = op.to_dtype %y : (tensor<1x8x4x4xf64>) -> tensor<1x8x4x4xi32>
+  return %z : tensor<1x8x4x4xi32>
+}

@@ -6,8 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 import straightline as sl
+from jax import lax
 from straightline.capture.jax.importer import CONVERTERS
 from straightline.jax_coverage import Form, forms
 
@@ -51,3 +54,35 @@ def test_forms_have_the_ops_that_they_are_of() -> None:
         text = jax.jit(form.function).lower(*form.make(numbers)).as_text()
         name = form.op if form.op.startswith("chlo.") else f"stablehlo.{form.op}"
         assert name in text, (form.op, form.text)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_next_after_of_halves(dtype: str) -> None:
+    numbers = generator()
+    x, y = (jnp.asarray(numbers.standard_normal(40)).astype(dtype) for _ in range(2))
+    edges = jnp.asarray([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, 1.0, -1.0]).astype(dtype)
+    toward = jnp.asarray([-1.0, 1.0, 0.0, 0.0, 1.0, np.nan, 1.0, 0.0]).astype(dtype)
+    for args in ((x, y), (edges, toward)):
+        jitted = jax.jit(jnp.nextafter)
+        got, want = sl.compile(jitted, args)(*args), jitted(*args)
+        np.testing.assert_array_equal(np.asarray(got).astype(np.float32), np.asarray(want).astype(np.float32))
+
+
+@pytest.mark.parametrize("form", [(5, 2), (4, 3), (3, 4), (8, 3)])
+def test_floats_of_fewer_bits(form: tuple[int, int]) -> None:
+    edges = jnp.asarray([0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 1e-30, 15.9, 0.0156, 0.0078], jnp.float32)
+    x = jnp.concatenate(
+        [edges, jnp.asarray(generator().standard_normal(90) * 10.0 ** generator().integers(-4, 5), jnp.float32)]
+    )
+    jitted = jax.jit(lambda t: lax.reduce_precision(t, *form))
+    np.testing.assert_array_equal(sl.compile(jitted, (x,))(x), jitted(x))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64", "int8", "int64"])
+def test_floats_that_an_integer_does_not_hold(dtype: str) -> None:
+    numbers = [-3.5, -1.0, -0.5, 0.5, 255.0, 256.0, 1e9, 5e9, -5e9, 1e19, 1e20, -1e20, np.nan, np.inf, -np.inf]
+    with jax.enable_x64(True):
+        for source in ("float64", "float32", "bfloat16"):
+            x = jnp.asarray(numbers, source)
+            jitted = jax.jit(lambda t: t.astype(dtype))
+            np.testing.assert_array_equal(sl.compile(jitted, (x,))(x), jitted(x))

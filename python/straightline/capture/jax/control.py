@@ -16,7 +16,7 @@ from straightline.capture.jax import values as v
 from straightline.capture.jax.elementwise import direction_of
 from straightline.capture.jax.importer import CONVERTERS, Importer, Op, converter
 from straightline.capture.jax.own import call_target
-from straightline.capture.jax.reduction import dynamic_window
+from straightline.capture.jax.reduction import approximate_top_k, dynamic_window
 from straightline.capture.jax.values import Known, Value
 
 #: A loop is written out where that makes at most so many ops.
@@ -264,6 +264,8 @@ def _custom_call(ctx: Importer, op: Op) -> list[Value]:
     if target in ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"):
         ctx.check_sharding(op)
         return list(op.inputs)
+    if target == "ApproxTopK":
+        return approximate_top_k(ctx, op)
     if target == "stablehlo.dynamic_reduce_window":
         return [dynamic_window(ctx, op)]
     if "callback" in target:
@@ -343,8 +345,3 @@ def _collectives(ctx: Importer, op: Op) -> list[Value]:
 @converter("rng", "rng_bit_generator")
 def _rng(ctx: Importer, op: Op) -> list[Value]:
     raise Reject(f"{op.kind}, whose numbers XLA makes", "jax.random with threefry keys")
-
-
-@converter("complex", "real", "imag")
-def _complex(ctx: Importer, op: Op) -> list[Value]:
-    raise Reject("complex numbers", "real and imaginary parts as arrays")

@@ -40,7 +40,7 @@ for _name, _op in {
 #: Special functions by CHLO's names.
 SPECIAL = {
     "chlo.erfc": "erfc", "chlo.erf_inv": "erfinv", "chlo.lgamma": "lgamma", "chlo.digamma": "digamma",
-    "chlo.next_after": "nextafter", "chlo.zeta": "zeta",
+    "chlo.zeta": "zeta", "chlo.polygamma": "polygamma", "chlo.bessel_i1e": "i1e",
 }  # fmt: skip
 
 
@@ -56,6 +56,25 @@ def _special(name: str, function: str) -> None:
 
 for _name, _op in SPECIAL.items():
     _special(_name, _op)
+
+
+@converter("chlo.next_after")
+def _next_after(ctx: Importer, op: Op) -> Tensor:
+    """Of halves by their bits: one more where x moves away from 0, one less towards it."""
+    x, y = ctx.tensors(op)
+    if x.dtype not in ("f16", "bf16"):
+        return ctx.emit_one("special", [x, y], x.type, {"function": "nextafter"})
+    bits, other = (ctx.cast(_with_bits(ctx, t, "ui16"), "i32") for t in (x, y))
+    size, sign = ctx.binary("bitwise_and", bits, 0x7FFF), ctx.binary("bitwise_and", bits, 0x8000)
+    up, positive = ctx.compare("gt", y, x), ctx.compare("gt", x, 0)
+    step = ctx.where(ctx.emit_one("logical_xor", [up, positive], up.type), ctx.full(-1, "i32", x.extents), 1)
+    from_zero = ctx.binary("bitwise_or", ctx.binary("bitwise_and", other, 0x8000), 1)
+    moved = ctx.binary("bitwise_or", ctx.binary("add", size, step), sign)
+    moved = ctx.where(ctx.compare("eq", size, 0), from_zero, moved)
+    found = _with_bits(ctx, ctx.cast(moved, "ui16"), x.dtype)
+    found = ctx.where(ctx.compare("eq", x, y), y, found)
+    odd = [ctx.compare("ne", t, t) for t in (x, y)]
+    return ctx.where(odd[0], x, ctx.where(odd[1], y, found))
 
 
 def _float(function: Callable[[Importer, Tensor], Tensor], *names: str) -> None:
@@ -151,8 +170,7 @@ def combined(ctx: Importer, kind: str, x: Tensor, y: Tensor) -> Tensor:
             if ctx.literal_of(b) == 0:
                 return ctx.unary("relu", a)
     if kind in ("power", "atan2", "remainder") and x.dtype in ("f16", "bf16"):
-        x, y = ctx.cast(x, "f32"), ctx.cast(y, "f32")
-        return ctx.cast(ctx.binary(_OPS[kind], x, y), x.dtype)
+        return ctx.cast(ctx.binary(_OPS[kind], ctx.cast(x, "f32"), ctx.cast(y, "f32")), x.dtype)
     return ctx.binary(_OPS[kind], x, y)
 
 
@@ -218,6 +236,17 @@ def _with_bounds(ctx: Importer, op: Op, found: Tensor) -> Tensor:
 def _not(ctx: Importer, op: Op) -> Tensor:
     x = ctx.tensor(op.inputs[0])
     return ctx.unary("logical_not" if x.dtype == "i1" else "bitwise_not", x)
+
+
+@converter("chlo.mulhi")
+def _high_product(ctx: Importer, op: Op) -> Tensor:
+    """The upper half of a product's bits."""
+    x, y = ctx.tensors(op)
+    if (bits := v.BITS[x.dtype]) == 64:
+        raise Reject(f"mulhi of {x.dtype}", "integers of at most 32 bits")
+    wide = "ui64" if x.dtype.startswith("u") else "i64"
+    product = ctx.binary("mul", ctx.cast(x, wide), ctx.cast(y, wide))
+    return ctx.cast(shifted(ctx, "shift_right_arithmetic", product, bits), x.dtype)
 
 
 _DIRECTIONS = {"EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE": "ge"}
@@ -297,7 +326,7 @@ def _convert(ctx: Importer, op: Op) -> Value:
     if x.rank == 0 and interval is not None and dtype in ("i32", "i64"):
         wide = ctx.index(x)
         return ctx.bound(wide, *interval) if dtype == "i64" else ctx.narrowed(wide, dtype, interval)
-    if x.dtype in FLOATS and dtype in v.BITS and not dtype.startswith("u"):
+    if x.dtype in FLOATS and dtype in v.BITS:
         return _saturated(ctx, x, dtype)
     return ctx.cast(x, dtype)
 
@@ -306,15 +335,17 @@ def _saturated(ctx: Importer, x: Tensor, dtype: str) -> Tensor:
     """Floats as integers: NaN is 0, what is too large is the largest, as XLA has it."""
     bits = v.BITS[dtype]
     wide = ctx.cast(x, "f64") if bits >= 32 and x.dtype != "f64" else ctx.cast(x, "f32") if x.dtype != "f64" else x
-    low, high = -(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1
-    if bits == 64:  # the largest double below 2 ** 63
-        inside = ctx.unary("clamp", wide, min=low, max=float(np.nextafter(2.0**63, 0)))
-    else:
-        inside = ctx.unary("clamp", wide, min=low, max=high)
-    whole = ctx.where(ctx.compare("ne", wide, wide), 0.0, inside)
+    low, beyond = (0.0, 2.0**bits) if dtype.startswith("u") else (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1))
+    high = beyond - 1 if bits < 64 else float(np.nextafter(beyond, 0))  # which 2 ** 64 - 1 is not
+    whole = ctx.where(ctx.compare("ne", wide, wide), 0.0, ctx.unary("clamp", wide, min=low, max=high))
     found = ctx.cast(whole, dtype)
+    if dtype == "ui64":  # conversions are of i64: of larger numbers by what is beyond 2 ** 63
+        half = 2.0**63
+        upper = ctx.cast(ctx.binary("sub", whole, half), dtype)
+        upper = ctx.binary("add", upper, ctx.splat(1 << 63, dtype, x.extents))
+        found = ctx.where(ctx.compare("ge", whole, half), upper, found)
     if bits == 64:
-        return ctx.where(ctx.compare("ge", wide, 2.0**63), 2**63 - 1, found)
+        return ctx.where(ctx.compare("ge", wide, beyond), ctx.splat(int(beyond) - 1, dtype, x.extents), found)
     return found
 
 
@@ -400,7 +431,27 @@ def _reduce_precision(ctx: Importer, op: Op) -> Tensor:
     for dtype, form in {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}.items():
         if form == (exponent, mantissa):
             return ctx.cast(ctx.cast(x, dtype), x.dtype) if _width(dtype) < _width(x.dtype) else x
-    raise Reject(f"floats of {exponent} bits of exponent and {mantissa} of mantissa", "those of float16 or bfloat16")
+    return ctx.cast(_rounded(ctx, ctx.cast(x, "f32") if x.dtype in ("f16", "bf16") else x, exponent, mantissa), x.dtype)
+
+
+def _rounded(ctx: Importer, x: Tensor, exponent: int, mantissa: int) -> Tensor:
+    """Floats as ones of fewer bits hold them: too small ones are 0, too large ones infinite, as XLA has it."""
+    integer, own_exponent, own_mantissa = ("i64", 11, 52) if x.dtype == "f64" else ("i32", 8, 23)
+    sign = -(1 << (own_exponent + own_mantissa))
+    bits = _with_bits(ctx, x, integer)
+    size = ctx.binary("bitwise_and", bits, -1 - sign)
+    if (dropped := own_mantissa - mantissa) > 0:  # half of the last kept bit is added, less 1 where that bit is even
+        last = ctx.binary("bitwise_and", shifted(ctx, "shift_right_logical", size, dropped), 1)
+        size = ctx.binary("add", ctx.binary("add", size, (1 << (dropped - 1)) - 1), last)
+        size = ctx.binary("bitwise_and", size, -(1 << dropped))
+    if exponent < own_exponent:
+        bias, own_bias = (1 << (exponent - 1)) - 1, (1 << (own_exponent - 1)) - 1
+        infinite = ((1 << own_exponent) - 1) << own_mantissa
+        place = shifted(ctx, "shift_right_logical", size, own_mantissa)
+        size = ctx.where(ctx.compare("gt", place, own_bias + bias), infinite, size)
+        size = ctx.where(ctx.compare("le", place, own_bias - bias), 0, size)
+    found = _with_bits(ctx, ctx.binary("bitwise_or", size, ctx.binary("bitwise_and", bits, sign)), x.dtype)
+    return ctx.where(ctx.compare("ne", x, x), x, found)
 
 
 @converter("shift_left", "shift_right_logical", "shift_right_arithmetic")

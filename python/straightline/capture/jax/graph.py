@@ -133,13 +133,15 @@ def _load_constants(importer: Importer, functions: Mapping[str, ir.Operation]) -
 
     def load(operation: ir.Operation) -> None:
         shaped = ir.RankedTensorType(operation.results[0].type)
+        if v.is_complex(shaped):
+            return  # each part is made where it stands
         count = int(np.prod(list(shaped.shape), dtype=np.int64))
         if count * 8 <= _MOST_LITERAL:
             return
         try:
             value = importer.constant_of(operation)
         except Reject:
-            return  # of complex numbers, say: refused where it stands
+            return  # of numbers that have no form: refused where it stands
         if value.splat is None and value.array.nbytes > _MOST_LITERAL:
             importer.load(value.array, value.type)
 

@@ -22,6 +22,10 @@ from straightline.capture.patterns import Recognizer
 
 #: Converters by an op's name without `stablehlo.`, or with its dialect: "add", "chlo.erf".
 CONVERTERS: dict[str, Callable[..., Any]] = {}
+#: What converts ops of complex numbers.
+COMPLEX: list[Callable[[Importer, Op], list[Value]]] = []
+#: Ops that hold others, or give what they take.
+_HOLDS = frozenset("func.call call composite while case if optimization_barrier custom_call".split())
 #: Ops whose results are computed while importing where all operands are known.
 FOLDS: dict[str, Callable[[Op, list[Known]], Known | None]] = {}
 #: A folded value has at most this many elements; a constant in the program's text this many bytes; larger ones are parameters.
@@ -234,8 +238,13 @@ class Importer(Recognizer):
         if convert is None:
             near = difflib.get_close_matches(op.kind, list(CONVERTERS), 1)
             raise Reject(f"there is no form of {op.operation.name} here", near[0] if near else "")
+        is_complex = any(isinstance(x, v.Complex) for x in op.inputs) or any(
+            v.is_complex(result.type) for result in op.operation.results
+        )
+        if is_complex and op.kind not in _HOLDS:
+            return COMPLEX[0](self, op)
         for result in op.operation.results:
-            if op.kind != "custom_call":  # which is refused by what it calls
+            if op.kind != "custom_call" and not v.is_complex(result.type):  # which is refused by what it calls
                 v.dtype_of(result.type)
         folded = self._folded(op)
         if folded is not None:
@@ -262,6 +271,8 @@ class Importer(Recognizer):
 
     def tensor(self, value: Value) -> Tensor:
         """A value as a tensor of the program."""
+        if isinstance(value, v.Complex):
+            raise Reject("complex numbers as arguments, as results, or carried by a loop or branch", "their parts")
         return self._materialised(value) if isinstance(value, Known) else value
 
     def tensors(self, op: Op) -> list[Tensor]:

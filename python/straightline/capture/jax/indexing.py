@@ -6,17 +6,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from straightline.capture.builder import Dim, TensorType
+from straightline.capture.builder import Dim, Dims, TensorType
 from straightline.capture.extents import product_of
-from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.jax.elementwise import combined
 from straightline.capture.jax.importer import Importer, Op, converter
 from straightline.capture.jax.reduction import combination
 from straightline.capture.jax.shape import iota
-from straightline.capture.jax.values import Value
+from straightline.capture.jax.values import Known, Value
 
 
 @dataclass
@@ -161,7 +162,8 @@ def _spread_over(ctx: Importer, x: Tensor, collapsed: list[int], batch: Sequence
 # Scatter --------------------------------------------------------------------------------------------------------------
 
 
-def _is_replacing(block: ir.Block) -> bool:
+def is_replacing(block: ir.Block) -> bool:
+    """Whether a scatter's function gives the update as it is."""
     operations = [view.operation for view in block.operations]
     return len(operations) == 1 and list(operations[0].operands) == [block.arguments[1]]
 
@@ -171,10 +173,12 @@ def _scatter(ctx: Importer, op: Op) -> Tensor:
     if len(op.inputs) != 3:
         raise Reject(f"a scatter into {len(op.inputs) // 3} arrays", "one array")
     n = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
-    kind = "replace" if _is_replacing(op.body()) else combination(op.body())
-    if kind not in ("replace", "add", "multiply", "maximum", "minimum"):
-        raise Reject("a scatter by a function that is no single op", "set, add, mul, max, min")
+    kind = "replace" if is_replacing(op.body()) else combination(op.body())
     x, updates = ctx.tensor(op.inputs[0]), ctx.tensor(op.inputs[2])
+    if _is_subtracting(op.body()):
+        is_float = x.dtype in FLOATS
+        zero = ctx.full(0, x.dtype, updates.extents)
+        kind, updates = "add", ctx.unary("neg", updates) if is_float else ctx.binary("sub", zero, updates)
     own = list(n.input_batching_dims)
     inserted = [*n.inserted_window_dims, *own]
     places = _places(ctx, op.inputs[1], n.index_vector_dim, list(n.scattered_dims_to_operand_dims), own,
@@ -187,26 +191,107 @@ def _scatter(ctx: Importer, op: Op) -> Tensor:
     widths = dict(zip(kept, moved.extents[len(batch) :]))
     moved = ctx.reshape(moved, (*places.batch, *(widths.get(d, 1) for d in range(x.rank))))
     if not places.dims:
-        return _whole(ctx, kind, x, moved)
+        return _whole(ctx, op, kind, x, moved)
     for dim in kept:
         if dim not in places.dims and widths[dim] != x.extents[dim]:  # a window that is not the whole dim begins at 0
             places = Places(places.batch, [*places.dims, dim], [*places.starts, ctx.full(0, "i64", places.batch)])
     order = sorted(range(len(places.dims)), key=lambda i: places.dims[i])
     places = Places(places.batch, [places.dims[i] for i in order], [places.starts[i] for i in order])
-    return _written(ctx, kind, x, places, moved, [widths.get(d, 1) for d in range(x.rank)])
+    sizes = [widths.get(d, 1) for d in range(x.rank)]
+    if kind in ("replace", "add", *_COMBINES):
+        return _written(ctx, kind, x, places, moved, sizes)
+    if _are_distinct(op, places):
+        old = _old(ctx, x, places, moved.rank, sizes)
+        return _written(ctx, "replace", x, places, ctx.applied(op.body(), [old, moved])[0], sizes)
+    return _one_by_one(ctx, op, x, places, moved, sizes)
 
 
-def _whole(ctx: Importer, kind: str, x: Tensor, moved: Tensor) -> Tensor:
+def _is_subtracting(block: ir.Block) -> bool:
+    operations = [view.operation for view in block.operations]
+    is_one = len(operations) == 2 and operations[0].name == "stablehlo.subtract"
+    return (
+        is_one
+        and list(operations[0].operands) == list(block.arguments)
+        and list(operations[1].operands) == list(operations[0].results)
+    )
+
+
+def _whole(ctx: Importer, op: Op, kind: str | None, x: Tensor, moved: Tensor) -> Tensor:
     part = ctx.reshape(moved, x.extents)
-    return part if kind == "replace" else combined(ctx, kind, x, part)
+    if kind in ("replace", "add", *_COMBINES):
+        return part if kind == "replace" else combined(ctx, kind, x, part)
+    return ctx.applied(op.body(), [x, part])[0]
 
 
-def _written(ctx: Importer, kind: str, x: Tensor, places: Places, moved: Tensor, widths: list[Dim]) -> Tensor:
-    """X with the windows of `moved` [batch, a dim for each of x's] at the places. Windows that do not fit are left out."""
+# Functions of their own -----------------------------------------------------------------------------------------------
+
+
+def _are_distinct(op: Op, places: Places) -> bool:
+    """Whether no two windows are at one place, as far as the program knows."""
+    if all(e == 1 for e in places.batch) or ir.BoolAttr(op.attributes["unique_indices"]).value:
+        return True
+    n = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    given = op.inputs[1]
+    if not isinstance(given, Known) or given.is_sizes or n.input_batching_dims:
+        return False
+    if len(n.inserted_window_dims) < len(n.scattered_dims_to_operand_dims):
+        return False  # windows of several places of a dim, which may lie over each other
+    whole = given.array[..., None] if n.index_vector_dim == given.array.ndim else given.array
+    rows = np.moveaxis(whole, n.index_vector_dim, -1).reshape(-1, whole.shape[n.index_vector_dim])
+    return len(np.unique(rows, axis=0)) == len(rows)
+
+
+def _old(ctx: Importer, x: Tensor, places: Places, rank: int, sizes: list[Dim]) -> Tensor:
+    """What x has in the windows [batch, a dim for each of x's]; of one that does not fit, of the nearest that does."""
+    widths = [sizes[d] for d in places.dims]
+    if not all(isinstance(w, int) for w in widths):
+        raise Reject("a scatter of windows of a named size along an indexed dim", "constant sizes, or all of the dim")
+    starts = [_clamped(ctx, s, x.extents[d], w) for d, s, w in zip(places.dims, places.starts, widths)]
+    within = Places(places.batch, places.dims, starts)
+    indices = _window_indices(ctx, within, [int(w) for w in widths])  # type: ignore[arg-type]
+    return _read(ctx, x, within, indices, list(range(x.rank)), list(range(rank - x.rank, rank)))
+
+
+def _one_by_one(ctx: Importer, op: Op, x: Tensor, places: Places, moved: Tensor, sizes: list[Dim]) -> Tensor:
+    """Windows that may lie over each other, in their order: a loop, in which each is read, changed and written."""
+    count = known(product_of(places.batch))
+    starts = [ctx.reshape(s, (count,)) for s in places.starts]
+    rows = ctx.reshape(moved, (count, *sizes))
+    first = ctx.full(0, "i64", (1,))  # the place once more, as an array: the loop's own is a number
+    with ctx.inner_region([TensorType("i64", ()), first.type, x.type]) as (given, yields):
+        _, place, now = given
+
+        def at(t: Tensor) -> Tensor:
+            return ctx.emit_one("index_select", [t, place], TensorType(t.dtype, (1, *t.extents[1:])), {"dim": 0})
+
+        here = Places((1,), places.dims, [at(s) for s in starts])
+        old = _old(ctx, now, here, rows.rank, sizes)
+        new = ctx.applied(op.body(), [old, at(rows)])[0]
+        widths = [sizes[d] for d in places.dims]
+        fits = _fits(ctx, now, here, widths)
+        if fits is not None:
+            wide = ctx.expand(ctx.reshape(fits, (1,) * new.rank), new.extents)
+            new = ctx.where(wide, new, old)
+        inside = [_clamped(ctx, s, x.extents[d], w) for d, s, w in zip(here.dims, here.starts, widths)]
+        yields.append(ctx.binary("add", place, 1))
+        yields.append(_written(ctx, "replace", now, Places((1,), here.dims, inside), new, sizes, fit=True))
+    types = [first.type, x.type]
+    return ctx.emit("for", [first, x], types, {"bounds": Dims((0, count, 1))}, regions=1)[1]
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def _written(ctx: Importer, kind: str, x: Tensor, places: Places, moved: Tensor, widths: list[Dim],
+             fit: bool = False) -> Tensor:  # fmt: skip
+    """X with the windows of `moved` [batch, a dim for each of x's] at the places. Windows that do not fit are left out.
+
+    `fit` says that all do.
+    """
     sizes = [widths[d] for d in places.dims]
     if not all(isinstance(w, int) for w in sizes):
         raise Reject("a scatter of windows of a named size along an indexed dim", "constant sizes, or all of the dim")
-    starts, fits = places.starts, _fits(ctx, x, places, sizes)
+    starts, fits = places.starts, None if fit else _fits(ctx, x, places, sizes)
     first, old = places.dims[0], x.extents
     if fits is not None:  # a row more, which takes what does not fit, and is left out at the end
         spare = int(sizes[0])  # type: ignore[arg-type]

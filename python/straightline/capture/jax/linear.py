@@ -113,9 +113,7 @@ def _convolution(ctx: Importer, op: Op) -> Tensor:
         ctx.tensor(op.inputs[1]),
         [n.kernel_output_feature_dimension, n.kernel_input_feature_dimension, *n.kernel_spatial_dimensions],
     )
-    dtype = op.dtype()
-    if dtype not in FLOATS:
-        raise Reject(f"a convolution of {dtype}", "floats")
+    dtype = op.dtype() if op.dtype() in FLOATS else "f64"  # in which sums of integers are exact below 2 ** 53
     x, weight = ctx.cast(x, dtype), ctx.cast(weight, dtype)
     turned = [d + 2 for d, flag in enumerate(op.numbers("window_reversal")) if flag]
     if turned:
@@ -128,6 +126,8 @@ def _convolution(ctx: Importer, op: Op) -> Tensor:
         x, groups = _images_as_features(ctx, x, images), images
     found = _convolved(ctx, op, x, weight, rank, groups)
     back = [n.output_batch_dimension, n.output_feature_dimension, *n.output_spatial_dimensions]
+    if op.dtype() not in FLOATS:
+        found = ctx.cast(ctx.cast(found, "i64"), op.dtype())
     return ctx.moved(found, [back.index(d) for d in range(rank + 2)])
 
 
@@ -147,6 +147,8 @@ def _convolved(ctx: Importer, op: Op, x: Tensor, weight: Tensor, rank: int, grou
     if any(a != b or a < 0 for a, b in pads):
         x, pads = ctx.padded(x, [(0, 0), (0, 0), *pads], 0.0), [(0, 0)] * rank
     kernel = [known(e) for e in weight.extents[2:]]
+    if rank == 0 and groups == 1:
+        return ctx.emit_one("linear", [x, weight], TensorType(x.dtype, (x.extents[0], weight.extents[0])))
     sizes = [
         (e + 2 * p - (d * (k - 1) + 1)) // s + 1
         for e, (p, _), k, s, d in zip(x.extents[2:], pads, kernel, stride, dilation)
@@ -163,7 +165,6 @@ def _convolved(ctx: Importer, op: Op, x: Tensor, weight: Tensor, rank: int, grou
     return ctx.emit_one("convolution", [x, weight, None], type, how)
 
 
-@converter("cholesky", "triangular_solve", "fft")
+@converter("cholesky", "triangular_solve")
 def _linear_algebra(ctx: Importer, op: Op) -> Value:
-    nearest = "products (dot_general) and convolutions" if op.kind == "fft" else "a module that is lowered for the cpu"
-    raise Reject(f"{op.kind} as an op of StableHLO", nearest)
+    raise Reject(f"{op.kind} as an op of StableHLO", "a module that is lowered for the cpu")

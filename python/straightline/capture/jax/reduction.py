@@ -67,15 +67,20 @@ def _reduce(ctx: Importer, op: Op) -> list[Tensor]:
     tensors = [ctx.tensor(x) for x in op.inputs[:count]]
     if count == 1:
         kind = combination(op.body())
-        if kind is None:
+        if kind is None or _is_of_bits(kind, tensors[0].dtype):
             return _folded(ctx, op, tensors, dims)
         return [reduced(ctx, kind, tensors[0], dims, op.inputs[1])]
     if count == 2 and (name := _is_arg(op.body())) is not None and len(dims) == 1:
         return _arg(ctx, op, name, tensors, dims[0])
     parts = [_own_combination(op.body(), i) for i in range(count)]
-    if None in parts:
+    if any(kind is None or _is_of_bits(kind, x.dtype) for kind, x in zip(parts, tensors)):
         return _folded(ctx, op, tensors, dims)
     return [reduced(ctx, str(kind), x, dims, start) for kind, x, start in zip(parts, tensors, op.inputs[count:])]
+
+
+def _is_of_bits(kind: str, dtype: str) -> bool:
+    """Whether a reduction is one of bits, which no op is."""
+    return kind == "xor" or (kind in ("and", "or") and dtype != "i1")
 
 
 def _folded(ctx: Importer, op: Op, tensors: list[Tensor], dims: list[int]) -> list[Tensor]:
@@ -527,3 +532,20 @@ def _top_k(ctx: Importer, op: Op) -> list[Tensor]:
     types = [TensorType(x.dtype, extents), TensorType("i64", extents)]
     values, places = ctx.emit("topk", [x], types, {"dim": x.rank - 1, "k": k, "largest": True})
     return [values, ctx.cast(places, "i32")]
+
+
+def approximate_top_k(ctx: Importer, op: Op) -> list[Value]:
+    """The largest or smallest elements of a dim, and what a second operand has there: the exact ones, as XLA's on a CPU."""
+    x, others = ctx.tensors(op)[:2]
+    config = ir.DictAttr(op.attributes["mhlo.backend_config"])
+    dim = int(ir.IntegerAttr(config["reduction_dim"]).value)
+    called = ir.ArrayAttr(op.attributes["called_computations"])[0]
+    block = ctx.functions[ir.FlatSymbolRefAttr(called).value].regions[0].blocks[0]
+    name, key = _compared(list(block.operations)[-1].operation.operands[0], list(block.arguments))
+    if key != 0 or name not in ("lt", "gt"):
+        raise _OwnOrder
+    type = op.type()
+    assert type is not None
+    how = {"dim": dim, "k": known(type.extents[dim]), "largest": name == "gt"}
+    values, places = ctx.emit("topk", [x], [type, TensorType("i64", type.extents)], how)
+    return [values, ctx.emit_one("gather", [others, places], TensorType(others.dtype, type.extents), {"dim": dim})]

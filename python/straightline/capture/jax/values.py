@@ -103,7 +103,65 @@ class Known:
         return None
 
 
-Value = Tensor | Known
+@dataclass(frozen=True, eq=False)
+class Complex:
+    """Complex numbers, as their parts."""
+
+    re: Tensor | Known
+    im: Tensor | Known
+
+    @property
+    def type(self) -> TensorType:
+        """The type of each part."""
+        return self.re.type
+
+
+Value = Tensor | Known | Complex
+
+
+def is_complex(type: ir.Type) -> bool:
+    """Whether an array has complex elements."""
+    shaped = ir.RankedTensorType.maybe_downcast(type) if not isinstance(type, ir.RankedTensorType) else type
+    return isinstance(shaped, ir.RankedTensorType) and str(shaped.element_type) in ("complex<f32>", "complex<f64>")
+
+
+def part_type(type: ir.Type) -> TensorType:
+    """The type of each part of complex numbers."""
+    shaped = ir.RankedTensorType(type)
+    if any(size < 0 for size in shaped.shape):
+        raise Reject("complex numbers of a named size", "ones of constant sizes")
+    return TensorType(str(shaped.element_type)[8:-1], tuple(shaped.shape))
+
+
+_COMPLEX_ELEMENT = re.compile(r"\(([^,()]+),([^()]+)\)")
+
+
+def complex_literal(text: str, type: ir.Type) -> tuple[Known, Known]:
+    """The parts of a constant's elements, of which jaxlib's bindings give the op's text alone: digits, or all of their bits."""
+    part = part_type(type)
+    real = numpy_dtype(part.dtype)
+    body = text[text.index("dense<") + 6 :]
+    if body.startswith('"0x'):
+        both = np.frombuffer(bytes.fromhex(body[3 : body.index('"', 1)]), real).reshape(-1, 2)
+    else:
+        both = np.asarray([[_float_of(t, real) for t in m.groups()] for m in _COMPLEX_ELEMENT.finditer(body)], real)
+    parts = []
+    for column in both.T:
+        array = (
+            np.broadcast_to(column.reshape(-1)[:1].reshape(()), part.extents)
+            if len(column) == 1
+            else column.reshape(part.extents)
+        )
+        parts.append(Known(array, part.dtype))
+    return parts[0], parts[1]
+
+
+def _float_of(text: str, dtype: np.dtype) -> Any:
+    """A float of its digits, or of its bits in hexadecimal."""
+    text = text.strip()
+    if text.startswith("0x"):
+        return np.asarray(int(text, 16), f"u{dtype.itemsize}").view(dtype)[()]
+    return float(text)
 
 
 def number(value: bool | int | float, dtype: str, shape: Sequence[int] = ()) -> Known:

@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from straightline import routing
 from straightline.cli import DIFFERENT, OK, arguments, model_files
 from straightline.errors import RouteWarning, UserError
 
@@ -50,9 +51,8 @@ def _check(parsed: argparse.Namespace, options: dict[str, Any]) -> int:
         print(json.dumps(rows))
     else:
         for row in rows:
-            did = f"decides about {row['decides']} of {row['ops']} ops" if row["ops"] else "names no op"
-            near = f"; the nearest that is there is '{row['nearest']}'" if row["nearest"] and not row["ops"] else ""
-            print(f"{row['rule']}: {did}{near}")
+            none = f"names no op{routing.meant(row['op'], row['nearest'])}"
+            print(f"{row['rule']}: " + (f"decides about {row['decides']} of {row['ops']} ops" if row["ops"] else none))
             for statement in row["statements"]:
                 print(
                     f"    {statement['op']} at {statement['source']}: {statement['kernel']} of {statement['backend']}"

@@ -171,7 +171,10 @@ def test_a_choice_that_the_function_does_not_have() -> None:
         ),
         (["linear"], r"slots is \['linear'\] but must be a dict"),
         ({"linear": [OWN_BACKEND, "mkl"]}, r"route linear = mkl \(the argument slots\): unknown backend 'mkl'"),
-        ({"liner": [OWN_BACKEND, "auto"]}, r"route liner = .* \(the argument slots\): unknown op 'liner'; the nearest is 'linear'"),
+        (
+            {"liner": [OWN_BACKEND, "auto"]},
+            r"route liner = .* \(the argument slots\): unknown op 'liner'; the nearest is 'linear'",
+        ),
         ({"in the : way : ": [OWN_BACKEND, "auto"]}, "slots has 'in the : way : ': .*; an entry is"),
         (
             {name: ["native", "onednn", "auto"] for name in ("linear", "matmul", "convolution")},

@@ -25,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     for action in (check, suggest):
         model_files.add_model(action)
         action.add_argument("--threads", type=int, help="team size to plan for")
-        action.add_argument("--target", help="cpu, or cuda")
+        action.add_argument("--target", help="cpu, cuda, or the device of a plug-in")
     check.add_argument("--json", action="store_true", help="print what each rule does as JSON")
     suggest.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write the rules there (default: print them)"

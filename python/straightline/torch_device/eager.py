@@ -264,7 +264,10 @@ def _ways(name: str, op: Any, arguments: list[Any]) -> Iterator[Callable[..., An
 def _own_or_by_numbers(op: Any, arguments: list[Any]) -> Callable[..., Any]:
     """The op; where torch has wrapped a number of the caller's as a tensor, the overload of its name that takes numbers."""
     kinds = [str(one.type) for one in op._schema.arguments]
-    has_number = any(kind == "Tensor" and isinstance(one, (bool, int, float, complex)) for kind, one in zip(kinds, arguments, strict=True))
+    has_number = any(
+        kind == "Tensor" and isinstance(one, (bool, int, float, complex))
+        for kind, one in zip(kinds, arguments, strict=True)
+    )
     return op.overloadpacket if has_number else op
 
 

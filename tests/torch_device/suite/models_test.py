@@ -240,7 +240,9 @@ def test_torch_compile_and_targets_by_torch_s_name() -> None:
         with pytest.raises(straightline.UserError, match="target is 'sl:0' but .* give target='sim', leave it out"):
             straightline.compile(there, (y,), target="sl:0")
         torch.compiler.reset()
-        with pytest.raises(Exception, match=r"'inductor' has no code generator for the device 'sl'; nearest: torch\.compile"):
+        with pytest.raises(
+            Exception, match=r"'inductor' has no code generator for the device 'sl'; nearest: torch\.compile"
+        ):
             torch.compile(there, backend="inductor")(y)
 
 

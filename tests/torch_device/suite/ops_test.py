@@ -130,9 +130,16 @@ def test_what_is_registered() -> None:
 
 
 def test_numbers_where_torch_has_tensors(device: str) -> None:
-    """torch wraps the number of `x % 3` as a tensor for the op's other overload."""
+    """Torch wraps the number of `x % 3` as a tensor for the op's other overload."""
     x = torch.randint(-9, 9, (4, 5))
-    for call in (lambda t: t % 3, lambda t: 7 % (t.abs() + 1), lambda t: t & 3, lambda t: t << 3, lambda t: t >> 2, lambda t: t.float() % 2.5):
+    for call in (
+        lambda t: t % 3,
+        lambda t: 7 % (t.abs() + 1),
+        lambda t: t & 3,
+        lambda t: t << 3,
+        lambda t: t >> 2,
+        lambda t: t.float() % 2.5,
+    ):
         torch.testing.assert_close(call(x.to(device)).cpu(), call(x))
 
 

@@ -191,7 +191,7 @@ void flip(const at::Tensor& to, bool conjugated, bool negated) {
   }
 }
 
-/// The values of a tensor as its memory has none: without the flags of conjugated and negated views.
+/// The values of a tensor, in memory without the flags of conjugated and negated views.
 at::Tensor withoutFlags(const at::Tensor& tensor) {
   if (!tensor.is_conj() && !tensor.is_neg()) {
     return tensor;

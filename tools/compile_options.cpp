@@ -137,6 +137,7 @@ Failure readCompileOptions(const sl_compile_options* given, CompileOptions* opti
   for (int32_t i = 0; i < own.route_count; ++i) {
     options->routes.emplace_back(text(own.routes[i].key), text(own.routes[i].value));
   }
+  options->slotRules = own.slot_rules;
   options->progress = own.progress;
   if (own.internal != nullptr) {
     if (Failure failure = readInternal(own.internal, &options->internal); failure.failed()) {

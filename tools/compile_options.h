@@ -47,6 +47,7 @@ struct CompileOptions {
   bool hostEdges = false;
   std::vector<std::string> allow;  ///< empty: all
   std::vector<std::pair<std::string, std::string>> routes;
+  int32_t slotRules = 0;  ///< the last of `routes`
   sl_progress* progress = nullptr;
   InternalOptions internal;
 };

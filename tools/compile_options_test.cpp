@@ -61,7 +61,7 @@ TEST(CompileOptions, EveryOptionArrives) {
   options.allow = allow;
   options.allow_count = 2;
   options.routes = routes;
-  options.route_count = 1;
+  options.route_count = options.slot_rules = 1;
   options.progress = &progress;
   options.internal = &internal;
   CompileOptions own;
@@ -78,6 +78,7 @@ TEST(CompileOptions, EveryOptionArrives) {
   EXPECT_EQ(own.tf32, "matmul");
   EXPECT_EQ(own.allow, (std::vector<std::string>{"native", "aten"}));
   EXPECT_EQ(own.routes.at(0), std::pair(std::string("linear"), std::string("native.gemm")));
+  EXPECT_EQ(own.slotRules, 1);
   EXPECT_EQ(own.progress, &progress);
   EXPECT_EQ(own.internal.kernelsPerUnit, 3);
   EXPECT_TRUE(own.internal.listCandidates && own.internal.profile && own.internal.poison &&

@@ -216,6 +216,8 @@ typedef struct sl_compile_options {
   /// 1: tensors of a program for a device of a plug-in are in host memory; each run copies them to
   /// the device and its results back. 0: they are on the device
   int32_t host_edges;
+  /// how many of `routes`, the last ones, are the targets of slots: messages name `slots`
+  int32_t slot_rules;
 } sl_compile_options;
 
 /// What a front end asks of a target ("cpu", "cuda:sm_90"; "": the default one) before it chooses

@@ -22,6 +22,7 @@ namespace {
 constexpr llvm::StringRef kRouteVariable = "STRAIGHTLINE_ROUTE_";
 constexpr llvm::StringRef kEveryOpVariable = "ALL";
 constexpr const char* kArgument = "the argument routes";
+constexpr const char* kSlots = "the argument slots";
 
 /// In single quotes, as text that any reader can print.
 std::string inQuotes(llvm::StringRef text) { return "'" + llvm::json::fixUTF8(text) + "'"; }
@@ -126,7 +127,9 @@ Failure readFile(const std::string& path, const std::string& who, std::vector<Ro
 }
 
 Failure readArgument(const CompileOptions& given, std::vector<Route>* routes) {
-  for (const auto& [left, right] : given.routes) {
+  for (size_t i = 0; i < given.routes.size(); ++i) {
+    const auto& [left, right] = given.routes[i];
+    const bool isSlot = i + static_cast<size_t>(given.slotRules) >= given.routes.size();
     if (left.empty()) {
       if (Failure failure = readFile(right, "routes", routes); failure.failed()) {
         return failure;
@@ -134,9 +137,10 @@ Failure readArgument(const CompileOptions& given, std::vector<Route>* routes) {
       continue;
     }
     Route route;
-    route.origin = kArgument;
+    route.origin = isSlot ? kSlots : kArgument;
     if (!parse(left, right, &route)) {
-      return Failure::user("routes has " + inQuotes(left) + ": " + inQuotes(right) +
+      return Failure::user((isSlot ? "slots has " : "routes has ") + inQuotes(left) + ": " +
+                           inQuotes(right) +
                            "; an entry is '[where :] op' and 'target[, target ...]', such as "
                            "{'layers.*.attn : linear': 'native'}" +
                            hintFor(left));

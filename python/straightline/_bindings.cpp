@@ -519,6 +519,7 @@ class Options {
         {"device", &options_.device},
         {"emit_only", &options_.emit_only},
         {"host_edges", &options_.host_edges},
+        {"slot_rules", &options_.slot_rules},
         {"kernels_per_unit", &internal_.kernels_per_unit},
         {"list_candidates", &internal_.list_candidates},
         {"profile", &internal_.profile},

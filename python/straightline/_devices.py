@@ -74,15 +74,17 @@ def place_of(tensors: Iterable[Any], target: object) -> str | None:
     """The place of a program for a plug-in's device, where its tensors are on one or the target names one; else None.
 
     Raises:
-        UserError: The tensors are on the device of another backend than the target.
+        UserError: The tensors are on the device of another backend than the target, or the target is a tensor's device.
     """
     there, here = _torch_device if _torch_device is not None and any(map(is_there, tensors)) else ("", None)
     if target is None:
         return here
+    if _torch_device is not None and target == _torch_device[0]:
+        return _torch_device[1]  # by torch's name
     backend = target.partition(":")[0] if isinstance(target, str) else ""
     is_named = bool(backend) and backend not in _OWN and backend in names()
     if here is not None and (not is_named or backend != here):
-        nearest = "" if is_named else ": leave target out, or give inputs on the cpu"
+        nearest = "" if is_named else f": give target='{here}', leave it out, or give inputs on the cpu"
         raise UserError(f"target is {target!r} but an example input is on {there}, the device of '{here}'{nearest}")
     return str(target) if is_named else None
 

@@ -121,7 +121,9 @@ def choices(slots: Mapping[str, Sequence[str]]) -> list[Choice]:
 
 def request_for(request: Mapping[str, Any], choice: Choice) -> dict[str, Any]:
     """Options of a compilation with the rules of a choice behind those that they have."""
-    return {**request, "routes": (*request.get("routes", ()), *choice.items())} if choice else dict(request)
+    if not choice:
+        return dict(request)
+    return {**request, "routes": (*request.get("routes", ()), *choice.items()), "slot_rules": len(choice)}
 
 
 def joined(heads: Sequence[Any], slots: Mapping[str, Sequence[str]], *, named: bool = False) -> Any:

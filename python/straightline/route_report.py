@@ -19,7 +19,7 @@ class Rule:
         op: ATen's name (`linear`), an overload (`add.Tensor`), or `*`.
         targets: Backends, kernels, `auto`, `aten` or `flaggems`; the first that takes an op runs it.
         where: A module pattern (`layers.*.attn`) or source lines (`model.py:120-140`); "" is everywhere.
-        by: "the argument routes", a variable of the environment, or a line of a file.
+        by: "the argument routes", "the argument slots", a variable of the environment, or a line of a file.
     """
 
     op: str

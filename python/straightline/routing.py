@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from straightline import _compiler, _flaggems, backend_plugins
+from straightline._frameworks import imported_torch
 from straightline._printed import Printed
 from straightline.capture.builder import Location
 from straightline.errors import RouteWarning, UserError
@@ -22,6 +23,8 @@ _FRAMEWORK = "aten"
 _VARIABLES = ("STRAIGHTLINE_ROUTE_", "STRAIGHTLINE_ROUTES")
 #: Targets that capture decides about.
 _CAPTURED = (_FRAMEWORK, _flaggems.NAME)
+#: Ops of ATen whose result may be their argument itself, and that compute where it is not.
+_CONVERSIONS = ("to", "contiguous")
 #: How the origin of a rule begins that a plug-in brings.
 _DEFAULT_RULES = "default rules of "
 
@@ -206,10 +209,27 @@ def warn_unmatched(explained: Iterable[Mapping[str, Any]], used: Iterable[Rule] 
             continue
         if rule.by.startswith(_DEFAULT_RULES):
             continue  # of a plug-in: it knows no models
-        near = programs[0][rule]["nearest"]
-        said = f"; the nearest that is there is '{near}'" if near else ""
         what = f"no op of the model at '{rule.where}'" if rule.where else "no op of the model"
+        said = meant(rule.op, programs[0][rule]["nearest"])
         warnings.warn(f"route {rule} names {what}{said}", RouteWarning, stacklevel=_callers_level())
+
+
+def meant(op: str, nearest: str) -> str:
+    """What follows the words "names no op" about a rule for `op`: that it is a view, or what the rule may have meant."""
+    if _is_view(op):
+        return f": {op} is a view or a reshape, and these are never routed"
+    return f"; the nearest that is there is '{nearest}'" if nearest else ""
+
+
+def _is_view(overload: str) -> bool:
+    """Whether an overload of ATen's gives views of what it gets, by its schema."""
+    torch = imported_torch()
+    base, _, name = overload.partition(".")
+    found = getattr(getattr(torch.ops.aten, base, None), name, None) if torch is not None and name else None
+    if found is None or base in _CONVERSIONS:
+        return False
+    infos = [one.alias_info for one in found._schema.returns]
+    return bool(infos) and all(info is not None and not info.is_write for info in infos)
 
 
 def _callers_level() -> int:

@@ -220,6 +220,10 @@ def test_torch_at_one_place() -> None:
     [
         ("convolution", "names no op of the model"),
         ("layer.*.attn : linear", r"names no op of the model at 'layer\.\*\.attn'; the nearest that is there is 'layers\.\d+\.attn'"),
+        ("reshape.default", "names no op of the model: reshape.default is a view or a reshape, and these are never routed"),
+        ("transpose.int", "names no op of the model: transpose.int is a view or a reshape"),
+        ("layers.3 : view.default", r"names no op of the model at 'layers\.3': view.default is a view or a reshape"),
+        ("to.dtype", "names no op of the model(;|$)"),
         ("softmx.int", "names no op of the model; the nearest that is there is 'softmax.int'"),
         (f"{FILE}:{LINE_OF_ATTN + 400} : linear", f"names no op of the model at '{FILE}:\\d+'; the nearest that is there is '{FILE}:"),
         ("layers.3 : convolution", r"names no op of the model at 'layers\.3'"),

@@ -59,7 +59,7 @@ def test_every_slot_of_every_op(monkeypatch: pytest.MonkeyPatch) -> None:
                 seen.add(number)
             whys = [row["why"] for row in [function, *function._slotted][number].routes().rows if row["phase"] == "run"]
             assert any(
-                why.startswith(linear) and f"route linear = {linear} (the argument routes)" in why for why in whys
+                why.startswith(linear) and f"route linear = {linear} (the argument slots)" in why for why in whys
             )
             assert any(why.startswith(convolution) and f"route convolution = {convolution} " in why for why in whys)
     assert seen == {0, 1, 2, 3}
@@ -170,7 +170,12 @@ def test_a_choice_that_the_function_does_not_have() -> None:
             "slot 'linear' has 'aten': what stays torch's is decided when the model is captured",
         ),
         (["linear"], r"slots is \['linear'\] but must be a dict"),
-        ({"linear": [OWN_BACKEND, "mkl"]}, "route linear = mkl .*: unknown backend 'mkl'"),
+        ({"linear": [OWN_BACKEND, "mkl"]}, r"route linear = mkl \(the argument slots\): unknown backend 'mkl'"),
+        (
+            {"liner": [OWN_BACKEND, "auto"]},
+            r"route liner = .* \(the argument slots\): unknown op 'liner'; the nearest is 'linear'",
+        ),
+        ({"in the : way : ": [OWN_BACKEND, "auto"]}, "slots has 'in the : way : ': .*; an entry is"),
         (
             {name: ["native", "onednn", "auto"] for name in ("linear", "matmul", "convolution")},
             "slots make 27 programs but at most 16 are compiled",

@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from straightline import routing
 from straightline.cli import DIFFERENT, OK, arguments, model_files
 from straightline.errors import RouteWarning, UserError
 
@@ -24,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     for action in (check, suggest):
         model_files.add_model(action)
         action.add_argument("--threads", type=int, help="team size to plan for")
-        action.add_argument("--target", help="cpu, or cuda")
+        action.add_argument("--target", help="cpu, cuda, or the device of a plug-in")
     check.add_argument("--json", action="store_true", help="print what each rule does as JSON")
     suggest.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write the rules there (default: print them)"
@@ -50,9 +51,8 @@ def _check(parsed: argparse.Namespace, options: dict[str, Any]) -> int:
         print(json.dumps(rows))
     else:
         for row in rows:
-            did = f"decides about {row['decides']} of {row['ops']} ops" if row["ops"] else "names no op"
-            near = f"; the nearest that is there is '{row['nearest']}'" if row["nearest"] and not row["ops"] else ""
-            print(f"{row['rule']}: {did}{near}")
+            none = f"names no op{routing.meant(row['op'], row['nearest'])}"
+            print(f"{row['rule']}: " + (f"decides about {row['decides']} of {row['ops']} ops" if row["ops"] else none))
             for statement in row["statements"]:
                 print(
                     f"    {statement['op']} at {statement['source']}: {statement['kernel']} of {statement['backend']}"

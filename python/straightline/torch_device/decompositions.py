@@ -300,6 +300,98 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
     return aten.index_put(x, indices, values, accumulate)
 
 
+def _power(x: Any, by: int) -> int:
+    most = torch.iinfo(x.dtype).bits - 2
+    if not 0 <= by <= most:
+        raise NotImplementedError(f"a shift of {x.dtype} by {by}, it takes 0 to {most}")
+    return 1 << by
+
+
+def left_shift(x: Any, by: int) -> Any:
+    """`x << by`."""
+    return x * _power(x, by)
+
+
+def right_shift(x: Any, by: int) -> Any:
+    """`x >> by`."""
+    return torch.div(x, _power(x, by), rounding_mode="floor")
+
+
+def _kept(found_inf: Any, before: Any, after: Any) -> Any:
+    """A step of a fused optimizer does nothing where a gradient was infinite."""
+    return after if found_inf is None else torch.where(found_inf.reshape(()) != 0, before, after)
+
+
+def _gradient(grad: Any, grad_scale: Any, maximize: bool) -> tuple[Any, Any]:
+    """A gradient without its scale as it is kept, and as the step takes it, in float32 or wider."""
+    wide = grad if grad.dtype == torch.float64 else grad.float()
+    wide = wide if grad_scale is None else wide / grad_scale.reshape(()).to(wide.dtype)
+    return wide.to(grad.dtype), -wide if maximize else wide
+
+
+def _adam(decoupled: bool) -> Callable[..., Any]:
+    def step(
+        params: Any, grads: Any, exp_avgs: Any, exp_avg_sqs: Any, max_exp_avg_sqs: Any, state_steps: Any, *, lr: Any,
+        beta1: float, beta2: float, weight_decay: float, eps: float, amsgrad: bool, maximize: bool,
+        grad_scale: Any = None, found_inf: Any = None,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """`_fused_adam` and `_fused_adamw` of one parameter."""
+        kept, grad = _gradient(grads[0], grad_scale, maximize)
+        param, average, square = (one[0].to(grad.dtype) for one in (params, exp_avgs, exp_avg_sqs))
+        if weight_decay and decoupled:
+            param = param - lr * weight_decay * param
+        elif weight_decay:
+            grad = grad + weight_decay * param
+        average = average + (1 - beta1) * (grad - average)
+        square = beta2 * square + (1 - beta2) * grad * grad
+        most = torch.maximum(max_exp_avg_sqs[0].to(grad.dtype), square) if amsgrad else square
+        count = state_steps[0].double()  # 1 - beta ** step of few steps has few digits of float32
+        first, second = (1 - torch.pow(beta, count) for beta in (beta1, beta2))
+        size, root = (lr / first).to(grad.dtype), second.sqrt().to(grad.dtype)
+        param = param - size * average / (most.sqrt() / root + eps)
+        olds = [params[0], exp_avgs[0], exp_avg_sqs[0], *max_exp_avg_sqs]
+        news = [param, average, square, *([most] if amsgrad else max_exp_avg_sqs)]
+        made = [_kept(found_inf, old, new.to(old.dtype)) for old, new in zip(olds, news, strict=True)]
+        return made[:1], [] if grad_scale is None else [kept], made[1:2], made[2:3], made[3:]
+
+    return step
+
+
+def fused_sgd(
+    params: Any, grads: Any, momentum_buffers: Any, *, weight_decay: float, momentum: float, lr: Any, dampening: float,
+    nesterov: bool, maximize: bool, is_first_step: bool, grad_scale: Any = None, found_inf: Any = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """`_fused_sgd` of one parameter."""
+    kept, grad = _gradient(grads[0], grad_scale, maximize)
+    param = params[0].to(grad.dtype)
+    if weight_decay:
+        grad = grad + weight_decay * param
+    made: list[Any] = []
+    if momentum and momentum_buffers:
+        old = momentum_buffers[0]
+        buffer = grad if is_first_step else momentum * old.to(grad.dtype) + (1 - dampening) * grad
+        grad = grad + momentum * buffer if nesterov else buffer
+        made = [_kept(found_inf, old, buffer.to(old.dtype))]
+    param = _kept(found_inf, params[0], (param - lr * grad).to(params[0].dtype))
+    return [param], [] if grad_scale is None else [kept], made
+
+
+def fused_adagrad(
+    params: Any, grads: Any, state_sums: Any, state_steps: Any, *, lr: Any, lr_decay: float, weight_decay: float,
+    eps: float, maximize: bool, grad_scale: Any = None, found_inf: Any = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """`_fused_adagrad` of one parameter."""
+    kept, grad = _gradient(grads[0], grad_scale, maximize)
+    param = params[0].to(grad.dtype)
+    if weight_decay:
+        grad = grad + weight_decay * param
+    total = state_sums[0].to(grad.dtype) + grad * grad
+    rate = (lr / (1 + (state_steps[0] - 1) * lr_decay)).to(grad.dtype)
+    param = param - rate * grad / (total.sqrt() + eps)
+    made = [_kept(found_inf, old, new.to(old.dtype)) for old, new in ((params[0], param), (state_sums[0], total))]
+    return made[:1], [] if grad_scale is None else [kept], made[1:]
+
+
 #: Ops with a number that changes from call to call: what they compute of it as a tensor of no dims.
 BY_TENSOR: dict[str, Callable[..., Any]] = {
     "aten::addcdiv": lambda x, a, b, *, value: (x + value * (a / b)).to(x.dtype),
@@ -326,6 +418,14 @@ _OWN: dict[str, Callable[..., Any]] = {
     "aten::_thnn_fused_lstm_cell_backward_impl": lstm_cell_backward,
     "aten::_thnn_fused_gru_cell": gru_cell,
     "aten::_thnn_fused_gru_cell_backward": gru_cell_backward,
+    "aten::_fused_adam.tensor_lr": _adam(decoupled=False),
+    "aten::_fused_adamw.tensor_lr": _adam(decoupled=True),
+    "aten::_fused_sgd.tensor_lr": fused_sgd,
+    "aten::_fused_adagrad.tensor_lr": fused_adagrad,
+    "aten::__lshift__.Scalar": left_shift,
+    "aten::__rshift__.Scalar": right_shift,
+    "aten::bitwise_left_shift.Tensor_Scalar": left_shift,
+    "aten::bitwise_right_shift.Tensor_Scalar": right_shift,
 }
 #: Names under which a device like this one gets another op's calls, and ops that torch cannot trace.
 ALIASES = (
@@ -334,6 +434,10 @@ ALIASES = (
     "aten::_index_put_impl",
     "aten::_thnn_fused_gru_cell",
     "aten::_thnn_fused_gru_cell_backward",
+    "aten::_fused_adam.tensor_lr",
+    "aten::_fused_adamw.tensor_lr",
+    "aten::_fused_sgd.tensor_lr",
+    "aten::_fused_adagrad.tensor_lr",
 )
 
 

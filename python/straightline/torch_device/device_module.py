@@ -228,6 +228,19 @@ def is_bf16_supported() -> bool:
     return True
 
 
+# --- inductor
+
+_OF_INDUCTOR = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_INDUCTOR:
+        from straightline.torch_device import inductor
+
+        return getattr(inductor, name)
+    raise AttributeError(f"module 'torch.{_name}' has no attribute {name!r}")
+
+
 # --- ops
 
 

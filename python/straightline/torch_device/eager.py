@@ -23,6 +23,10 @@ _WHOLE = (
     "aten::embedding",
     "aten::logsumexp",
     "aten::repeat",
+    "aten::_fused_adam.tensor_lr",
+    "aten::_fused_adamw.tensor_lr",
+    "aten::_fused_sgd.tensor_lr",
+    "aten::_fused_adagrad.tensor_lr",
     *decompositions.ALIASES[:2],
 )
 
@@ -121,8 +125,12 @@ class Builder:
             )
         return MUTATES, function.name(), written
 
-    def build(self, name: str, arguments: list[Any], tensors: list[Any], dynamic: bool) -> tuple[Any, ...] | str | None:
+    def build(
+        self, name: str, arguments: list[Any], tensors: list[Any], dynamic: bool
+    ) -> tuple[Any, ...] | dict[str, str] | str | None:
         """A program for a call: its addresses and what the C++ part needs to know, or why there is none; None: on the host.
+
+        A dict is an `error` that torch raises for such a call on any device, by the name of its class, with its `text`.
 
         Args:
             name: Of the op.
@@ -133,7 +141,9 @@ class Builder:
         answer = self._on_own_thread(lambda: self._built(name, arguments, tensors, dynamic))
         return None if isinstance(answer, str) and not dynamic and _host_is_allowed() else answer
 
-    def _built(self, name: str, arguments: list[Any], tensors: list[Any], dynamic: bool) -> tuple[Any, ...] | str:
+    def _built(
+        self, name: str, arguments: list[Any], tensors: list[Any], dynamic: bool
+    ) -> tuple[Any, ...] | dict[str, str] | str:
         import torch
 
         import straightline
@@ -146,7 +156,7 @@ class Builder:
         op = _overload(name)
         refusal = ""
         for way in _ways(name, op, arguments):
-            model, returns = _one_op(op, way, arguments, len(tensors))
+            model, returns, complexes = _one_op(op, way, arguments, len(tensors))
             try:
                 with torch.get_device_module(self._device).device(index), torch.no_grad(), _quiet():
                     function = straightline.compile(model, examples, dynamic_shapes=named)
@@ -156,11 +166,38 @@ class Builder:
             except Exception as error:  # torch's capture refuses an op in many ways
                 refusal = refusal or f"{type(error).__name__}: {error}"
         else:
-            return refusal
+            return _error_of_torch(op, arguments) or refusal
         program, weights = _call.handles(function)
         number = next(self._numbers)
         self.routes[number] = (name, _route(function))
-        return program, weights, list(range(len(tensors))), returns, number, function
+        return program, weights, list(range(len(tensors))), returns, number, function, complexes
+
+
+def _error_of_torch(op: Any, arguments: list[Any]) -> dict[str, str] | None:
+    """What torch raises for a call on any device: found without data."""
+    import torch
+
+    def without_data(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+        if isinstance(value, torch.device):
+            return torch.device("meta")
+        return [without_data(one) for one in value] if isinstance(value, list) else value
+
+    try:
+        values = [without_data(value) for value in arguments]
+        with torch.no_grad(), _quiet():
+            _called(op, _own_or_by_numbers(op, arguments), values)
+    except NotImplementedError:
+        return None
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:
+        text = str(error).replace("torch.Tensor.", "")
+        kinds = (IndexError, ValueError, TypeError)
+        kind = next((one.__name__ for one in kinds if isinstance(error, one)), "RuntimeError")
+        return None if "meta" in text.lower() else {"error": kind, "text": text}
+    except Exception:  # a mistake of torch's own: it says nothing about the call
+        return None
+    return None
 
 
 def _why_not(op: Any) -> str:
@@ -170,6 +207,8 @@ def _why_not(op: Any) -> str:
     schema = op._schema
     if torch.Tag.dynamic_output_shape in op.tags and schema.name not in _MASKED:
         return "the size of its result depends on data"
+    if schema.name.startswith(("aten::_to_sparse", "aten::to_mkldnn")):
+        return "its result is no dense tensor, and those of the device are dense"
     if torch.Tag.data_dependent_output in op.tags or any("Tensor" not in str(one.type) for one in schema.returns):
         return "its result is not a tensor"
     if torch.Tag.nondeterministic_seeded in op.tags:
@@ -219,18 +258,36 @@ def _ways(name: str, op: Any, arguments: list[Any]) -> Iterator[Callable[..., An
         return
     other = decompositions.of(name, op)
     if name not in decompositions.ALIASES:
-        yield op
+        yield _own_or_by_numbers(op, arguments)
     if other is not None:
         yield other
 
 
-def _one_op(op: Any, way: Callable[..., Any], arguments: list[Any], count: int) -> tuple[Any, list[Any]]:
-    """A module that computes the op in a way, and, once it was called, which of its results each return of the op is."""
+def _own_or_by_numbers(op: Any, arguments: list[Any]) -> Callable[..., Any]:
+    """The op; where torch has wrapped a number of the caller's as a tensor, the overload of its name that takes numbers."""
+    kinds = [str(one.type) for one in op._schema.arguments]
+    has_number = any(
+        kind == "Tensor" and isinstance(one, (bool, int, float, complex))
+        for kind, one in zip(kinds, arguments, strict=True)
+    )
+    return op.overloadpacket if has_number else op
+
+
+def _called(op: Any, way: Callable[..., Any], values: list[Any]) -> Any:
+    arguments = op._schema.arguments
+    positional = [value for value, one in zip(values, arguments, strict=True) if not one.kwarg_only]
+    return way(*positional, **{one.name: value for value, one in zip(values, arguments, strict=True) if one.kwarg_only})
+
+
+def _one_op(op: Any, way: Callable[..., Any], arguments: list[Any], count: int) -> tuple[Any, list[Any], list[int]]:
+    """A module that computes the op in a way, and, once it was called, what is known of its results.
+
+    For each return of the op: which of the results it is; and the numbers of results that are complex.
+    """
     import torch
 
     returns: list[Any] = []
-    positional = [(i, one) for i, one in enumerate(op._schema.arguments) if not one.kwarg_only]
-    by_name = [(i, one) for i, one in enumerate(op._schema.arguments) if one.kwarg_only]
+    complexes: list[int] = []
 
     def called(given: Sequence[Any]) -> tuple[Any, ...]:
         rest = iter(given)
@@ -240,8 +297,7 @@ def _one_op(op: Any, way: Callable[..., Any], arguments: list[Any], count: int) 
                 return next(rest)
             return [filled(one) for one in value] if isinstance(value, list) else value
 
-        values = [filled(value) for value in arguments]
-        result = way(*(values[i] for i, _ in positional), **{one.name: values[i] for i, one in by_name})
+        result = _called(op, way, [filled(value) for value in arguments])
         flat: list[Any] = []
         returns.clear()
         for one in result if isinstance(result, tuple) else (result,):
@@ -253,13 +309,14 @@ def _one_op(op: Any, way: Callable[..., Any], arguments: list[Any], count: int) 
             else:
                 returns.append(len(flat))
                 flat.append(one)
+        complexes[:] = [i for i, one in enumerate(flat) if one.is_complex()]
         return tuple(flat)
 
     names = ", ".join(f"a{i}" for i in range(count))
     scope: dict[str, Any] = {"called": called}
     exec(f"def forward(self, {names}):\n    return called(({names},))\n", scope)
     module = type(op._schema.name.partition("::")[2], (torch.nn.Module,), {"forward": scope["forward"]})
-    return module().eval(), returns
+    return module().eval(), returns, complexes
 
 
 def _route(function: Any) -> str:

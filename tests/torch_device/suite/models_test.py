@@ -226,3 +226,54 @@ def test_what_encoder_layers_call_in_inference(norm_first: bool) -> None:
         torch.testing.assert_close(got.cpu(), wanted, rtol=1e-4, atol=1e-5)
         if weights:
             torch.testing.assert_close(got_weights.cpu(), wanted_weights, rtol=1e-4, atol=1e-5)
+
+
+def test_torch_compile_and_targets_by_torch_s_name() -> None:
+    model, x = nn.Sequential(nn.Linear(4, 8), nn.ReLU()).eval(), torch.randn(3, 4)
+    with torch.no_grad():
+        expected = model(x)
+        there, y = copy.deepcopy(model).to("sl"), x.to("sl")
+        compiled = torch.compile(there, backend="straightline")(y)
+        assert compiled.device.type == "sl" and relative(compiled, expected) < 1e-5
+        assert relative(straightline.compile(there, (y,), target="sl")(y), expected) < 1e-5
+        assert relative(straightline.compile(model, (x,), target="sl")(x), expected) < 1e-5
+        with pytest.raises(straightline.UserError, match="target is 'sl:0' but .* give target='sim', leave it out"):
+            straightline.compile(there, (y,), target="sl:0")
+        torch.compiler.reset()
+        with pytest.raises(
+            Exception, match=r"'inductor' has no code generator for the device 'sl'; nearest: torch\.compile"
+        ):
+            torch.compile(there, backend="inductor")(y)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+        ("Adam", {"amsgrad": True, "weight_decay": 0.01}),
+        ("AdamW", {"maximize": True}),
+        ("Adagrad", {"lr_decay": 0.1}),
+    ],
+)
+def test_fused_optimizers(name: str, options: dict[str, Any]) -> None:
+    """Steps with GradScaler, an infinite gradient among them, and a rate that changes: as on the CPU, no new programs."""
+    first = nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 3))
+    x, found = torch.randn(4, 6), []
+    for device in ("cpu", "sl"):
+        model = copy.deepcopy(first).to(device)
+        optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.05, fused=True, **options)
+        rates = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+        scaler = torch.amp.GradScaler(device, init_scale=256.0, growth_interval=2)
+        programs = []
+        for step in range(8):
+            optimizer.zero_grad()
+            scaler.scale((model(x.to(device)) ** 2).mean()).backward()
+            if step == 3:
+                model[0].weight.grad[0, 0] = float("inf")
+            scaler.step(optimizer)
+            scaler.update()
+            rates.step()
+            programs.append(sum(row["programs"] for row in torch.sl.op_counts()))
+        assert device == "cpu" or programs[-1] == programs[5]
+        found.append([*(one.detach().cpu() for one in model.parameters()), torch.tensor(scaler.get_scale())])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-5, atol=1e-6)

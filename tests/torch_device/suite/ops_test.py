@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import straightline.torch_device as torch_device
@@ -126,3 +127,52 @@ def test_what_is_registered() -> None:
     rows = [row for row in torch.sl.op_counts() if row["op"] == "aten::add.Tensor"]
     assert all(row["calls"] > 0 and row["programs"] > 0 for row in rows)
     assert any("pointwise_add" in row["route"] for row in rows)
+
+
+def test_numbers_where_torch_has_tensors(device: str) -> None:
+    """Torch wraps the number of `x % 3` as a tensor for the op's other overload."""
+    x = torch.randint(-9, 9, (4, 5))
+    for call in (
+        lambda t: t % 3,
+        lambda t: 7 % (t.abs() + 1),
+        lambda t: t & 3,
+        lambda t: t << 3,
+        lambda t: t >> 2,
+        lambda t: t.float() % 2.5,
+    ):
+        torch.testing.assert_close(call(x.to(device)).cpu(), call(x))
+
+
+def test_indices_on_the_host(device: str) -> None:
+    x = torch.randn(3, 4)
+    there = x.to(device)
+    for index in (torch.tensor([0, 2]), torch.tensor([True, False, True])):
+        assert torch.equal(there[index].cpu(), x[index])
+        a, b = x.clone(), there.clone()
+        a[index], b[index] = 1.0, 1.0
+        assert torch.equal(b.cpu(), a)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (lambda t: t.int().mean(), RuntimeError, "could not infer output dtype"),
+        (lambda t: -(t > 0), RuntimeError, "on a bool tensor is not supported"),
+        (lambda t: t @ t[:2], RuntimeError, "cannot be multiplied|same reduction dim"),
+        (lambda t: t.sum(5), IndexError, "Dimension out of range"),
+        (lambda t: torch.cat([t, t[:, :2]]), RuntimeError, "[Ss]izes of tensors must match"),
+    ],
+)
+def test_what_torch_refuses_everywhere(device: str, call: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words) as caught:
+        call(torch.randn(3, 4).to(device))
+    assert type(caught.value) is kind and "captured" not in str(caught.value)
+
+
+def test_forward_derivatives(device: str) -> None:
+    x, w = torch.randn(4, 5).to(device), torch.randn(5, 3).to(device)
+    derivative = torch.func.jvp(lambda a: (a @ w).tanh(), (x,), (torch.ones_like(x),))[1]
+    expected = torch.func.jvp(lambda a: (a @ w.cpu()).tanh(), (x.cpu(),), (torch.ones(4, 5),))[1]
+    torch.testing.assert_close(derivative.cpu(), expected)
+    hessian = torch.func.hessian(lambda a: (a @ w).exp().sum())(x[0])
+    torch.testing.assert_close(hessian.cpu(), torch.func.hessian(lambda a: (a @ w.cpu()).exp().sum())(x[0].cpu()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import io
+from typing import Any
 
 import pytest
 import torch
@@ -219,3 +220,67 @@ def test_views_in_place(device: str) -> None:
         assert torch.equal(y.cpu(), x)
     with pytest.raises(RuntimeError, match="out of bounds"):
         y.as_strided_((9,), (1,), 0)
+
+
+COMPLEX = {
+    "real": lambda a, b: a.real,
+    "imag": lambda a, b: a.imag.clone(),
+    "parts": lambda a, b: torch.view_as_complex(torch.view_as_real(a).clone()),
+    "conj": lambda a, b: a.conj().resolve_conj(),
+    "conj to host": lambda a, b: a.conj().cpu(),
+    "conj of a conj": lambda a, b: a.conj().clone().conj().imag,
+    "into a conj": lambda a, b: a.clone().conj().copy_(b).resolve_conj(),
+    "arithmetic": lambda a, b: (a + b * (1 + 2j)) / (a * 2 - b),
+    "abs and angle": lambda a, b: torch.polar(a.abs(), b.angle()),
+    "product": lambda a, b: a @ b.mT,
+    "fft": lambda a, b: torch.fft.ifft(torch.fft.fft(a)),
+    "views": lambda a, b: torch.cat([a[1:, ::2], b.t()[:2, :2]]),
+    "types": lambda a, b: a.to(torch.complex128).real.to(torch.complex64),
+    "fill": lambda a, b: torch.stack([torch.full_like(a, 2 - 1j), torch.zeros_like(a), torch.ones_like(a).conj().fill_(1j)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_numbers(device: str, name: str) -> None:
+    a, b = torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 4, dtype=torch.complex64)
+    torch.testing.assert_close(COMPLEX[name](a.to(device), b.to(device)).cpu(), COMPLEX[name](a, b))
+
+
+def test_complex_numbers_print(device: str) -> None:
+    assert "1.+2.j" in repr(torch.tensor([1 + 2j]).to(device))
+    drawn = torch.randn(4000, dtype=torch.complex64, device=device)
+    assert 0.8 < float(drawn.abs().square().mean()) < 1.2
+
+
+def test_negated_views(device: str) -> None:
+    x = torch.randn(3, 4)
+    view = torch._neg_view(x.to(device))
+    torch.testing.assert_close(view.cpu(), -x)
+    torch.testing.assert_close((view + 1).cpu(), 1 - x)
+    assert torch.equal(view.clone().cpu(), -x)
+
+
+def test_storages_of_another_device_are_refused() -> None:
+    x = torch.zeros(3, device="sl")
+    with pytest.raises(RuntimeError, match="a tensor on sl:0 got a storage on cpu"):
+        x.set_(torch.zeros(3).untyped_storage())
+
+
+def test_copies_within_a_tensor_that_overlap(device: str) -> None:
+    x = torch.arange(6.0, device=device)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x[1:].copy_(x[:-1])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: torch.eye(3, device="sl").to_sparse(), "its result is no dense tensor"),
+        (lambda: torch.eye(3).to_sparse().to("sl"), "sparse tensors are not supported there; nearest: dense tensors"),
+        (lambda: torch.sparse_coo_tensor([[0], [1]], [1.0], (2, 2), device="sl"), "sparse tensors are not"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_other_layouts_are_refused_in_words(call: Any, words: str) -> None:
+    with pytest.raises(NotImplementedError, match=words):
+        call()

@@ -9,6 +9,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/view_as_complex_native.h>
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
@@ -98,6 +99,7 @@ struct Labels {
 struct Call {
   Key key{};
   c10::SmallVector<at::Tensor, 8> tensors{};  ///< in the order of the arguments
+  uint64_t complexes = 0;  ///< which of them are the parts of complex ones, [.., 2]: bits
   Labels labels{};
   c10::DeviceIndex device = -1;
   c10::SmallVector<size_t, 2> values{};  ///< words of the key that are values of numbers
@@ -132,6 +134,15 @@ void addTensor(Call& call, const c10::OperatorHandle& op, const at::Tensor& give
   if (tensor.device().type() != kType) {
     if (tensor.is_cpu() && tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
       const at::Scalar value = tensor.item();
+      if (value.isComplex()) {
+        const auto parts = value.toComplexDouble();
+        uint64_t words[2];
+        std::memcpy(words, &parts, sizeof words);
+        call.key.add(kNumber | static_cast<uint64_t>(tensor.scalar_type()) << 8);
+        call.key.add(words[0]);
+        call.key.add(words[1]);
+        return;
+      }
       const bool integral = value.isIntegral(true);
       const double number = integral ? 0 : value.toDouble();
       uint64_t bits = 0;
@@ -149,8 +160,10 @@ void addTensor(Call& call, const c10::OperatorHandle& op, const at::Tensor& give
   TORCH_CHECK(call.device < 0 || call.device == tensor.device().index(), op.schema().name(),
               " got a tensor on ", c10::Device(kType, call.device), " and one on ", tensor.device(),
               ": move both to one device");
-  TORCH_CHECK_NOT_IMPLEMENTED(tensor.dim() <= kRank, op.schema().name(), " of a tensor of ",
-                              tensor.dim(), " dims, programs take ", kRank);
+  const bool isComplex = tensor.is_complex();
+  TORCH_CHECK_NOT_IMPLEMENTED(tensor.dim() + isComplex <= kRank, op.schema().name(),
+                              " of a tensor of ", tensor.dim(), " dims, programs take ",
+                              kRank - isComplex);
   call.device = tensor.device().index();
   if (!tensor.is_contiguous() && !tensor.is_non_overlapping_and_dense()) {
     tensor = rowMajor(tensor);
@@ -163,6 +176,12 @@ void addTensor(Call& call, const c10::OperatorHandle& op, const at::Tensor& give
   call.key.add(kTensor | static_cast<uint64_t>(tensor.scalar_type()) << 8 |
                static_cast<uint64_t>(tensor.dim()) << 16 | order << 24);
   call.key.add(sizes);
+  if (isComplex) {
+    TORCH_CHECK_NOT_IMPLEMENTED(call.tensors.size() < kMostTensors, op.schema().name(), " of ",
+                                call.tensors.size() + 1, " tensors with complex ones");
+    call.complexes |= uint64_t{1} << call.tensors.size();
+    tensor = realParts(tensor);
+  }
   call.tensors.push_back(std::move(tensor));
 }
 
@@ -224,11 +243,14 @@ struct Program {
     int output;  ///< among the fresh outputs; -1: it is input `input`
     int input;
     at::ScalarType type;
+    bool isComplex = false;  ///< the program gives its parts
   };
   std::vector<Result> results{};
   bool needsSizes = false;  ///< sizes of tensors belong to the key: no program for named ones
   bool onHost = false;      ///< a rule gives the op to the host
   std::string refusal{};    ///< not empty: the op cannot be run
+  /// of a refusal: the error of Python's that torch itself raises for such a call, by its name
+  std::string error{};
   int64_t number = 0;
   PyObject* owner = nullptr;
   mutable std::atomic<int64_t> calls{0};
@@ -359,6 +381,17 @@ py::object argumentsOf(c10::ArrayRef<c10::IValue> arguments) {
   return std::move(list);
 }
 
+/// The tensors of a call for Python, complex ones as such.
+std::vector<at::Tensor> tensorsOf(const Call& call) {
+  std::vector<at::Tensor> tensors(call.tensors.begin(), call.tensors.end());
+  for (size_t i = 0; i < tensors.size() && call.complexes != 0; ++i) {
+    if (i < kMostTensors && (call.complexes >> i & 1) != 0) {
+      tensors[i] = at::native::view_as_complex(tensors[i]);
+    }
+  }
+  return tensors;
+}
+
 std::string nameOf(const c10::OperatorHandle& op) {
   return op.schema().overload_name().empty()
              ? op.schema().name()
@@ -374,13 +407,16 @@ ProgramRef build(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> argum
   try {
     const py::object answer =
         py::handle(table().builder)
-            .attr("build")(
-                nameOf(op), argumentsOf(arguments),
-                py::cast(std::vector<at::Tensor>(call.tensors.begin(), call.tensors.end())),
-                dynamic);
+            .attr("build")(nameOf(op), argumentsOf(arguments), py::cast(tensorsOf(call)), dynamic);
     if (py::isinstance<py::str>(answer)) {
       made->needsSizes = dynamic;
       made->refusal = answer.cast<std::string>();
+      return made;
+    }
+    if (py::isinstance<py::dict>(answer)) {
+      made->error = answer["error"].cast<std::string>();
+      made->refusal = answer["text"].cast<std::string>();
+      made->needsSizes = dynamic;
       return made;
     }
     if (answer.is_none()) {
@@ -401,6 +437,11 @@ ProgramRef build(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> argum
     made->number = parts[4].cast<int64_t>();
     made->owner = py::object(parts[5]).release().ptr();
     made->refusal = describeResults(made.get());
+    for (const py::handle complex : parts[6]) {
+      if (made->refusal.empty()) {
+        made->results.at(complex.cast<size_t>()).isComplex = true;
+      }
+    }
     made->needsSizes = dynamic && !made->refusal.empty();
     ++table().built;
   } catch (const py::error_already_set& error) {
@@ -501,6 +542,11 @@ int32_t run(const c10::OperatorHandle& op, const Program& program, const Call& c
   if (status != SL_OK) {
     raise(status, c10::str(nameOf(op), ": ", message.text));
   }
+  for (size_t i = 0; i < results->size(); ++i) {
+    if (program.results[i].isComplex) {
+      (*results)[i] = at::native::view_as_complex((*results)[i]);
+    }
+  }
   ++program.calls;
   return SL_OK;
 }
@@ -508,6 +554,19 @@ int32_t run(const c10::OperatorHandle& op, const Program& program, const Call& c
 [[noreturn]] void refuse(const c10::OperatorHandle& op, const std::string& why) {
   C10_THROW_ERROR(NotImplementedError,
                   c10::str(nameOf(op), " cannot run on ", c10::Device(kType), ": ", why));
+}
+
+[[noreturn]] void refuse(const c10::OperatorHandle& op, const Program& program) {
+  if (program.error == "IndexError") {
+    C10_THROW_ERROR(IndexError, program.refusal);
+  } else if (program.error == "ValueError") {
+    C10_THROW_ERROR(ValueError, program.refusal);
+  } else if (program.error == "TypeError") {
+    C10_THROW_ERROR(TypeError, program.refusal);
+  } else if (!program.error.empty()) {
+    C10_THROW_ERROR(Error, program.refusal);
+  }
+  refuse(op, program.refusal);
 }
 
 /// A call that the table does not have, or whose sizes its program does not take.
@@ -529,13 +588,19 @@ ProgramRef prepared(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> ar
   return exact ? exact : keep(call->key, build(op, arguments, *call, false));
 }
 
-/// Makes indices of masks: each by as many tensors of numbers as it has dims.
+/// Makes indices of masks: each by as many tensors of numbers as it has dims. Indices on the CPU
+/// are moved to the tensor that they index.
 void expandMasks(torch::jit::Stack* stack, size_t count) {
+  const at::Device device = (stack->end() - static_cast<int64_t>(count))->toTensor().device();
   c10::IValue& indices = *(stack->end() - static_cast<int64_t>(count) + 1);
   c10::List<std::optional<at::Tensor>> expanded;
   bool found = false;
   for (const c10::IValue& element : indices.toListRef()) {
-    const auto index = element.toOptional<at::Tensor>();
+    auto index = element.toOptional<at::Tensor>();
+    if (index && index->defined() && index->is_cpu() && device.type() == kType) {
+      index = index->to(device);
+      found = true;
+    }
     if (!index || !index->defined() ||
         (index->scalar_type() != at::kBool && index->scalar_type() != at::kByte)) {
       expanded.push_back(index);
@@ -680,7 +745,7 @@ void runFunction(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     }
   }
   if (!program->refusal.empty()) {
-    refuse(op, program->refusal);
+    refuse(op, *program);
   }
   torch::jit::drop(*stack, count);
   pushResults(*program, results, stack);
@@ -791,6 +856,89 @@ void runMutating(const c10::OperatorHandle& op, const Plan& plan, torch::jit::St
   }
 }
 
+// --- fused optimizers
+
+constexpr const char* kFused[] = {"_fused_adam_", "_fused_adamw_", "_fused_sgd_",
+                                  "_fused_adagrad_"};
+
+/// A step of a fused optimizer: a program for each parameter, by the function of that name that
+/// takes the learning rate as a tensor, so that another rate is no other program.
+void fused(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto& schema = op.schema();
+  const size_t count = schema.arguments().size();
+  std::vector<c10::IValue> arguments(stack->end() - static_cast<int64_t>(count), stack->end());
+  torch::jit::drop(*stack, count);
+  const c10::List<at::Tensor> parameters = arguments[0].toTensorList();
+  if (parameters.empty()) {
+    return;
+  }
+  const auto function = c10::Dispatcher::singleton().findSchemaOrThrow(
+      schema.name().substr(0, schema.name().size() - 1).c_str(), "tensor_lr");
+  const at::Tensor first = parameters.get(0);
+  bool isScaled = false;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string& name = schema.arguments()[i].name();
+    if (name == "lr" && arguments[i].isDouble()) {
+      const auto type = first.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+      at::Tensor rate = emptyStrided(first.device().index(), {}, {}, type);
+      arguments[i] = rate.fill_(arguments[i].toDouble());
+    }
+    isScaled = isScaled || (name == "grad_scale" && arguments[i].isTensor());
+  }
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    torch::jit::Stack own;
+    for (const c10::IValue& argument : arguments) {
+      if (!argument.isTensorList()) {
+        own.push_back(argument);
+        continue;
+      }
+      c10::List<at::Tensor> one;
+      if (p < argument.toTensorList().size()) {
+        one.push_back(argument.toTensorList().get(p));
+      }
+      own.emplace_back(std::move(one));
+    }
+    runFunction(function, &own);
+    for (size_t i = 0; i < own.size(); ++i) {
+      const c10::List<at::Tensor> results = own[i].toTensorList();
+      if (!results.empty() && (i != 1 || isScaled)) {  // 1: gradients, written where unscaled
+        const at::Tensor target = arguments[i].toTensorList().get(p);
+        const OnDevice on(target.device().index());
+        writeBack(op, target, results.get(0), false);
+      }
+    }
+  }
+}
+
+// --- tensors of other layouts, which the device does not have
+
+template <c10::DispatchKey key>
+void refuseLayout(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  constexpr bool isNested = key == c10::DispatchKey::NestedTensorPrivateUse1;
+  constexpr bool isQuantized = key == c10::DispatchKey::QuantizedPrivateUse1;
+  refuse(op, c10::str(isNested      ? "nested tensors of strided layout"
+                      : isQuantized ? "quantized tensors"
+                                    : "sparse tensors",
+                      " are not supported there; nearest: ",
+                      isNested      ? "layout=torch.jagged, or padded tensors"
+                      : isQuantized ? "dense tensors of floats"
+                                    : "dense tensors (to_dense() on the cpu)"));
+}
+
+template <c10::DispatchKey key>
+void refuseAll() {
+  static auto* const library =
+      new torch::Library(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
+  library->fallback(torch::CppFunction::makeFromBoxedFunction<&refuseLayout<key>>());
+}
+
+void refuseOtherLayouts() {
+  refuseAll<c10::DispatchKey::SparsePrivateUse1>();
+  refuseAll<c10::DispatchKey::SparseCsrPrivateUse1>();
+  refuseAll<c10::DispatchKey::QuantizedPrivateUse1>();
+  refuseAll<c10::DispatchKey::NestedTensorPrivateUse1>();
+}
+
 void boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const Plan& plan = planOf(op);
   switch (plan.kind) {
@@ -820,6 +968,16 @@ void registerOps(const std::vector<std::string>& ops) {
   all->fallback(torch::CppFunction::makeFromBoxedFunction<&boxed>());
   static auto* const aten = new torch::Library(torch::Library::IMPL, "aten",
                                                c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  refuseOtherLayouts();
+  for (const char* op : kFused) {
+    for (const char* overload : {"", ".tensor_lr"}) {
+      const std::string name = std::string(op) + overload;
+      if (c10::Dispatcher::singleton().findOp(
+              {std::string("aten::") + op, *overload ? overload + 1 : ""})) {
+        aten->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&fused>());
+      }
+    }
+  }
   for (const std::string& op : ops) {
     aten->impl(op.c_str(), torch::CppFunction::makeFromBoxedFunction<&boxed>());
   }

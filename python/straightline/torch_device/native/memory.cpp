@@ -141,6 +141,7 @@ class DeviceMemory final : public c10::DeviceAllocator {
     if (wanted == 0) {
       return {nullptr, c10::Device(kType, index)};
     }
+    checkProcess(index);  // the device's memory is not in a forked process, either
     Block* block = take(index, rounded(wanted));
     return {block->data, block, release, c10::Device(kType, index)};
   }

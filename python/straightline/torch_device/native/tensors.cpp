@@ -3,9 +3,11 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -15,6 +17,8 @@
 #include <ATen/ops/randperm.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 
@@ -176,6 +180,32 @@ struct Walk {
   }
 };
 
+/// Conjugates and negates the elements of a tensor without flags.
+void flip(const at::Tensor& to, bool conjugated, bool negated) {
+  at::Tensor parts = to.is_complex() ? realParts(to) : to;
+  if (negated) {
+    parts.neg_();
+  }
+  if (conjugated) {
+    parts.select(-1, 1).neg_();
+  }
+}
+
+/// The values of a tensor, in memory without the flags of conjugated and negated views.
+at::Tensor withoutFlags(const at::Tensor& tensor) {
+  if (!tensor.is_conj() && !tensor.is_neg()) {
+    return tensor;
+  }
+  if (tensor.is_cpu()) {
+    return tensor.resolve_conj().resolve_neg();
+  }
+  const OnDevice on(tensor.device().index());
+  at::Tensor made = emptyStrided(tensor.device().index(), tensor.sizes(), {}, tensor.scalar_type());
+  copyOnDevice(made, tensor);
+  flip(made, tensor.is_conj(), tensor.is_neg());
+  return made;
+}
+
 bool sameLayout(const at::Tensor& a, const at::Tensor& b) {
   return a.is_non_overlapping_and_dense() && a.strides() == b.strides();
 }
@@ -210,7 +240,8 @@ void fromHost(const at::Tensor& to, const at::Tensor& from, bool nonBlocking) {
 void toHost(const at::Tensor& to, const at::Tensor& from, bool nonBlocking) {
   const c10::DeviceIndex index = from.device().index();
   const at::Tensor source = from.is_non_overlapping_and_dense() ? from : rowMajor(from);
-  const bool direct = to.scalar_type() == source.scalar_type() && to.strides() == source.strides();
+  const bool direct = to.scalar_type() == source.scalar_type() &&
+                      to.strides() == source.strides() && !to.is_conj() && !to.is_neg();
   const at::Tensor target = direct ? to
                                    : at::empty_strided(source.sizes(), source.strides(),
                                                        source.options().device(at::kCPU));
@@ -232,14 +263,26 @@ void acrossDevices(const at::Tensor& to, const at::Tensor& from) {
 }
 
 at::Tensor copyFrom(const at::Tensor& self, const at::Tensor& to, bool nonBlocking) {
-  const at::Tensor from = self.sizes() == to.sizes() ? self : self.expand(to.sizes());
+  at::Tensor from = self.sizes() == to.sizes() ? self : self.expand(to.sizes());
   if (to.numel() == 0 || (to.is_same(from))) {
     return to;
   }
-  TORCH_CHECK(!from.is_neg() && !to.is_neg() && !from.is_conj() && !to.is_conj(),
-              "copies of negated or conjugated views are not supported: resolve them before");
+  if (self.is_conj() || self.is_neg()) {
+    from = withoutFlags(from);
+  }
   const bool here = to.device().type() == kType, there = from.device().type() == kType;
   const OnDevice on(here ? to.device().index() : from.device().index());
+  if (here && (to.is_conj() || to.is_neg())) {
+    at::Tensor flipped = emptyStrided(to.device().index(), to.sizes(), {}, to.scalar_type());
+    flipped.copy_(from);
+    flip(flipped, to.is_conj(), to.is_neg());
+    copyOnDevice(to, flipped);
+    return to;
+  }
+  if (here && there && to.device() == from.device()) {
+    at::assert_no_internal_overlap(to);
+    at::assert_no_partial_overlap(to, from);
+  }
   if (here && there && to.device() == from.device()) {
     copyOnDevice(to, from);
   } else if (here && there) {
@@ -288,6 +331,20 @@ at::Tensor emptyStridedOp(at::IntArrayRef sizes, at::IntArrayRef strides,
                       c10::dtype_or_default(type));
 }
 
+/// Zeros without memory, of which forward derivatives make those that they need not compute.
+at::Tensor zeroTensor(at::IntArrayRef sizes, std::optional<at::ScalarType> type,
+                      std::optional<at::Layout>, std::optional<at::Device> where,
+                      std::optional<bool>) {
+  at::native::ZeroTensorAllocator none(
+      at::Device(kType, resolved(where.value_or(c10::Device(kType)))));
+  const c10::DispatchKeySet keys = c10::DispatchKeySet(c10::DispatchKey::PrivateUse1) |
+                                   c10::DispatchKeySet(c10::DispatchKey::ZeroTensor);
+  return at::detail::empty_generic(sizes, &none, keys, c10::dtype_or_default(type), std::nullopt);
+}
+
+at::Tensor viewAsReal(const at::Tensor& self) { return at::native::view_as_real(self); }
+at::Tensor viewAsComplex(const at::Tensor& self) { return at::native::view_as_complex(self); }
+
 at::Tensor asStrided(const at::Tensor& self, at::IntArrayRef sizes, at::IntArrayRef strides,
                      std::optional<int64_t> offset) {
   return at::native::as_strided_tensorimpl(self, sizes, strides, offset);
@@ -329,11 +386,19 @@ void recordStream(at::Tensor& self, at::Stream stream) {
 at::Tensor& setTensor(at::Tensor& self, const at::Tensor& source) {
   return at::native::set_tensor_(self, source);
 }
+/// A storage of another device would be read at addresses that the device does not have.
+void checkStorage(const at::Tensor& self, const at::Storage& source) {
+  checkProcess(self.device().index());
+  TORCH_CHECK(source.device() == self.device(), "a tensor on ", self.device(), " got a storage on ",
+              source.device(), ": move the storage's tensor there");
+}
 at::Tensor& setStorage(at::Tensor& self, at::Storage source) {
+  checkStorage(self, source);
   return at::native::set_(self, source);
 }
 at::Tensor& setStorageAt(at::Tensor& self, at::Storage source, int64_t offset,
                          at::IntArrayRef sizes, at::IntArrayRef strides) {
+  checkStorage(self, source);
   at::native::checkSetStorage(self, source, offset, sizes, strides);
   self.unsafeGetTensorImpl()->set_storage_offset(offset);
   at::native::resize_impl_cpu_(self.unsafeGetTensorImpl(), sizes,
@@ -346,6 +411,13 @@ at::Tensor& setStorageAt(at::Tensor& self, at::Storage source, int64_t offset,
 
 at::Tensor& fill(at::Tensor& self, const at::Scalar& value) {
   if (self.numel() == 0) {
+    return self;
+  }
+  if (self.is_complex()) {
+    const auto number = value.toComplexDouble();
+    at::Tensor parts = realParts(self);
+    parts.select(-1, 0).fill_(number.real());
+    parts.select(-1, 1).fill_(self.is_conj() ? -number.imag() : number.imag());
     return self;
   }
   TORCH_CHECK_NOT_IMPLEMENTED(isComputed(self.scalar_type()) && !value.isComplex(),
@@ -499,6 +571,14 @@ at::Tensor& uniform(at::Tensor& self, double from, double to, Maker maker) {
 
 at::Tensor& normal(at::Tensor& self, double mean, double deviation, Maker maker) {
   TORCH_CHECK(deviation >= 0, "normal_ has a deviation of ", deviation, ", it takes 0 and more");
+  if (self.is_complex()) {  // half of the variance in each part
+    at::Tensor parts = realParts(self);
+    normal(parts, 0, deviation / std::sqrt(2.0), std::move(maker));
+    if (mean != 0) {
+      parts.select(-1, 0).add_(mean);
+    }
+    return self;
+  }
   return scaled(self, SL_RANDOM_NORMAL, deviation, mean, maker);
 }
 
@@ -721,6 +801,20 @@ at::Tensor emptyStrided(c10::DeviceIndex index, at::IntArrayRef sizes, at::IntAr
              : at::detail::empty_generic(sizes, allocator(), keys, type, std::nullopt);
 }
 
+at::Tensor realParts(const at::Tensor& tensor) {
+  at::DimVector sizes(tensor.sizes()), strides;
+  for (int64_t stride : tensor.strides()) {
+    strides.push_back(2 * stride);
+  }
+  sizes.push_back(2);
+  strides.push_back(1);
+  at::Tensor parts = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(tensor.storage()), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      c10::scalarTypeToTypeMeta(c10::toRealValueType(tensor.scalar_type())));
+  parts.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, 2 * tensor.storage_offset());
+  return parts;
+}
+
 at::Tensor rowMajor(const at::Tensor& tensor) {
   if (tensor.is_contiguous()) {
     return tensor;
@@ -737,6 +831,16 @@ void copyOnDevice(const at::Tensor& to, const at::Tensor& from) {
   }
   const c10::DeviceIndex index = to.device().index();
   const bool same = to.scalar_type() == from.scalar_type();
+  if (!same && from.is_complex()) {
+    const at::Tensor parts = realParts(from);
+    return to.is_complex() ? copyOnDevice(realParts(to), parts)
+                           : copyOnDevice(to, parts.select(-1, 0));
+  }
+  if (!same && to.is_complex()) {
+    const at::Tensor parts = realParts(to);
+    parts.select(-1, 1).zero_();
+    return copyOnDevice(parts.select(-1, 0), from);
+  }
   if (same && sameLayout(to, from)) {
     if (to.data_ptr() != from.data_ptr()) {
       copyWithin(index, to.data_ptr(), from.data_ptr(), to.nbytes());
@@ -762,6 +866,9 @@ void copyOnDevice(const at::Tensor& to, const at::Tensor& from) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", emptyMemoryFormat);
   m.impl("empty_strided", emptyStridedOp);
+  m.impl("_efficientzerotensor", zeroTensor);
+  m.impl("view_as_real", viewAsReal);
+  m.impl("view_as_complex", viewAsComplex);
   m.impl("as_strided", asStrided);
   m.impl("as_strided_", setStrides);
   m.impl("view", view);
@@ -799,6 +906,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("masked_select", maskedSelect);
   m.impl("masked_select.out", maskedSelectOut);
   m.impl("equal", sameElements);
+}
+
+// Copies look at the flags of views themselves; to resolve them before is a copy, too.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }
 
 }  // namespace sl_torch

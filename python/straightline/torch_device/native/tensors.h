@@ -30,6 +30,8 @@ void setKernelText(std::string text, std::vector<std::pair<std::string, std::str
 /// A tensor of the device with dense elements in the order of the strides.
 at::Tensor emptyStrided(c10::DeviceIndex index, at::IntArrayRef sizes, at::IntArrayRef strides,
                         at::ScalarType type);
+/// The memory of a complex tensor of the device, [.., 2], whatever the flags of the tensor say.
+at::Tensor realParts(const at::Tensor& tensor);
 /// Its elements in row-major order: itself, or a copy.
 at::Tensor rowMajor(const at::Tensor& tensor);
 /// Copies between two tensors of one device, of any strides and types. Sizes are equal.

@@ -729,7 +729,7 @@ def _is_same_tensor(x: Any, y: Any) -> bool:
     """Whether both are the same elements of the same memory, in the same order: one tensor, or `alias` or `detach` of it."""
 
     def named(view: View) -> View:
-        while view.parent is not None and not view.is_misread and view.op in (_aten.alias.default, _aten.detach.default):
+        while view.op in (_aten.alias.default, _aten.detach.default) and not view.is_misread:
             view = view.parent
         return view
 

@@ -91,7 +91,7 @@ def _compare(compiled: Callable[..., Any], model: nn.Module, inputs: Inputs) -> 
         errors = lambda: policy.moved_errors(model, given, draws=_DRAWS)[: len(pytree.tree_leaves(eager))]  # noqa: E731
     pairs = zip(_tensors(got), _tensors(eager), _tensors(reference), strict=True)
     floats = [(a, b, c) for a, b, c in pairs if b.is_floating_point() and a.shape == b.shape]
-    scale = max([c.double().abs().nan_to_num().max().item() for _, _, c in floats if c.numel()] or [1.0])
+    scale = max([c.double().abs().nan_to_num().max().item() for _, _, c in floats if c.numel()] or [1.0]) or 1.0
     facts = {
         "reference": kind,
         "error": max([_off(a, c) for a, _, c in floats] or [0.0]) / scale,

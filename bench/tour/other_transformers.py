@@ -85,6 +85,69 @@ def _detr() -> nn.Module:
     return transformers.DetrForObjectDetection(config).eval()
 
 
+def _video(name: str, class_name: str, **options: Any) -> Stop:
+    return _stop(
+        name,
+        class_name,
+        {**_SEEING, "num_frames": 4, **options},
+        lambda: {"pixel_values": torch.randn(1, 4, 3, 112, 112)},
+    )
+
+
+#: Families of the second tour, 2026-11-28.
+_WIDER = (
+    _stop("hiera", "HieraModel", {"embed_dim": 24, "image_size": [224, 224], "depths": [1, 1, 2, 1]}, functools.partial(_image, 224)),
+    _stop("levit", "LevitModel", {
+        "image_size": 112, "hidden_sizes": [64, 96, 128], "num_attention_heads": [2, 3, 4], "depths": [1, 1, 1], "key_dim": [16, 16, 16],
+    }, _image),
+    _stop("swinv2", "Swinv2Model", {"image_size": 128, "embed_dim": 48, "depths": [2, 2], "num_heads": [3, 6], "window_size": 8}, functools.partial(_image, 128)),
+    _stop("focalnet", "FocalNetModel", {
+        "embed_dim": 32, "depths": [1, 1], "image_size": 112, "focal_levels": [2, 2], "focal_windows": [3, 3], "hidden_sizes": [32, 64],
+    }, _image),
+    _stop("efficientnet", "EfficientNetModel", {"image_size": 112}, _image),
+    _stop("regnet", "RegNetModel", {"hidden_sizes": [16, 32, 48, 64], "depths": [1, 1, 1, 1], "groups_width": 8, "embedding_size": 16}, _image),
+    _stop("mobilenet_v1", "MobileNetV1Model", {"image_size": 112}, _image),
+    _seer("vit_mae", "ViTMAEModel", mask_ratio=0.0),
+    _seer("dinov3", "DINOv3ViTModel", patch_size=16),
+    _stop("depth_anything", "DepthAnythingForDepthEstimation", {
+        "neck_hidden_sizes": [16, 32, 48, 64], "fusion_hidden_size": 32, "reassemble_hidden_size": 384,
+    }, _image),
+    _stop("swin2sr", "Swin2SRForImageSuperResolution", {
+        "image_size": 32, "embed_dim": 48, "depths": [2, 2], "num_heads": [3, 3], "window_size": 8,
+    }, functools.partial(_image, 32)),
+    _stop("superpoint", "SuperPointForKeypointDetection", {
+        "encoder_hidden_sizes": [16, 16, 32, 32], "decoder_hidden_size": 32, "descriptor_decoder_dim": 32, "keypoint_decoder_dim": 65,
+    }, functools.partial(_image, 64)),
+    _video("videomae", "VideoMAEModel", patch_size=16),
+    _video("timesformer", "TimesformerModel", patch_size=16),
+    _video("vivit", "VivitModel"),
+    _two("owlvit", "OwlViTModel", {"projection_dim": 64}),
+    _two("clipseg", "CLIPSegModel", {"projection_dim": 64}),
+    _two("blip", "BlipModel", {"projection_dim": 64}),
+    _two("chinese_clip", "ChineseCLIPModel", {"projection_dim": 64}),
+    _stop("groupvit_vision", "GroupViTVisionModel", {
+        **_SEEING, "depths": [2, 1, 1], "num_group_tokens": [16, 4, 0], "num_output_groups": [16, 4, 0], "hidden_size": 96,
+        "intermediate_size": 192,
+    }, _image),
+    _hearer("unispeech", "UniSpeechModel"),
+    _hearer("data2vec_audio", "Data2VecAudioModel"),
+    _hearer("sew", "SEWModel", squeeze_factor=2),
+    _hearer("wav2vec2_conformer", "Wav2Vec2ConformerModel", position_embeddings_type="relative"),
+    _stop("dac", "DacModel", {
+        "encoder_hidden_size": 16, "decoder_hidden_size": 64, "downsampling_ratios": [2, 4], "upsampling_ratios": [4, 2], "codebook_size": 64,
+        "n_codebooks": 2,
+    }, lambda: {"input_values": torch.randn(1, 1, 1600)}),
+    _stop("hifigan", "SpeechT5HifiGan", {"model_in_dim": 40, "upsample_initial_channel": 64}, lambda: {"spectrogram": torch.randn(20, 40)}),
+    _stop("musicgen_decoder", "MusicgenForCausalLM", {
+        "vocab_size": 64, "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 256, "num_codebooks": 2,
+        "use_cache": False, "max_position_embeddings": 64,
+    }, lambda: {"input_ids": torch.randint(0, 64, (4, 16))}),
+    _stop("clap_audio", "ClapAudioModel", {
+        "patch_embeds_hidden_size": 24, "hidden_size": 96, "depths": [1, 1], "num_attention_heads": [2, 4], "spec_size": 64, "num_mel_bins": 16,
+        "patch_embed_input_channels": 1, "num_hidden_layers": 2, "window_size": 4, "patch_stride": [4, 4],
+    }, lambda: {"input_features": torch.randn(1, 1, 64, 16)}),
+)  # fmt: skip
+
 STOPS = (
     _seer("vit", "ViTForImageClassification"),
     _seer("deit", "DeiTForImageClassification"),
@@ -120,4 +183,5 @@ STOPS = (
         "num_input_channels": 3, "context_length": 96, "prediction_length": 24, "d_model": 64, "num_attention_heads": 4, "num_hidden_layers": 2,
         "patch_length": 8, "patch_stride": 8,
     }, lambda: {"past_values": torch.randn(2, 96, 3)}),
+    *_WIDER,
 )  # fmt: skip

@@ -75,6 +75,74 @@ def _t5(name: str, class_name: str, **options: Any) -> Stop:
 _GPT = {"vocab_size": _VOCABULARY, "n_embd": 256, "n_layer": 2, "n_head": 4, "n_positions": 128, "use_cache": False}
 _MIXTURE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 128}
 
+_LATENT = {
+    "q_lora_rank": 64, "kv_lora_rank": 32, "qk_rope_head_dim": 16, "qk_nope_head_dim": 32, "v_head_dim": 32, "n_routed_experts": 4,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 64, "first_k_dense_replace": 1, "num_key_value_heads": 4, "topk_group": 1, "head_dim": 16,
+}  # fmt: skip
+_unpadded = functools.partial(_text, padded=False)
+
+#: Families of the second tour, 2026-11-28.
+_WIDER = (
+    _decoder("mamba2", "Mamba2ForCausalLM", num_heads=8, head_dim=64, state_size=16, n_groups=1, chunk_size=16),
+    _stop("rwkv", "RwkvForCausalLM", {
+        "vocab_size": _VOCABULARY, "hidden_size": 256, "num_hidden_layers": 2, "attention_hidden_size": 256, "context_length": 64, "use_cache": False,
+    }, _unpadded),
+    _decoder("falcon_mamba", "FalconMambaForCausalLM", state_size=16),
+    _decoder(
+        "jamba", "JambaForCausalLM", num_experts=2, attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1,
+        use_mamba_kernels=False, mamba_d_state=8,
+    ),
+    _decoder("recurrent_gemma", "RecurrentGemmaForCausalLM", lru_width=256, attention_window_size=16, head_dim=64),
+    _decoder(
+        "qwen3_next", "Qwen3NextForCausalLM", head_dim=64, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64,
+        shared_expert_intermediate_size=64, linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=32,
+        linear_value_head_dim=32, layer_types=["linear_attention", "full_attention"],
+    ),
+    _decoder("deepseek_v2", "DeepseekV2ForCausalLM", n_group=1, **_LATENT),
+    _decoder("deepseek_v3", "DeepseekV3ForCausalLM", n_group=2, **_LATENT),
+    _decoder("glm4", "Glm4ForCausalLM", head_dim=64),
+    _decoder("smollm3", "SmolLM3ForCausalLM"),
+    _decoder("lfm2", "Lfm2ForCausalLM", layer_types=["conv", "full_attention"], block_ff_dim=512),
+    _decoder("olmoe", "OlmoeForCausalLM", num_experts=4, num_experts_per_tok=2),
+    _decoder("nemotron", "NemotronForCausalLM"),
+    _decoder("exaone4", "Exaone4ForCausalLM", sliding_window=16),
+    _decoder("ernie4_5", "Ernie4_5ForCausalLM"),
+    _decoder("bitnet", "BitNetForCausalLM"),
+    _decoder("persimmon", "PersimmonForCausalLM"),
+    _decoder(
+        "llama4_text", "Llama4ForCausalLM", head_dim=64, num_local_experts=2, intermediate_size_mlp=512, attention_chunk_size=16,
+    ),
+    _decoder(
+        "gemma3n_text", "Gemma3nForCausalLM", head_dim=64, hidden_size_per_layer_input=32, vocab_size_per_layer_input=_VOCABULARY,
+        laurel_rank=16, altup_num_inputs=2, num_kv_shared_layers=0, layer_types=["sliding_attention", "full_attention"],
+        sliding_window=16, activation_sparsity_pattern=[0.0, 0.0],
+    ),
+    _encoder("longformer", "LongformerModel", attention_window=8, pad_token_id=1),
+    _encoder("big_bird", "BigBirdModel", block_size=8, attention_type="original_full"),
+    _encoder("big_bird_sparse", "BigBirdModel", block_size=4, num_random_blocks=1, attention_type="block_sparse"),
+    _encoder("ibert", "IBertModel"),
+    _encoder("rembert", "RemBertModel", input_embedding_size=64, output_embedding_size=64),
+    _encoder("roformer", "RoFormerModel", embedding_size=256),
+    _encoder("luke", "LukeModel", entity_vocab_size=50, entity_emb_size=32),
+    _encoder("layoutlm", "LayoutLMModel"),
+    _encoder("yoso", "YosoModel", use_expectation=True),
+    _encoder("nomic_bert", "NomicBertModel"),
+    _writer("led", "LEDForConditionalGeneration", attention_window=8, max_encoder_position_embeddings=128, max_decoder_position_embeddings=64),
+    _writer("blenderbot", "BlenderbotForConditionalGeneration"),
+    _writer("fsmt", "FSMTForConditionalGeneration", src_vocab_size=_VOCABULARY, tgt_vocab_size=_VOCABULARY, langs=["en", "de"]),
+    _writer("bigbird_pegasus", "BigBirdPegasusForConditionalGeneration", attention_type="original_full"),
+    _writer("plbart", "PLBartForConditionalGeneration"),
+    _writer("nllb_moe", "NllbMoeForConditionalGeneration", num_experts=2, expert_capacity=32),
+    _t5("longt5", "LongT5ForConditionalGeneration", local_radius=7),
+    _t5("switch", "SwitchTransformersForConditionalGeneration", num_experts=2, expert_capacity=16),
+    _t5("umt5", "UMT5ForConditionalGeneration"),
+    _t5("mt5_encoder", "MT5EncoderModel"),
+    _stop("perceiver", "PerceiverForMaskedLM", {
+        "vocab_size": 262, "num_latents": 32, "d_latents": 64, "d_model": 64, "num_blocks": 1, "num_self_attends_per_block": 2,
+        "num_self_attention_heads": 4, "num_cross_attention_heads": 4, "qk_channels": 64, "v_channels": 64, "max_position_embeddings": 64,
+    }, lambda: {"inputs": torch.randint(5, 262, (2, 64))}),
+)  # fmt: skip
+
 STOPS = (
     _encoder("bert", "BertModel"),
     _encoder("roberta", "RobertaModel"),
@@ -161,4 +229,5 @@ STOPS = (
     _writer("pegasus", "PegasusForConditionalGeneration"),
     _writer("marian", "MarianMTModel"),
     _writer("m2m_100", "M2M100ForConditionalGeneration"),
+    *_WIDER,
 )

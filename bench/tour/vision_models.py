@@ -40,6 +40,36 @@ def _timm(name: str, size: int = 224, **options: Any) -> Stop:
     return Stop(name, "timm", make, functools.partial(_image, size))
 
 
+def _video(name: str, frames: int, size: int) -> Stop:
+    make = functools.partial(_torchvision_model, name, {})
+    return Stop(f"tv_{name}", "torchvision", make, lambda: (torch.randn(1, 3, frames, size, size),))
+
+
+#: Families of the second tour, 2026-11-28.
+_WIDER = (
+    _video("mc3_18", 8, 64),
+    _video("r2plus1d_18", 8, 64),
+    _video("swin3d_t", 8, 64),
+    _timm("halonet26t", 256),
+    _timm("csatv2"),
+    _timm("efficientvit_m0"),
+    _timm("starnet_s1"),
+    _timm("fasternet_t0"),
+    _timm("shvit_s1"),
+    _timm("lcnet_050"),
+    _timm("mixnet_s"),
+    _timm("gcresnet33ts"),
+    _timm("tnt_s_patch16_224"),
+    _timm("vitamin_small_224"),
+    _timm("coatnet_nano_rw_224"),
+    _timm("tiny_vit_5m_224"),
+    _timm("pvt_v2_b0"),
+    _timm("mobileone_s0"),
+    _timm("hgnetv2_b0"),
+    _timm("selecsls42b"),
+    _timm("seresnet18"),
+)
+
 _NO_BACKBONE = {"weights_backbone": None}
 
 STOPS = (
@@ -113,4 +143,5 @@ STOPS = (
     _timm("botnet26t_256", 256),
     _timm("swiftformer_xs"),
     _timm("inception_next_atto"),
+    *_WIDER,
 )  # fmt: skip

@@ -120,6 +120,18 @@ class Counter(nn.Module):
         return self.norm(self.fc(x)), self.count * 2
 
 
+class CastsItsLayers(nn.Module):
+    """As routers of mixtures of experts do: `to` of the type that the layer has already."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.fc = self.fc.to(torch.float32)
+        return self.fc(x.to(torch.float32))
+
+
 def cnn() -> nn.Module:
     layers = (
         nn.Conv2d(3, 8, 3, padding=1),
@@ -140,6 +152,7 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Callable[[int], tuple[Any, ...
     ),
     "recurrent": (lambda: nn.GRUCell(4, 8), lambda n: (randn(n, 4), randn(n, 8))),
     "buffers": (Counter, lambda n: (randn(n, 4),)),
+    "layers cast to their own type": (CastsItsLayers, lambda n: (randn(n, 4),)),
 }  # fmt: skip
 
 

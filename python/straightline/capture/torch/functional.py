@@ -547,7 +547,12 @@ class _Rewriter:
     # Writes
 
     def _turned_in_place(self, op: Op, args: Any, kwargs: Any, fake: Any) -> Any:
-        """`unsqueeze_` and the like: the node is a view of its argument, which keeps its own shape elsewhere."""
+        """`unsqueeze_` and the like: the node is a view of its argument, which keeps its own shape elsewhere.
+
+        `x.set_(x)` changes nothing: `module.to(dtype)` in a model's own code gives each parameter itself, where it has that type.
+        """
+        if op is _aten.set_.source_Tensor and _is_same_tensor(args[0], args[1]):
+            return args[0]
         name = op_name(op)
         forms = _forms(name[:-1], op._schema.arguments) if name.endswith("_") else iter(())
         form = next(filter(says_views, forms), None)
@@ -718,6 +723,17 @@ def _wholes(view: View) -> Iterator[View]:
     while view.parent is not None:
         view = view.parent
         yield view
+
+
+def _is_same_tensor(x: Any, y: Any) -> bool:
+    """Whether both are the same elements of the same memory, in the same order: one tensor, or `alias` or `detach` of it."""
+
+    def named(view: View) -> View:
+        while view.op in (_aten.alias.default, _aten.detach.default) and not view.is_misread:
+            view = view.parent
+        return view
+
+    return isinstance(x, View) and isinstance(y, View) and named(x) is named(y)
 
 
 def _memory_ends(views: Any) -> dict[int, Any]:

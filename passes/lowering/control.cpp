@@ -3,6 +3,7 @@
 // where that is safe.
 #include "passes/lowering/control.h"
 
+#include "dialect/error_kind.h"
 #include "llvm/ADT/STLExtras.h"
 #include "passes/lowering/constants.h"
 #include "passes/lowering/scalar_evaluator.h"
@@ -108,7 +109,34 @@ LogicalResult lowerIf(op::IfOp op, LoweringContext& context) {
   return success();
 }
 
+/// A use of a counter, or of a number computed from one, that needs it in memory; null: each use is
+/// an index. A counter is a scalar of the emitted loop.
+Operation* readOfMemory(Value counter) {
+  for (mlir::OpOperand& use : counter.getUses()) {
+    Operation* user = use.getOwner();
+    auto slice = llvm::dyn_cast<op::DynamicSliceOp>(user);
+    auto update = llvm::dyn_cast<op::DynamicUpdateSliceOp>(user);
+    if ((slice && use.get() == slice.getIndex()) ||
+        (update && use.get() == update.getIndex() && use.get() != update.getSrc())) {
+      continue;
+    }
+    if (!llvm::isa<op::ElementwiseOpInterface>(user)) {
+      return user;
+    }
+    if (Operation* read = readOfMemory(user->getResult(0))) {
+      return read;
+    }
+  }
+  return nullptr;
+}
+
 LogicalResult lowerFor(op::ForOp op, LoweringContext& context) {
+  if (Operation* read = readOfMemory(op.getBody().front().getArgument(0))) {
+    return emitUnsupported(read)
+           << read->getName() << " reads the counter of a loop as a tensor, but a counter can only "
+           << "be the index of op.dynamic_slice and op.dynamic_update_slice; nearest supported "
+           << "form: a number that the loop carries (iter) and adds to in each round";
+  }
   llvm::SmallVector<Value> places = llvm::map_to_vector(
       op.getResults(), [&](Value result) { return context.destination(result); });
   mlir::Block& body = op.getBody().front();

@@ -46,3 +46,16 @@ func.func @forward(%p: tensor<5x2x4xf32> {op.name = "p"}, %w: tensor<4x4xf32> {o
       : (tensor<5x2x4xf32>, tensor<4x4xf32>) -> (tensor<5x2x4xf32>, tensor<2x4xf32>)
   return %y : tensor<5x2x4xf32>
 }
+
+// -----
+
+// A counter is a scalar of the emitted loop: no memory holds it.
+func.func @forward(%x: tensor<4xi64> {op.name = "x"}) -> (tensor<4xi64> {op.name = "y"}) {
+  %y = op.for %i = 0 to 4 step 1 iter(%c = %x) : (tensor<4xi64>) {
+    // expected-error@+1 {{op.reshape reads the counter of a loop as a tensor, but a counter can only be the index of op.dynamic_slice and op.dynamic_update_slice; nearest supported form: a number that the loop carries (iter) and adds to in each round}}
+    %row = op.reshape %i : (tensor<i64>) -> tensor<1xi64>
+    %next = op.dynamic_update_slice %c, %row, %i {dim = 0 : i64} : (tensor<4xi64>, tensor<1xi64>, tensor<i64>) -> tensor<4xi64>
+    op.yield %next : tensor<4xi64>
+  }
+  return %y : tensor<4xi64>
+}

@@ -208,3 +208,45 @@ def test_sizes_that_an_op_needs_to_be_equal(name: str) -> None:
     wrong[1] = torch.randn([size + 1 for size in wrong[1].shape])
     with pytest.raises(sl.GuardError, match="dim . is"):
         compiled(*wrong)
+
+
+@pytest.mark.parametrize(
+    ("least", "function"),
+    [
+        (4, lambda x: x.select_scatter(torch.zeros(4), 0, 3)),
+        (3, lambda x: x.select_scatter(torch.zeros(4), 0, -3)),
+        (4, lambda x: x.slice_scatter(torch.zeros(3, 4), 0, 1, 4)),
+        (6, lambda x: x.slice_scatter(torch.zeros(3, 4), 0, 1, 7, 2)),
+    ],
+)
+def test_writes_at_a_number_need_as_many_elements(least: int, function: Any) -> None:
+    """What torch traces says nothing of it: a smaller tensor was written past its end."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return function(x)
+
+    compiled = sl.compile(torch.export.export(Model(), (torch.randn(9, 4),), dynamic_shapes=({0: Dim.AUTO},)))
+    for size in (least, least + 5):
+        x = torch.randn(size, 4)
+        torch.testing.assert_close(compiled(x), function(x))
+    with pytest.raises(sl.GuardError, match=f"dim 0 is {least - 1} but .* in \\[{least}, "):
+        compiled(torch.randn(least - 1, 4))
+
+
+def test_a_source_of_a_named_size_for_a_slice_of_a_number() -> None:
+    """Torch does it, which looks at both sizes."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return x.slice_scatter(y, 0, 1, 4)
+
+    exported = torch.export.export(
+        Model(), (torch.randn(6, 4), torch.randn(3, 4)), dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO})
+    )
+    compiled = sl.compile(exported)
+    assert "dim 0 of what is written has the named size s1, not 3" in compiled.ir("op")
+    given = torch.randn(7, 4), torch.randn(3, 4)
+    torch.testing.assert_close(compiled(*given), Model()(*given))
+    with pytest.raises(sl.OpError, match="expected src to have a size equal to the slice of self"):
+        compiled(torch.randn(7, 4), torch.randn(2, 4))

@@ -140,6 +140,11 @@ def _slice_scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if isinstance(a.start, Extent) and a.step == 1:
         return placed_at(ctx, a.self, dim, a.start, source)
     start, end = slice_bounds(a.self.extents[dim], a.start, a.end, a.step)
+    if isinstance(source.extents[dim], Extent) and 0 <= start <= end < SLICE_END:
+        written = len(range(start, end, a.step))
+        raise Reject(
+            f"dim {dim} of what is written has the named size {source.extents[dim]}, not {written}", f"size {written}"
+        )
     attributes = {"dim": dim, "start": start, "end": end, "step": a.step}
     return ctx.emit_one("slice_scatter", [a.self, source], a.self.type, attributes)
 

@@ -77,7 +77,7 @@ from straightline.capture.torch.importer import (
 )
 from straightline.capture.torch.model_check import check_tensor
 from straightline.capture.torch.size_guards import multiples, size_guards
-from straightline.capture.torch.size_relations import equal_symbols
+from straightline.capture.torch.size_relations import equal_symbols, least_sizes
 from straightline.capture.torch.symbolic_sizes import ExtentPrinter
 from straightline.errors import InternalError, PlaceError, UnsupportedError
 
@@ -366,7 +366,13 @@ class GraphImport:
             name = names[one] if names[one] in given.values() else specs[other].name
             both = specs[one], specs[other]
             specs[other] = SymbolSpec(name, max(spec.min for spec in both), min(spec.max for spec in both))
-        return specs | {one: specs[other] for one, other in equal.items()}
+        specs |= {one: specs[other] for one, other in equal.items()}
+        for size, least in least_sizes(self._graph.nodes):
+            spec = specs.get(str(size.node.expr))
+            if spec is not None and spec.min < least:
+                raised = SymbolSpec(spec.name, least, max(least, spec.max))
+                specs |= {key: raised for key, each in specs.items() if each.name == spec.name}
+        return specs
 
     def _sizes_above_zero(self) -> set[str]:
         """Symbols, by torch's names, that must not be 0: a largest or smallest element is taken over them."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes of inputs that an op needs to be equal, though torch's trace leaves them apart."""
+"""What an op needs of the sizes of inputs, though torch's trace does not say it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,41 @@ def equal_symbols(nodes: Iterable[Node]) -> dict[str, str]:
     return {name: first(name) for name in known}
 
 
+def least_sizes(nodes: Iterable[Node]) -> Iterator[tuple[torch.SymInt, int]]:
+    """Sizes with what they are at least in every call that the ops take: what is written lies within them."""
+    for node in nodes:
+        name = _name(node)
+        if name not in ("select_scatter", "slice_scatter"):
+            continue
+        shape = _shape(node.args[0])
+        dim = _number(node, 2, "dim") % max(len(shape), 1)
+        if not shape or not isinstance(shape[dim], torch.SymInt):
+            continue
+        if name == "select_scatter":
+            index = node.args[3] if len(node.args) > 3 else node.kwargs.get("index")
+            if isinstance(index, int):
+                yield shape[dim], index + 1 if index >= 0 else -index
+            continue
+        bounds = [node.args[n] if len(node.args) > n else node.kwargs.get(key) for n, key in ((3, "start"), (4, "end"))]
+        written = _shape(node.args[1])[dim]
+        first, last = (bound if isinstance(bound, int) and abs(bound) < _END else 0 for bound in bounds)
+        if isinstance(written, int) and first >= 0 and last > 0:
+            step = _number(node, 5, "step") or 1
+            yield shape[dim], first + (written - 1) * step + 1
+        elif first < 0 or last < 0:
+            yield shape[dim], max(-first, -last)
+
+
+#: Bounds of slices beyond it are "to the end".
+_END = 1 << 62
+
+
+def _name(node: Node) -> str:
+    return str(node.target).removeprefix("aten.").split(".")[0].rstrip("_")
+
+
 def _pairs(node: Node) -> Iterator[_Pair]:
-    name = str(node.target).removeprefix("aten.").split(".")[0].rstrip("_")
+    name = _name(node)
     given = [_shape(arg) for arg in node.args]
     if name == "masked_select":
         yield from _from_behind(given[0], given[1])

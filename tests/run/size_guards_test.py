@@ -57,6 +57,10 @@ CASES: dict[str, tuple[Any, ...]] = {
         lambda x, y: torch.baddbmm(x, y, y), [(2, 4, 4), (2, 4, 4)], ({0, 1, 2}, {0, 1, 2}), [[(3, 5, 5), (3, 5, 5)]],
         [([(3, 5, 5), (3, 5, 4)], sl.GuardError, "dim 2 is 4")],
     ),
+    "one of two": (
+        lambda x, y: torch.addr(x, y, y), [(5, 5), (5,)], ({0, 1}, {0}), [[(3, 3), (3,)]],
+        [([(4, 4), (5,)], sl.GuardError, "dim 0 is 5")],
+    ),
     "a range": (
         lambda x: x + 1 if 5 < x.shape[0] < 100 else x, [(8,)], ({0},), [[(6,)], [(99,)]],
         [([(5,)], sl.GuardError, "dim 0 is 5"), ([(100,)], sl.GuardError, "dim 0 is 100")],

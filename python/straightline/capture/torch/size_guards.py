@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from straightline.capture.extents import Dim, bounds
@@ -19,6 +19,7 @@ _COMPARISONS = {
     ast.Eq: ("eq", "be"), ast.NotEq: ("ne", "not be"), ast.LtE: ("le", "be at most"), ast.Lt: ("lt", "be less than"),
     ast.GtE: ("ge", "be at least"), ast.Gt: ("gt", "be greater than"),
 }  # fmt: skip
+_OPPOSITES = {"eq": "ne", "ne": "eq", "le": "gt", "gt": "le", "lt": "ge", "ge": "lt"}
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def size_guards(
     found: list[SizeGuard] = []
     for guard in guards:
         try:
-            conditions = [_condition(part, shapes) for part in _parts(ast.parse(guard, mode="eval").body)]
+            conditions = _conditions(ast.parse(guard, mode="eval").body, shapes, ranges)
         except (_NoSize, SyntaxError):
             raise UnsupportedError(
                 f"calls would have to check that {guard}; "
@@ -59,14 +60,28 @@ def size_guards(
     return found
 
 
-def _parts(node: ast.expr) -> list[ast.expr]:
-    """Conditions that all hold where that of the node does."""
+def _conditions(
+    node: ast.expr, shapes: Mapping[str, Sequence[Dim]], ranges: Mapping[str, tuple[int, int]]
+) -> list[SizeGuard]:
+    """Comparisons that all hold where the condition does."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        return [part for value in node.values for part in _parts(value)]
+        return [one for part in node.values for one in _conditions(part, shapes, ranges)]
+    if isinstance(node, ast.BoolOp):  # of alternatives, the one that the bounds leave
+        left = [part for part in node.values if not _excluded(part, shapes, ranges)]
+        if len(left) != 1:
+            raise _NoSize
+        return _conditions(left[0], shapes, ranges)
     if isinstance(node, ast.Compare) and len(node.ops) > 1:  # a < b < c
         sides = [node.left, *node.comparators]
-        return [ast.Compare(sides[n], [node.ops[n]], [sides[n + 1]]) for n in range(len(node.ops))]
-    return [node]
+        pairs = [ast.Compare(sides[n], [node.ops[n]], [sides[n + 1]]) for n in range(len(node.ops))]
+        return [_condition(pair, shapes) for pair in pairs]
+    return [_condition(node, shapes)]
+
+
+def _excluded(node: ast.expr, shapes: Mapping[str, Sequence[Dim]], ranges: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether the bounds leave no sizes of which the condition holds."""
+    conditions = _conditions(node, shapes, ranges)
+    return any(_implied(replace(one, comparison=_OPPOSITES[one.comparison]), ranges) for one in conditions)
 
 
 def multiples(guards: Sequence[str]) -> Iterator[tuple[str, int, int]]:

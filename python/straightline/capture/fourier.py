@@ -24,7 +24,7 @@ Pair = tuple[Tensor, Tensor]
 Literal = Callable[[np.ndarray, str], Tensor]
 
 
-def _turns(rows: int, columns: int, size: int, sign: int) -> np.ndarray:
+def angles(rows: int, columns: int, size: int, sign: int) -> np.ndarray:
     """Sign * 2 pi * row * column / size, the product modulo size first, which is exact."""
     return (np.outer(np.arange(rows), np.arange(columns)) % size) * (sign * 2 * math.pi / size)
 
@@ -68,8 +68,8 @@ def rows(ctx: GraphBuilder, literal: Literal, re: Tensor, im: Tensor | None, sig
     if first == 1:
         if size > _LARGEST:
             raise Reject(f"a Fourier transform of {size} numbers", f"a size that is at most {_LARGEST}, or has factors")
-        angles = _turns(size, size, size, sign)
-        c, s = np.cos(angles), np.sin(angles)
+        turns = angles(size, size, size, sign)
+        c, s = np.cos(turns), np.sin(turns)
         if im is None:
             return _halves(ctx, _times(ctx, literal, re, np.concatenate([c, s])))
         both = ctx.cat([re, im], re.rank - 1, TensorType(re.dtype, (*re.extents[:-1], 2 * size)))
@@ -82,9 +82,9 @@ def rows(ctx: GraphBuilder, literal: Literal, re: Tensor, im: Tensor | None, sig
         return ctx.permute(ctx.reshape(x, (*lead, n, m)), swap)
 
     inner = rows(ctx, literal, turned(re, first, second), None if im is None else turned(im, first, second), sign)
-    angles = _turns(second, first, size, sign)
+    turns = angles(second, first, size, sign)
     shape: tuple[Dim, ...] = (*lead, second, first)
-    factors = tuple(ctx.expand(literal(f(angles), re.dtype), shape) for f in (np.cos, np.sin))
+    factors = tuple(ctx.expand(literal(f(turns), re.dtype), shape) for f in (np.cos, np.sin))
     a, b = (turned(x, second, first) for x in multiplied(ctx, inner, (factors[0], factors[1])))
     c, d = (turned(x, first, second) for x in rows(ctx, literal, a, b, sign))
     return ctx.reshape(c, (*lead, size)), ctx.reshape(d, (*lead, size))
@@ -94,11 +94,11 @@ def rows_to_real(ctx: GraphBuilder, literal: Literal, re: Tensor, im: Tensor, si
     """The real numbers whose transform begins with these; imaginary parts of those that are their own conjugates are left out."""
     count, dim = known(re.extents[-1]), re.rank - 1
     if size <= _MOST:
-        angles = _turns(size, count, size, 1)
+        turns = angles(size, count, size, 1)
         weights = np.where((np.arange(count) == 0) | (2 * np.arange(count) == size), 1.0, 2.0)
         both = ctx.cat([re, im], dim, TensorType(re.dtype, (*re.extents[:-1], 2 * count)))
-        own = np.where(weights == 1, 0.0, -np.sin(angles) * weights)
-        return _times(ctx, literal, both, np.concatenate([np.cos(angles) * weights, own], 1))
+        own = np.where(weights == 1, 0.0, -np.sin(turns) * weights)
+        return _times(ctx, literal, both, np.concatenate([np.cos(turns) * weights, own], 1))
     kept = np.where((np.arange(count) == 0) | (2 * np.arange(count) == size), 0.0, 1.0)
     im = _on(ctx, "mul", im, ctx.expand(literal(kept, im.dtype), im.extents))
     others = size - count

@@ -427,6 +427,8 @@ _OWN: dict[str, Callable[..., Any]] = {
     "aten::bitwise_left_shift.Tensor_Scalar": left_shift,
     "aten::bitwise_right_shift.Tensor_Scalar": right_shift,
 }
+#: A step of an optimizer for a parameter.
+FUSED = tuple(f"aten::_fused_{name}.tensor_lr" for name in ("adam", "adamw", "sgd", "adagrad"))
 #: Names under which a device like this one gets another op's calls, and ops that torch cannot trace.
 ALIASES = (
     "aten::convolution_overrideable",
@@ -434,10 +436,7 @@ ALIASES = (
     "aten::_index_put_impl",
     "aten::_thnn_fused_gru_cell",
     "aten::_thnn_fused_gru_cell_backward",
-    "aten::_fused_adam.tensor_lr",
-    "aten::_fused_adamw.tensor_lr",
-    "aten::_fused_sgd.tensor_lr",
-    "aten::_fused_adagrad.tensor_lr",
+    *FUSED,
 )
 
 

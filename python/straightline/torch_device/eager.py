@@ -23,10 +23,7 @@ _WHOLE = (
     "aten::embedding",
     "aten::logsumexp",
     "aten::repeat",
-    "aten::_fused_adam.tensor_lr",
-    "aten::_fused_adamw.tensor_lr",
-    "aten::_fused_sgd.tensor_lr",
-    "aten::_fused_adagrad.tensor_lr",
+    *decompositions.FUSED,
     *decompositions.ALIASES[:2],
 )
 

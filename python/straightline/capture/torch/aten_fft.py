@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import torch
 
+from straightline.capture import fourier
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import Reject, Tensor, known, wrap
@@ -46,15 +47,9 @@ def _neg_view(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 # Matrices -------------------------------------------------------------------------------------------------------------
 
 
-def _angles(rows: int, columns: int, size: int, sign: int) -> torch.Tensor:
-    """Sign * 2 pi * row * column / size, the product modulo size first, which is exact."""
-    turns = torch.outer(torch.arange(rows), torch.arange(columns)) % size
-    return turns.double() * (sign * 2 * math.pi / size)
-
-
 def _factors(rows: int, columns: int, size: int, sign: int) -> torch.Tensor:
     """Complex factors, [rows, columns, 2]."""
-    angles = _angles(rows, columns, size, sign)
+    angles = torch.from_numpy(fourier.angles(rows, columns, size, sign))
     return torch.stack([angles.cos(), angles.sin()], -1)
 
 

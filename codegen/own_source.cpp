@@ -216,7 +216,9 @@ std::string ownImageText(kernel::FuncOp func) {
 llvm::SmallVector<mlir::StringAttr> ownImageNames(kernel::FuncOp func) {
   mlir::Builder builder(func.getContext());
   llvm::SmallVector<mlir::StringAttr> names;
-  for (size_t i = 0; i < func.getInputs().size() + func.getOutputs().size(); ++i) {
+  const size_t addresses =
+      func.getInputs().size() + func.getOutputs().size() + func.getWorkspace().size();
+  for (size_t i = 0; i < addresses; ++i) {
     names.push_back(builder.getStringAttr("%" + std::to_string(i)));
   }
   llvm::append_range(names, func.getScalarNames());

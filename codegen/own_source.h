@@ -35,8 +35,8 @@ struct OwnImage {
   int64_t sharedBytes;
 };
 OwnImage ownImageOf(kernel::FuncOp func);
-/// What expressions of ownImageOf are over, in the order of the entry's arguments: a name for each
-/// address, "%0" and so on, then the run-time scalars.
+/// What expressions of ownImageOf are over, of any kernel in the order of its entry's arguments: a
+/// name for each address, "%0" and so on, then the run-time scalars.
 llvm::SmallVector<mlir::StringAttr> ownImageNames(kernel::FuncOp func);
 
 }  // namespace straightline::codegen

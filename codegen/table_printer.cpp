@@ -364,10 +364,17 @@ class Printer {
                                         : entry.name;
   }
 
-  /// The table of machine code that a user gave; returns its address.
+  /// What a launch has beside the arguments of its entry: machine code that a user gave has
+  /// parameters of its own, a kernel of ours may want dynamic shared memory. Returns the table's
+  /// address, "nullptr" for other kernels.
   std::string printOwn(const EntryPoint& entry, kernel::FuncOp func) {
-    const OwnImage image = ownImageOf(func);
+    const int64_t shared = kernel::sharedBytesOf(func);
+    if (!kernel::isOwnImage(func) && shared == 0) {
+      return "nullptr";
+    }
     const llvm::SmallVector<StringAttr> names = ownImageNames(func);
+    const OwnImage image =
+        kernel::isOwnImage(func) ? ownImageOf(func) : argumentsAsParameters(func, names, shared);
     // Arguments have the numbers that extents have elsewhere.
     const auto over = [&](ExtentAttr value) {
       return expr(steps(value.getExpr(), value.getNames(), nullptr, [&](StringAttr name) {
@@ -385,6 +392,18 @@ class Printer {
            ", " + std::to_string(rows.size()) + ", " + std::to_string(image.sharedBytes) + ", " +
            over(image.blocksY) + ", " + over(image.blocksZ) + "}"});
     return "own_" + entry.name;
+  }
+
+  /// Parameters that are the arguments in their order, with `shared` bytes for each block.
+  static OwnImage argumentsAsParameters(kernel::FuncOp func, llvm::ArrayRef<StringAttr> names,
+                                        int64_t shared) {
+    mlir::MLIRContext* context = func.getContext();
+    OwnImage image{{}, ExtentAttr::get(context, 1), ExtentAttr::get(context, 1), shared};
+    for (StringAttr name : names) {
+      image.parameters.push_back(
+          {ExtentAttr::get(context, {name}, mlir::getAffineSymbolExpr(0, context)), 1});
+    }
+    return image;
   }
 
   void printEntries() {
@@ -409,8 +428,7 @@ class Printer {
         auto kernelFunc = llvm::cast<kernel::FuncOp>(entry.op);
         const ExtentAttr blocks = kernel::blocksOf(entry.op);
         auto threads = entry.op->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr);
-        const std::string own =
-            kernel::isOwnImage(kernelFunc) ? printOwn(entry, kernelFunc) : "nullptr";
+        const std::string own = printOwn(entry, kernelFunc);
         table("sl_device_code", "code_" + entry.name,
               {"{sizeof(sl_device_code), " + stringLiteral(symbolOf(entry)) + ", &" +
                imageName(entry) + ", " + expr(blocks.getExpr(), blocks.getNames()) + ", " +

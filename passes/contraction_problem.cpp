@@ -363,6 +363,43 @@ static void addGeometry(Problem& problem, op::ConvolutionOp convolution) {
   }
 }
 
+namespace {
+
+/// What a pass takes, by the bytes that it moves, which computes what is fused behind a product;
+/// 0 where a library may add all of it itself: a bias, a residual, ReLU or GELU by tanh.
+double passBehindUs(op::FusionOp fusion, Operation* root) {
+  constexpr double kBeginUs = 1.0, kCachedBytes = 40e6, kCachedBytesPerUs = 5.5e6,
+                   kBytesPerUs = 3.9e6;
+  const auto mayBeAdded = [&](Operation& op) {
+    auto gelu = llvm::dyn_cast<op::GeluOp>(op);
+    return &op == root || llvm::isa<op::ToDtypeOp, op::AddOp, op::ReluOp>(op) ||
+           (gelu && gelu.getApproximate() == "tanh");
+  };
+  auto type = llvm::cast<mlir::RankedTensorType>(root->getResult(0).getType());
+  if (!type.hasStaticShape() ||
+      llvm::all_of(fusion.getBody().front().without_terminator(), mayBeAdded)) {
+    return 0;
+  }
+  const auto bytesOf = [](Value tensor) {
+    auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
+    return type.hasStaticShape()
+               ? static_cast<double>(type.getNumElements() * type.getElementTypeBitWidth() / 8)
+               : 0;
+  };
+  double bytes = bytesOf(root->getResult(0));
+  for (Value result : fusion.getResults()) {
+    bytes += bytesOf(result);
+  }
+  for (auto [input, argument] :
+       llvm::zip(fusion.getInputs(), fusion.getBody().front().getArguments())) {
+    const bool isOfProduct = llvm::is_contained(argument.getUsers(), root);
+    bytes += isOfProduct ? 0 : bytesOf(input);
+  }
+  return kBeginUs + bytes / (bytes < kCachedBytes ? kCachedBytesPerUs : kBytesPerUs);
+}
+
+}  // namespace
+
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   Operation* root = contractionRoot(fusion);
   auto known = [&](Value argument) { return isKnownEarly(fusionInput(fusion, argument)); };
@@ -413,6 +450,11 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   if (auto convolution = llvm::dyn_cast<op::ConvolutionOp>(root)) {
     addGeometry(problem, convolution);
     return problem;
+  }
+  if (targetNamedBy(target).hasQueue()) {
+    const double us = passBehindUs(fusion, root);
+    problem.setPassBehindUs(us);
+    problem.addAttribute("computes_behind", us > 0 ? 1 : 0);
   }
   const llvm::SmallVector<int64_t> result = sizesOf(root->getResult(0));
   const llvm::SmallVector<int64_t> x = sizesOf(root->getOperand(0));

@@ -151,10 +151,12 @@ class KernelSelector {
       }
       return;
     }
-    const double more = atEdgeUs(kernel, problem_);
+    const double edge = atEdgeUs(kernel, problem_), behind = passBehindUs(kernel, problem_);
+    const double more = edge + behind;
     const std::string estimate =
         "estimated " + microseconds(cost) +
-        (more > 0 ? " and " + microseconds(more) + " at the graph's edge" : "");
+        (behind > 0 ? " and " + microseconds(behind) + " for what is fused behind it" : "") +
+        (edge > 0 ? " and " + microseconds(edge) + " at the graph's edge" : "");
     const bool stays =
         winnerIsPreferred_ == isPreferred ? counted_ <= cost + more : winnerIsPreferred_;
     if (!isAllowed || (choice_.kernel && stays)) {
@@ -233,7 +235,7 @@ class KernelSelector {
   const SelectionConstraints& constraints_;
   const llvm::StringRef target_;
   KernelChoice choice_;
-  /// microseconds by which kernels are compared: the cost, and atEdgeUs
+  /// microseconds by which kernels are compared: the cost, atEdgeUs and passBehindUs
   double counted_ = 0;
   std::string estimate_;  ///< the same in words
   bool winnerIsPreferred_ = false;
@@ -307,6 +309,10 @@ double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem) {
   return problem.atEdge() && problem.device() != kernel.backend && !runsAnywhere(kernel)
              ? kCapturedAgainUs
              : 0;
+}
+
+double passBehindUs(const sl_kernel_desc& kernel, const Problem& problem) {
+  return isExternal(kernel) ? problem.passBehindUs() : 0;
 }
 
 bool mayTake(const sl_kernel_desc& kernel, const Problem& problem,

@@ -42,6 +42,9 @@ class Problem {
   /// whose address may differ from call to call.
   void setAtEdge(bool atEdge) { atEdge_ = atEdge; }
   bool atEdge() const { return atEdge_; }
+  /// `us`: what a pass takes that computes what is fused behind the op, for a kernel that does not.
+  void setPassBehindUs(double us) { passBehindUs_ = us; }
+  double passBehindUs() const { return passBehindUs_; }
   /// Where the program runs: "cpu", or the backend of a device. Only its kernels are asked.
   llvm::StringRef device() const { return target_.getBackend(); }
   /// Whether rules may give the problem to the host, if that is not where the program runs.
@@ -61,6 +64,7 @@ class Problem {
   int32_t variant_ = 0;
   int32_t inputs_ = 0;
   bool atEdge_ = false;
+  double passBehindUs_ = 0;
   bool isOnHost_ = false;
   llvm::SmallVector<sl_operand> operands_;
   struct Attribute {
@@ -119,6 +123,8 @@ struct SelectionConstraints {
 inline constexpr double kCapturedAgainUs = 2.0;
 /// kCapturedAgainUs for a library's kernel that is at the edge of a graph, else 0.
 double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem);
+/// The problem's passBehindUs for a library's kernel, else 0.
+double passBehindUs(const sl_kernel_desc& kernel, const Problem& problem);
 
 /// The cheapest kernel that accepts, among those that the constraints leave: of a route's targets
 /// the first with one that does. If a route leaves none, `why` says which reasons its kernels give.

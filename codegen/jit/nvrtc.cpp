@@ -147,9 +147,11 @@ std::string whyNotFor(const Nvrtc& nvrtc, const std::string& arch) {
                 "STRAIGHTLINE_NVRTC");
 }
 
+/// Instructions for warpgroups are of the form for Hopper alone, and all devices that run machine
+/// code for sm_90 are Hopper's.
 std::vector<std::string> arguments(const std::string& arch) {
-  return {"--gpu-architecture=" + arch, "--std=c++20", "--device-as-default-execution-space",
-          "--device-int128"};
+  return {"--gpu-architecture=" + (arch == "sm_90" ? "sm_90a" : arch), "--std=c++20",
+          "--device-as-default-execution-space", "--device-int128"};
 }
 
 struct Output {

@@ -128,20 +128,34 @@ struct Item {
   template <int N, class Sum, class Epilogue, class Ops>
   SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const Sum* sums, int i,
                                int j) const {
-    const int64_t m = row + i;
-    const int64_t n = column + j;
-    if (m >= s.m || n >= s.n) {
-      return;
+    EpilogueRun<N, Ops> run;
+    load<N>(ops, run, i, j);
+    finish<N>(epilogue, ops, run, sums, i, j);
+  }
+  /// The same in two steps, so that operands of several runs can be loaded at once.
+  template <int N, class Ops>
+  SL_INLINE_MEMBER void load(const Ops& ops, EpilogueRun<N, Ops>& run, int i, int j) const {
+    if (row + i < s.m && column + j < s.n) {
+      run.load(ops, operandsAt(row + i), steps, column + j, int(minOf(N, s.n - column - j)));
     }
-    const int count = int(minOf(N, s.n - n));
+  }
+  template <int N, class Sum, class Epilogue, class Ops>
+  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, EpilogueRun<N, Ops>& run,
+                               const Sum* sums, int i, int j) const {
+    if (row + i < s.m && column + j < s.n) {
+      run.finish(epilogue, ops, sums, base.output + (row + i) * s.cRow + column + j,
+                 int(minOf(N, s.n - column - j)));
+    }
+  }
+
+ private:
+  SL_INLINE_MEMBER RowOffsets operandsAt(int64_t m) const {
     RowOffsets at;
     SL_UNROLL
     for (int o = 0; o < kMaxEpilogueOperands; ++o) {
       at.operand[o] = base.operand[o] + m * s.epilogueStride[o][3];
     }
-    EpilogueRun<N, Ops> run;
-    run.load(ops, at, steps, n, count);
-    run.finish(epilogue, ops, sums, base.output + m * s.cRow + n, count);
+    return at;
   }
 };
 
@@ -164,8 +178,9 @@ struct Part {
 };
 
 /// Finishes this block's part of a tile from the sums of all blocks of the cluster, each with its
-/// own in `sums` (shared memory, [rows][columns]).
-template <MatmulTune Tune, int N, class Sum, class Item, class Epilogue, class Ops>
+/// own in `sums` (shared memory, [rows][PITCH]).
+template <MatmulTune Tune, int N, int PITCH = Tune.columns, class Sum, class Item, class Epilogue,
+          class Ops>
 SL_INLINE void finishTogether(const Item& item, const Epilogue& epilogue, const Ops& ops,
                               const Sum* sums) {
   cluster::sync();
@@ -173,9 +188,10 @@ SL_INLINE void finishTogether(const Item& item, const Epilogue& epilogue, const 
   for (int piece = cluster::rank() * Tune.threads + int(threadIdx.x);
        piece < Tune.rows * Tune.columns / N; piece += Tune.splits * Tune.threads) {
     Run<Sum, N> part[Tune.splits];
+    const int row = piece * N / Tune.columns, column = piece * N % Tune.columns;
     SL_UNROLL
     for (int block = 0; block < Tune.splits; ++block) {
-      cluster::loadFrom(block, part[block].at, sums + piece * N);
+      cluster::loadFrom(block, part[block].at, sums + row * PITCH + column);
     }
     SL_UNROLL
     for (int block = 1; block < Tune.splits; ++block) {
@@ -184,8 +200,7 @@ SL_INLINE void finishTogether(const Item& item, const Epilogue& epilogue, const 
         part[0].at[j] += part[block].at[j];
       }
     }
-    item.template finish<N>(epilogue, ops, part[0].at, piece * N / Tune.columns,
-                            piece * N % Tune.columns);
+    item.template finish<N>(epilogue, ops, part[0].at, row, column);
   }
   cluster::sync();  // other blocks may still read this block's sums
 }
@@ -357,6 +372,7 @@ struct SwizzledTile {
   static constexpr int V = kWholePiece<T>;
   static constexpr bool kTurns = sizeof(T) == 2;
   static constexpr int kElements = ROWS * DEPTH;
+  static constexpr int kLine = DEPTH;  ///< elements of a line where that is the reduction
   template <int LINE>
   SL_INLINE int swizzled(int line, int piece) {
     constexpr int kPieces = LINE / V;
@@ -367,7 +383,12 @@ struct SwizzledTile {
   }
   /// Offset of the piece that has element (row, at), in elements.
   SL_INLINE int offset(bool alongDepth, int row, int at) {
-    return alongDepth ? swizzled<DEPTH>(row, at / V) : swizzled<ROWS>(at, row / V);
+    if (alongDepth) {
+      return swizzled<DEPTH>(row, at / V);
+    }
+    // lines of 128 bytes at most, so that both kinds of tensor cores' instructions read them
+    constexpr int kLineRows = ROWS < 64 ? ROWS : 64;
+    return row / kLineRows * kLineRows * DEPTH + swizzled<kLineRows>(at, row % kLineRows / V);
   }
   /// Loads the tile into shared memory: pieces by asynchronous copies of the caller's next group;
   /// what cannot be copied in pieces is written before the function returns.
@@ -542,20 +563,57 @@ SL_INLINE void byWarps(const Item& item, const A& a, const B& b, int64_t depth,
   }
 }
 
-}  // namespace matmul_detail
+/// The same tile of a block by warps that each copy and multiply, four of them for 64 rows.
+constexpr MatmulTune withoutWarpgroups(MatmulTune tune) {
+  tune.mr = tune.rows / 2;
+  tune.nr = tune.columns / (tune.rows / 32);
+  tune.threads = tune.rows * 2;
+  tune.splits = 1;
+  tune.stages = 0;
+  return tune;
+}
 
-/// C = epilogue(A * B). pointers: epilogue operands, then outputs.
+}  // namespace matmul_detail
+}  // namespace sl
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#include "straightline/kernels/cuda_matmul_warpgroups.h"
+#endif
+
+namespace sl {
+
+/// C = epilogue(A * B). pointers: epilogue operands, then outputs; by warpgroups then a workspace
+/// of 256 bytes for each block, aligned to 128.
 template <MatmulTune Tune, class Epilogue, class T, class... P>
 SL_INLINE void matmul(MatmulShape s, Epilogue epilogue, const T* a, const T* b, P... pointers) {
   namespace detail = matmul_detail;
-  const auto ops = epilogueOperands(pointers...);
   const detail::Item<T, T> item(s, a, b, Tune);
   const detail::Source<T> rows(item.a, s.aRow, s.aCol, s.m - item.row, s.k);
   const detail::Source<T> columns(item.b, s.bCol, s.bRow, s.n - item.column, s.k);
-  if constexpr (detail::kByWarps<Tune>) {
-    detail::byWarps<Tune, T>(item, rows, columns, s.k, epilogue, ops);
+  if constexpr (Tune.stages > 0) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    withWorkspace(
+        [&](const auto& ops, char* maps) {
+          detail::byWarpgroups<Tune, T>(item, rows, columns, s.k, epilogue, ops, maps);
+        },
+        pointers...);
+#else
+    // PTX for later devices: the last warp, and all blocks of a cluster but the first, have nothing
+    // to do.
+    constexpr MatmulTune kOther = detail::withoutWarpgroups(Tune);
+    if (int(threadIdx.x) >= kOther.threads || int(blockIdx.x) % Tune.splits != 0) {
+      return;
+    }
+    withWorkspace(
+        [&](const auto& ops, char*) {
+          detail::byWarps<kOther, T>(item, rows, columns, s.k, epilogue, ops);
+        },
+        pointers...);
+#endif
+  } else if constexpr (detail::kByWarps<Tune>) {
+    detail::byWarps<Tune, T>(item, rows, columns, s.k, epilogue, epilogueOperands(pointers...));
   } else {
-    detail::byThreads<Tune, T>(item, rows, columns, s.k, epilogue, ops);
+    detail::byThreads<Tune, T>(item, rows, columns, s.k, epilogue, epilogueOperands(pointers...));
   }
 }
 

@@ -174,12 +174,58 @@ SL_INLINE bool findElement(const int64_t* extent, const int64_t (&stride)[S][SL_
   return number == 0;
 }
 
+/// Stores 4, 8 or 16 bytes by one instruction. Of an assignment the compiler makes several where a
+/// store to the same address follows in another branch, as in storeRun.
+template <int WORDS>
+SL_INLINE void storeWords(void* p, const uint32_t (&words)[WORDS]) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (WORDS == 4) {
+    asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(words[0]), "r"(words[1]),
+                 "r"(words[2]), "r"(words[3])
+                 : "memory");
+    return;
+  }
+  if constexpr (WORDS == 2) {
+    asm volatile("st.v2.b32 [%0], {%1, %2};" ::"l"(p), "r"(words[0]), "r"(words[1]) : "memory");
+    return;
+  }
+#endif
+  Piece<uint32_t, WORDS> piece;
+  SL_UNROLL
+  for (int i = 0; i < WORDS; ++i) {
+    piece.at[i] = words[i];
+  }
+  *static_cast<Piece<uint32_t, WORDS>*>(p) = piece;
+}
+/// The bits of COUNT elements that fill whole words.
+template <int COUNT, class T, int WORDS>
+SL_INLINE void joinWords(uint32_t (&words)[WORDS], const T* from) {
+  using Bits = typename UnsignedOfSize<sizeof(T)>::type;
+  SL_UNROLL
+  for (int i = 0; i < WORDS; ++i) {
+    if constexpr (sizeof(T) == 8) {
+      words[i] = uint32_t(bitcast<Bits>(from[i / 2]) >> (i % 2 * 32));
+    } else {
+      constexpr int kParts = 4 / int(sizeof(T));
+      words[i] = 0;
+      SL_UNROLL
+      for (int j = 0; j < kParts; ++j) {
+        words[i] |= uint32_t(bitcast<Bits>(from[i * kParts + j])) << (8 * int(sizeof(T)) * j);
+      }
+    }
+  }
+}
+/// Stores N neighbours to `p`, which is aligned for pieces.
 template <int N, class T>
-SL_INLINE void storeRun(T* p, int64_t stride, int count, const T* from) {
-  if (inPieces<N>(p, stride, count)) {
-    constexpr int K = kPiece<T, N>;
-    SL_UNROLL
-    for (int i = 0; i < N; i += K) {
+SL_INLINE void storePieces(T* p, const T* from) {
+  constexpr int K = kPiece<T, N>, kBytes = K * int(sizeof(T));
+  SL_UNROLL
+  for (int i = 0; i < N; i += K) {
+    if constexpr (kBytes % 4 == 0 && sizeof(T) <= 8) {
+      uint32_t words[kBytes / 4];
+      joinWords<K>(words, from + i);
+      storeWords(p + i, words);
+    } else {
       Piece<T, K> piece;
       SL_UNROLL
       for (int j = 0; j < K; ++j) {
@@ -187,6 +233,12 @@ SL_INLINE void storeRun(T* p, int64_t stride, int count, const T* from) {
       }
       *reinterpret_cast<Piece<T, K>*>(p + i) = piece;
     }
+  }
+}
+template <int N, class T>
+SL_INLINE void storeRun(T* p, int64_t stride, int count, const T* from) {
+  if (inPieces<N>(p, stride, count)) {
+    storePieces<N>(p, from);
     return;
   }
   SL_UNROLL

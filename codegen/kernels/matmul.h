@@ -25,6 +25,9 @@ struct MatmulTune {
   int splits = 1;
   /// CUDA only: 1: products of float by tensor cores, factors rounded to 10 bits
   int tf32 = 0;
+  /// CUDA only: tiles of A and B that a block keeps in dynamic shared memory, 3 or more where
+  /// warpgroups multiply
+  int stages = 0;
   /// 2: A and B are bfloat16, k is even and contiguous in A; a step takes two neighbours of k
   int pairs = 1;
   /// CPU only: 1: `kc` rows of a panel of B are packed at a time, so that the workspace does not

@@ -59,6 +59,11 @@ bool canFail(mlir::Operation* entry) {
 
 bool runsOnDevice(mlir::Operation* entry) { return entry && entry->hasAttr(kBlocksAttr); }
 
+int64_t sharedBytesOf(mlir::Operation* entry) {
+  auto bytes = entry ? entry->getAttrOfType<mlir::IntegerAttr>(kSharedAttr) : nullptr;
+  return bytes ? bytes.getInt() : 0;
+}
+
 bool isPrintedAsHost(mlir::Operation* entry) {
   auto threads = entry ? entry->getAttrOfType<mlir::IntegerAttr>(kThreadsAttr) : nullptr;
   return !threads || threads.getInt() == 0;

@@ -51,6 +51,10 @@ inline constexpr llvm::StringLiteral kClusterAttr = "kernel.cluster";
 /// Blocks that a processor must have room for, so that a kernel's registers are bounded; absent:
 /// one.
 inline constexpr llvm::StringLiteral kResidentAttr = "kernel.resident";
+/// Bytes of dynamic shared memory of a block, in addition to what the kernel's text declares;
+/// absent: none.
+inline constexpr llvm::StringLiteral kSharedAttr = "kernel.shared";
+int64_t sharedBytesOf(mlir::Operation* entry);
 bool runsOnDevice(mlir::Operation* entry);
 /// Whether a kernel.func is printed with a context and a team: on the host, or for such a compiler.
 bool isPrintedAsHost(mlir::Operation* entry);

@@ -305,6 +305,7 @@ constexpr Recorded kRecorded[] = {
     {kThreadsAttr, "a kernel.func", isKernel, "an i64 of at least 0", isWhole},
     {kClusterAttr, "a kernel.func", isKernel, "an i64 of at least 0", isWhole},
     {kResidentAttr, "a kernel.func", isKernel, "an i64 of at least 0", isWhole},
+    {kSharedAttr, "a kernel.func", isKernel, "an i64 of at least 0", isWhole},
     {kStepAttr, "a statement", isStatement, "an i64 of at least 0", isWhole},
     {kAfterAttr, "a statement", isStatement, "an array<i64>", isA<mlir::DenseI64ArrayAttr>},
     {kBranchAttr, "a statement", isStatement, "an i64 of at least 0", isWhole},

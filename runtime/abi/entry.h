@@ -278,7 +278,8 @@ typedef struct sl_device_parameter {
   int64_t alignment;  ///< the value is a multiple of it; otherwise the launch is an error
 } sl_device_parameter;
 
-/// What a launch of machine code that a user gave has beside that of an emitted kernel.
+/// What a launch has beside the arguments of its entry: that of machine code that a user gave, or
+/// of an emitted kernel that takes dynamic shared memory, whose parameters are the arguments.
 typedef struct sl_own_code {
   uint64_t size;
   const sl_device_parameter* parameters;  ///< in the kernel's order
@@ -300,8 +301,8 @@ typedef struct sl_device_code {
   /// 1: touches what a run writes only after it has waited for the kernel before it
   /// (griddepcontrol.wait)
   int32_t waits;
-  /// Of machine code that a user gave, whose parameters are not the arguments in their order. NULL:
-  /// the kernel is emitted. Version 8 grew by it: a description that ends before it has none.
+  /// NULL: the parameters are the arguments in their order, and there is no dynamic shared memory.
+  /// Version 8 grew by it: a description that ends before it has none.
   const sl_own_code* own;
 } sl_device_code;
 

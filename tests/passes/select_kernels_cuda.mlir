@@ -3,7 +3,7 @@
 // On a device only its kernels are asked: kernels of the host are not even named in the reasons. 16-bit floats stay what they
 // are, and what only widens an operand of the epilogue joins it.
 // CHECK-LABEL: func.func @few_rows
-// CHECK: op.fusion{{.*}}kernel = "cuda.gemv", why = "cuda.gemv: estimated {{[0-9.]+}} us (cuda.linear: estimated {{[0-9.]+}} us; cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge)"
+// CHECK: op.fusion{{.*}}kernel = "cuda.gemv", why = "cuda.gemv: estimated {{[0-9.]+}} us (cuda.linear: estimated {{[0-9.]+}} us; cuda.linear_warpgroups: m=1, needs 64 or more and no extent of 0; cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge)"
 // CHECK: op.linear {{.*}} -> tensor<1x1024xbf16>
 // CHECK: op.to_dtype {{.*}} : (tensor<1x1024xbf16>) -> tensor<1x1024xf32>
 // CHECK: op.yield
@@ -18,14 +18,14 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
   }
 
   // CHECK-LABEL: func.func @many_rows
-  // CHECK: kernel = "cuda.linear", why = "cuda.linear: estimated {{[0-9.]+}} us (cuda.gemv: m=17, needs 1 to 16; cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge)"
+  // CHECK: kernel = "cuda.linear", why = "cuda.linear: estimated {{[0-9.]+}} us (cuda.gemv: m=17, needs 1 to 16; cuda.linear_warpgroups: operand 0 is float32, needs 16 bits or TF32; cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge)"
   func.func @many_rows(%x: tensor<17x1024xf32>, %w: tensor<1024x1024xf32>) -> tensor<17x1024xf32> {
     %y = op.linear %x, %w : (tensor<17x1024xf32>, tensor<1024x1024xf32>) -> tensor<17x1024xf32>
     return %y : tensor<17x1024xf32>
   }
 
   // CHECK-LABEL: func.func @product
-  // CHECK: kernel = "cuda.matmul", why = "cuda.matmul: estimated {{[0-9.]+}} us (cublaslt.matmul: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge)"
+  // CHECK: kernel = "cuda.matmul", why = "cuda.matmul: estimated {{[0-9.]+}} us (cuda.matmul_warpgroups: m=8, needs 64 or more and no extent of 0; cublaslt.matmul: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge)"
   func.func @product(%a: tensor<3x8x16xf16>, %b: tensor<3x16x8xf16>) -> tensor<3x8x8xf16> {
     %y = op.matmul %a, %b : (tensor<3x8x16xf16>, tensor<3x16x8xf16>) -> tensor<3x8x8xf16>
     return %y : tensor<3x8x8xf16>

@@ -286,3 +286,56 @@ def test_every_family_by_the_oldest_nvrtc(tmp_path: Path) -> None:
         check=False,
     )
     assert done.stdout == f"compiled {len(cases())}\n", done.stdout + done.stderr
+
+
+class _Fused(nn.Module):
+    def __init__(self, k: int, n: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(k, n)
+
+    def forward(self, x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
+        return nn.functional.silu(self.linear(x)) * gate
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+@pytest.mark.parametrize("size", [(64, 64, 64), (130, 72, 1024), (1024, 3072, 1024), (3136, 384, 96)], ids=str)
+def test_products_by_warpgroups(
+    size: tuple[int, int, int],
+    dtype: torch.dtype,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Hopper: no tile keeps sums in memory, each block has its shared memory, and the workspace holds two maps for each."""
+    (m, n, k), routes = size, {"linear": "cuda.linear_warpgroups"}
+    before, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, True
+    request.addfinalizer(lambda: setattr(torch.backends.cuda.matmul, "allow_tf32", before))
+    model, inputs = _Fused(k, n).to(dtype), (torch.randn(m, k, dtype=dtype), torch.randn(m, n, dtype=dtype))
+    text = _fits(model, inputs, 90, tmp_path, monkeypatch, routes)
+    assert (
+        ".stages = " in text
+        and re.search(r"sl_own_code\), parameters_\w+, \d+, (\d+)", text)
+        and int(re.findall(r"sl_own_code\), parameters_\w+, \d+, (\d+)", text)[0]) > 48 << 10
+    )
+    with pytest.raises(sl.UserError, match="needs machine code for sm_90"):
+        sl.compile(model, inputs, target="cuda:sm_80", routes=routes)
+
+
+def test_warpgroups_have_text_for_later_devices(tmp_path: Path) -> None:
+    """Saved for several devices a program has PTX, in which the same tiles are made without warpgroups."""
+    model = nn.Sequential(nn.Linear(768, 3072), nn.GELU()).bfloat16()
+    compiled = sl.compile(model, (torch.randn(512, 768).bfloat16(),), target="cuda:sm_90", routes={"linear": "cuda"})
+    assert ".stages = " in compiled.code
+    compiled.save(tmp_path / "both.sl", devices=("sm_90", "sm_100"))
+
+
+def test_what_warpgroups_refuse() -> None:
+    routes = {"linear": "cuda.linear_warpgroups"}
+    for (m, n, k), dtype, words in (
+        ((63, 64, 64), torch.bfloat16, "m=63, needs 64 or more"),
+        ((64, 64, 60), torch.bfloat16, "k=60, needs a multiple of 8"),
+        ((64, 64, 64), torch.float64, "operand 0 is float64, needs 16 bits or TF32"),
+    ):
+        model, inputs = _Fused(k, n).to(dtype), (torch.randn(m, k, dtype=dtype), torch.randn(m, n, dtype=dtype))
+        with pytest.raises(sl.UserError, match=words):
+            sl.compile(model, inputs, target="cuda:sm_90", routes=routes)

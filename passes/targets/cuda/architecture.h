@@ -66,6 +66,12 @@ inline const CudaArchitecture& cudaArchitecture(llvm::StringRef arch) {
 /// The first with instructions of tensor cores for bfloat16 and TF32 (PTX ISA, mma).
 inline constexpr int kFirstWithTf32 = 80;
 
+/// Whether programs for `arch` have instructions for warpgroups (wgmma) and TMA's maps made on the
+/// device: machine code of Hopper, not text for later devices.
+inline bool hasWarpgroups(llvm::StringRef arch) {
+  return arch.starts_with("sm_") && cudaNumber(arch) == 90;
+}
+
 /// The first with a form for it alone ("sm_90a"), and the first with one for its family
 /// ("sm_100f"): CUDA Programming Guide, "Compute Capabilities". NVRTC knows no other suffix.
 /// python/straightline/_targets.py has the same.

@@ -43,8 +43,8 @@ std::string whyNotOnCuda(kernel::FuncOp function) {
              "' of its CUDA form";
     }
   }
-  if (!function.getWorkspace().empty()) {
-    return "kernels with workspace have no CUDA form";
+  if (!function.getWorkspace().empty() && !schedule->takesWorkspace) {
+    return "kernels of family '" + family.str() + "' with workspace have no CUDA form";
   }
   return "";
 }

@@ -120,6 +120,17 @@ void setCluster(kernel::FuncOp function, int64_t blocks) {
   }
 }
 
+void setSharedBytes(kernel::FuncOp function, int64_t bytes) {
+  // 227 KiB of a processor of sm_90 (CUDA Programming Guide, "Compute Capabilities"); what a block
+  // declares beside, and 1 KiB of the system
+  constexpr int64_t kOfProcessor = 227 << 10, kBeside = 2 << 10;
+  mlir::Builder builder(function.getContext());
+  function->setAttr(kernel::kSharedAttr, builder.getI64IntegerAttr(bytes));
+  if (2 * (bytes + kBeside) <= kOfProcessor && !function->hasAttr(kernel::kClusterAttr)) {
+    function->setAttr(kernel::kResidentAttr, builder.getI64IntegerAttr(2));
+  }
+}
+
 int64_t clusterFor(kernel::FuncOp function, const CudaArchitecture& device) {
   const int64_t splits = std::clamp<int64_t>(tuneOf(function, "splits"), 1, device.largestCluster);
   setCluster(function, splits);

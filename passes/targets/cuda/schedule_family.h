@@ -72,6 +72,9 @@ void setGrid(kernel::FuncOp function, const Tune& chosen, const Size& blocks, in
 void setGridOfElements(kernel::FuncOp function, const Size& elements);
 /// Makes clusters of `blocks` neighbouring blocks; 1: no clusters.
 void setCluster(kernel::FuncOp function, int64_t blocks);
+/// Gives each block dynamic shared memory, and has registers bounded so that as many blocks fit on
+/// a processor as its shared memory holds, at most 2.
+void setSharedBytes(kernel::FuncOp function, int64_t bytes);
 /// Makes clusters of as many blocks as the kernel's tunable `splits` says, and returns that number;
 /// 1 where the architecture has no clusters.
 int64_t clusterFor(kernel::FuncOp function, const CudaArchitecture& device);
@@ -92,6 +95,8 @@ struct FamilySchedule {
   /// is right in blocks of any multiple of a warp, as long as there are as many threads; null: none
   /// of the family may be.
   bool (*takesAnyThreads)(kernel::FuncOp function) = nullptr;
+  /// Whether the form takes a workspace.
+  bool takesWorkspace = false;
 };
 /// For families of which a thread computes an element wherever it is.
 inline bool takesAnyThreads(kernel::FuncOp) { return true; }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Families of products. Their tunables come from the kernels' descriptions (runtime/backends/cuda);
 // what is left is to count blocks.
+#include <algorithm>
+
 #include "mlir/IR/Builders.h"
 #include "passes/targets/cuda/plan_recurrent_sequence.h"
 #include "passes/targets/cuda/schedule_family.h"
@@ -33,6 +35,15 @@ void scheduleGemvGroup(kernel::FuncOp function, const CudaArchitecture&) {
                     mlir::Builder(function.getContext()).getI64IntegerAttr(2));
 }
 
+/// Of a block whose warpgroups multiply: the tiles of its stages, in whose place it puts its sums,
+/// and what aligns them (codegen/kernels/cuda_matmul_warpgroups.h).
+int64_t warpgroupBytes(kernel::FuncOp function) {
+  constexpr int64_t kAlignment = 1024, kLine = 128, kPadding = 8;
+  const int64_t rows = tuneOf(function, "rows"), columns = tuneOf(function, "columns");
+  return kAlignment + std::max(tuneOf(function, "stages") * (rows + columns) * kLine,
+                               rows * (columns + kPadding) * 4);
+}
+
 void scheduleMatmul(kernel::FuncOp function, const CudaArchitecture& device) {
   const int64_t splits = clusterFor(function, device);
   const Size blocks = productOf(function, "batch")
@@ -40,6 +51,9 @@ void scheduleMatmul(kernel::FuncOp function, const CudaArchitecture& device) {
                           .times(shapeOf(function, "n").dividedUp(tuneOf(function, "columns")))
                           .times(splits);
   setGrid(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
+  if (tuneOf(function, "stages") > 0) {
+    setSharedBytes(function, warpgroupBytes(function));
+  }
 }
 
 /// The most tiles that groups of rows can have: each group has at most one tile that is not full,
@@ -112,7 +126,10 @@ llvm::ArrayRef<FamilySchedule> productSchedules() {
   static constexpr FamilySchedule kSchedules[] = {
       {"gemv", scheduleGemv, kGemvNeeds, kernel::EarlyStart::atEntry},
       {"gemv_group", scheduleGemvGroup, kGroupNeeds, kernel::EarlyStart::inTemplate},
-      {"matmul", scheduleMatmul, kMatmulNeeds},
+      {.family = "matmul",
+       .schedule = scheduleMatmul,
+       .needs = kMatmulNeeds,
+       .takesWorkspace = true},
       {"grouped_matmul", scheduleGroupedMatmul, kMatmulNeeds},
       {"convolution_direct", scheduleConvolution, {}},
       {"recurrent_sequence", scheduleRecurrentSequence, {}, kernel::EarlyStart::inTemplate},

@@ -131,7 +131,8 @@ class CudaTarget final : public Target {
     const CudaArchitecture& device = cudaArchitecture(target.getCpu());
     return {{"sm", cudaNumber(target.getCpu())},
             {"processors", device.processors},
-            {"cluster", device.largestCluster}};
+            {"cluster", device.largestCluster},
+            {"warpgroups", hasWarpgroups(target.getCpu()) ? 1 : 0}};
   }
 
   bool hasKernelFor(const RecurrentProblem& problem, kernel::TargetAttr target) const override {

@@ -65,7 +65,7 @@ struct Loaded {
   std::shared_ptr<LoadedImage> image;
   KernelFacts facts;
   const char* symbol = nullptr;
-  const sl_own_code* own = nullptr;  ///< not null: a user's machine code
+  const sl_own_code* own = nullptr;  ///< not null: a user's machine code, or shared memory
   int32_t arguments = 0;             ///< of its entry
 };
 
@@ -188,8 +188,8 @@ int32_t startBlocks(void* queue, sl_ctx* ctx, const KernelFacts& facts, Blocks b
   return failed(ctx, deviceOf(queue), waits ? driver().streamSynchronize(streamOf(queue)) : result);
 }
 
-/// A user's machine code: makes its parameters, which have an order and constants of their own, of
-/// the entry's arguments.
+/// A user's machine code, or a kernel with dynamic shared memory: makes the parameters, which may
+/// have an order and constants of their own, of the entry's arguments.
 int32_t startOwn(void* queue, sl_ctx* ctx, const Loaded& loaded, const sl_grid* grid,
                  void* const* arguments) {
   constexpr int64_t kMostInYAndZ = 0xffff;
@@ -587,9 +587,10 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc),
                                 fits};
 
 // Copied before main starts from objects that are constant-initialised, as native's are.
-const sl_kernel_desc kKernels[] = {attentionKernel, attentionWarpsKernel, convolutionKernel,
-                                   gemvKernel,      gemvGroupKernel,      groupedMatmulKernel,
-                                   linearKernel,    matmulKernel,         transposeKernel};
+const sl_kernel_desc kKernels[] = {
+    attentionKernel, attentionWarpsKernel,   convolutionKernel, gemvKernel,
+    gemvGroupKernel, groupedMatmulKernel,    linearKernel,      linearWarpgroupsKernel,
+    matmulKernel,    matmulWarpgroupsKernel, transposeKernel};
 
 }  // namespace
 }  // namespace straightline::cuda

@@ -16,7 +16,9 @@ extern const sl_kernel_desc gemvKernel;
 extern const sl_kernel_desc gemvGroupKernel;
 extern const sl_kernel_desc groupedMatmulKernel;
 extern const sl_kernel_desc linearKernel;
+extern const sl_kernel_desc linearWarpgroupsKernel;
 extern const sl_kernel_desc matmulKernel;
+extern const sl_kernel_desc matmulWarpgroupsKernel;
 extern const sl_kernel_desc transposeKernel;
 
 }  // namespace straightline::cuda

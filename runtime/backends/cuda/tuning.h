@@ -247,6 +247,80 @@ inline double warpTileMicroseconds(int64_t batch, int64_t m, int64_t n, int64_t 
          results * double(bytes) / kBytesPerUs + (c.splits > 1 ? kSyncUs : 0);
 }
 
+/// Tunables of family matmul by warpgroups (codegen/kernels/cuda_matmul_warpgroups.h).
+struct WarpgroupChoice {
+  int64_t rows, columns, stages;
+  int64_t resident;  ///< blocks that a processor has room for
+  int64_t splits = 1;
+};
+
+inline int64_t warpgroupTiles(const WarpgroupChoice& c, int64_t batch, int64_t m, int64_t n) {
+  return batch * ceilDivide(m, c.rows) * ceilDivide(n, c.columns) * c.splits;
+}
+
+/// A product for warpgroups. `computes`: more than a bias, a residual or a ReLU is fused behind it.
+struct WarpgroupProblem {
+  int64_t batch, m, n, k, bytes;
+  bool computes;
+};
+
+/// Fits what was measured on an H200 (48 products of 128 to 50,176 rows in bfloat16 and TF32,
+/// docs/performance/cuda.md), most within a fifth. A step of the reduction, 128 bytes, takes a
+/// processor what shared memory takes: a warpgroup reads its rows and all columns, and all are
+/// written once. Alone on a processor a block waits for its first tiles, and for each step if it
+/// keeps few. Its own warps compute what is fused, few of them at a time.
+inline double warpgroupMicroseconds(const WarpgroupChoice& c, const WarpgroupProblem& p,
+                                    const Target& target) {
+  constexpr double kLatency = 1400, kTile = 3000, kResult = 0.1;
+  constexpr double kSyncUs = 1.5;
+  // The estimates of cuBLASLt's products of 16 bits are 2 us too high as well, so that the two are
+  // compared rightly (a prefill of 128 tokens took 1,826 us with 1 here, 1,674 without).
+  const double beginUs = p.bytes == 2 ? 3.0 : 1.0;
+  // products of 16 bits run at a lower clock
+  const double cyclesPerUs = p.bytes == 2 ? 1550 : 1750;
+  const double resultBytesPerUs = p.bytes == 2 ? 5.0e6 : 2.5e6;
+  const double results = double(c.rows * c.columns), resident = double(c.resident);
+  const double steps = double(ceilDivide(ceilDivide(p.k * p.bytes, 128), c.splits));
+  const double shared = double(c.rows / 64 * (64 + c.columns) + c.rows + c.columns);
+  const double step = std::max(shared, kLatency / double(c.stages));
+  const double fused = !p.computes ? 0 : p.bytes == 2 ? 0.4 * results : 0.25 * results / resident;
+  const double each = steps * step + (kTile + kResult * results) / resident + fused;
+  const double share = double(warpgroupTiles(c, p.batch, p.m, p.n)) / double(target.processors);
+  const double rounds = std::max(1.0, (share + std::ceil(share)) / 2);
+  return kLaunchUs + beginUs + rounds * each / cyclesPerUs +
+         double(p.batch * p.m * p.n * p.bytes) / resultBytesPerUs + (c.splits > 1 ? kSyncUs : 0);
+}
+
+/// Settings that tuning may measure.
+inline constexpr int32_t kWarpgroupVariants = 3;
+
+/// The choice that is estimated to take least, or, as number `variant` > 0, the next ones.
+inline WarpgroupChoice warpgroupChoice(const WarpgroupProblem& p, const Target& target,
+                                       int32_t variant) {
+  static constexpr WarpgroupChoice kAll[] = {{128, 256, 4, 1}, {128, 192, 4, 1}, {128, 128, 3, 2},
+                                             {64, 192, 3, 2},  {64, 128, 4, 2},  {128, 64, 4, 2},
+                                             {64, 64, 6, 2},   {128, 128, 5, 1}};
+  struct Estimate {
+    double us = HUGE_VAL;
+    WarpgroupChoice choice = kAll[0];
+  };
+  Estimate best[kWarpgroupVariants];
+  for (const WarpgroupChoice& one : kAll) {
+    for (int64_t splits = 1; splits <= std::min<int64_t>(4, target.mostSplits); splits *= 2) {
+      Estimate now{0, one};
+      now.choice.splits = splits;
+      now.us = warpgroupMicroseconds(now.choice, p, target);
+      const bool isShort = ceilDivide(p.k * p.bytes, 128) / splits < 4;
+      for (Estimate& better : best) {
+        if (now.us < better.us && (splits == 1 || !isShort)) {
+          std::swap(now, better);
+        }
+      }
+    }
+  }
+  return best[std::clamp<int32_t>(variant, 0, kWarpgroupVariants - 1)].choice;
+}
+
 /// Tunables of family attention (codegen/kernels/cuda_attention.h).
 struct AttentionChoice {
   int64_t rows, keys, depth, threads, splits, held;

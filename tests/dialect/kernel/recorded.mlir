@@ -14,9 +14,9 @@ module attributes {kernel.every_branch} {
     }
   }
   // CHECK: kernel.func @k
-  // CHECK: attributes {kernel.blocks = #kernel.extent<4>, kernel.cluster = 2 : i64, kernel.resident = 1 : i64, kernel.threads = 128 : i64
+  // CHECK: attributes {kernel.blocks = #kernel.extent<4>, kernel.cluster = 2 : i64, kernel.resident = 1 : i64, kernel.shared = 65536 : i64, kernel.threads = 128 : i64
   kernel.func @k(!x) outs(!x) schedule(<"pointwise", shape = {extent = [4], stride = [[1], [1]]}, tune = {rank = 1, inputs = 1}>) ties([])
-      attributes {kernel.blocks = #kernel.extent<4>, kernel.threads = 128, kernel.cluster = 2, kernel.resident = 1}
+      attributes {kernel.blocks = #kernel.extent<4>, kernel.threads = 128, kernel.cluster = 2, kernel.resident = 1, kernel.shared = 65536}
       lambda body(%a: f32) {
     kernel.yield %a : f32
   }

@@ -210,6 +210,16 @@ kernel.func @k(!x) outs(!x) schedule(<"pointwise", shape = {extent = [4], stride
 // -----
 
 !x = !kernel.buffer<4xf32>
+// expected-error @+1 {{attribute 'kernel.shared' of 'kernel.func' is "64", expected an i64 of at least 0 (recorded_c3)}}
+kernel.func @k(!x) outs(!x) schedule(<"pointwise", shape = {extent = [4], stride = [[1], [1]]}, tune = {rank = 1, inputs = 1}>) ties([])
+    attributes {kernel.shared = "64"}
+    lambda body(%a: f32) {
+  kernel.yield %a : f32
+}
+
+// -----
+
+!x = !kernel.buffer<4xf32>
 // expected-error @+1 {{attribute 'kernel.resident' of 'kernel.func' is -1 : i64, expected an i64 of at least 0 (recorded_c3)}}
 kernel.func @k(!x) outs(!x) schedule(<"pointwise", shape = {extent = [4], stride = [[1], [1]]}, tune = {rank = 1, inputs = 1}>) ties([])
     attributes {kernel.resident = -1 : i64}

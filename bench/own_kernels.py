@@ -2,8 +2,8 @@
 """What own kernels and custom ops cost: `python -m bench.own_kernels [--json FILE]`.
 
 16 floats, one thread, least of 7 series, in processor time (which other processes disturb less). A C kernel in a program is
-compared with calling the function from C; a custom op of Python with the same op in eager, both in a call of its own and as one more op
-of a longer program (`one_more`).
+compared with calling the function from C; a custom op of Python with the same op in eager, both in a call of its own and
+as one more op of a longer program (`one_more`).
 """
 
 from __future__ import annotations

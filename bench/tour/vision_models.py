@@ -72,6 +72,8 @@ _WIDER = (
 
 #: Families of the third tour, 2026-11-28.
 _THIRD = (
+    _video("s3d", 16, 224),
+    _video("mvit_v1_b", 16, 224),
     _timm("ghostnetv2_100"),
     _timm("naflexvit_base_patch16_gap"),
     _timm("nextvit_small"),

@@ -2,7 +2,8 @@
 """What own kernels and custom ops cost: `python -m bench.own_kernels [--json FILE]`.
 
 16 floats, one thread, least of 7 series, in processor time (which other processes disturb less). A C kernel in a program is
-compared with calling the function from C; a custom op of Python with the same op in eager.
+compared with calling the function from C; a custom op of Python with the same op in eager, both in a call of its own and
+as one more op of a longer program (`one_more`).
 """
 
 from __future__ import annotations
@@ -109,6 +110,34 @@ def _c_kernel(folder: Path, count: int) -> dict[str, float]:
     }
 
 
+def _one_more(cases: dict[str, Callable[..., Any]], x: torch.Tensor, count: int = 10) -> dict[str, float]:
+    """What one more op of Python takes in a program and in eager, without what a call takes."""
+
+    def chain(function: Callable[..., Any], length: int) -> Callable[..., Any]:
+        def calls(x: torch.Tensor) -> torch.Tensor:
+            for _ in range(length):
+                x = function(x)
+            return x
+
+        return calls
+
+    found: dict[str, float] = {}
+    for name, function in cases.items():
+        eager = [chain(function, length) for length in (1, 1 + count)]
+        programs = [sl.compile(_Of(one), (x.clone(),), threads=1) for one in eager]
+        for mode, context in (("", contextlib.nullcontext), ("_inference", torch.inference_mode)):
+            with context():
+                y = x.clone()
+                least = [
+                    [_least(lambda: _python_us(lambda: f(y), 2000)) for f in pair]  # noqa: B023
+                    for pair in (programs, eager)
+                ]
+            ours, theirs = ((long - short) / count for short, long in least)
+            found |= {f"{name}{mode}_one_more_us": ours, f"{name}{mode}_one_more_eager_us": theirs}
+            found[f"{name}{mode}_one_more_ratio"] = ours / theirs
+    return found
+
+
 def _custom_ops() -> dict[str, float]:
     @torch.library.custom_op("bench_own::by_python", mutates_args=())
     def by_python(x: torch.Tensor) -> torch.Tensor:
@@ -128,13 +157,13 @@ def _custom_ops() -> dict[str, float]:
     torch.library.register_fake("bench_own_library::plain", torch.empty_like, lib=library)
 
     x = torch.ones(16)
-    found: dict[str, float] = {}
     cases: dict[str, Callable[..., Any]] = {
         "custom_op": lambda x: torch.ops.bench_own.by_python(x),
         "custom_op_in_place": lambda x: torch.ops.bench_own.in_place(x),
         "library_impl": lambda x: torch.ops.bench_own_library.plain(x),
         "aten_op": lambda x: torch.ops.aten.digamma(x),
     }
+    found = _one_more({name: cases[name] for name in ("custom_op", "library_impl")}, x)
     for mode, context in (("", contextlib.nullcontext), ("_inference", torch.inference_mode)):
         with context():
             for name, function in cases.items():

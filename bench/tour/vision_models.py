@@ -70,6 +70,33 @@ _WIDER = (
     _timm("seresnet18"),
 )
 
+#: Families of the third tour, 2026-11-28.
+_THIRD = (
+    _video("s3d", 16, 224),
+    _video("mvit_v1_b", 16, 224),
+    _timm("ghostnetv2_100"),
+    _timm("naflexvit_base_patch16_gap"),
+    _timm("nextvit_small"),
+    _timm("haloregnetz_b"),
+    _timm("convmixer_768_32"),
+    _timm("convnext_atto"),
+    _timm("cpubone_nano"),
+    _timm("cs3darknet_s"),
+    _timm("cspnext_tiny"),
+    _timm("deit3_small_patch16_224"),
+    _timm("densenetblur121d"),
+    _timm("dpn48b"),
+    _timm("efficientformer_l1"),
+    _timm("efficientvim_m1"),
+    _timm("hardcorenas_a"),
+    _timm("hieradet_small"),
+    _timm("iformer_h"),
+    _timm("inception_resnet_v2", 299),
+    _timm("inception_v4", 299),
+    _timm("lowformer_b0"),
+    _timm("mobilenetv5_base"),
+)
+
 _NO_BACKBONE = {"weights_backbone": None}
 
 STOPS = (
@@ -144,4 +171,5 @@ STOPS = (
     _timm("swiftformer_xs"),
     _timm("inception_next_atto"),
     *_WIDER,
+    *_THIRD,
 )  # fmt: skip

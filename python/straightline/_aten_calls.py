@@ -203,15 +203,16 @@ class _PlannedCall:
 
         places = tuple(map(place, self._arguments))
 
+        function, first = _entry(self._op)
         return _call.op_call(
-            getattr(self._op, "_op", self._op),  # without the frame of OpOverload.__call__
-            tuple(argument if at == -1 else None for at, argument in zip(places, self._arguments)),
+            function,
+            first + tuple(argument if at == -1 else None for at, argument in zip(places, self._arguments)),
             tuple(keyword for keyword in self._keywords if keyword is not None),
             torch.is_inference_mode_enabled,
             torch._C._AutoDispatchBelowAutograd,
             _keep,
             _copy,
-            places,
+            (-1,) * len(first) + places,
             tuple(-1 if result is None else result.number for result in self._results),
             tuple((*x.type, x.extents, _as_torch_has_them(x.extents, x.strides)) for x in layouts),
             len(self._inputs),
@@ -263,6 +264,23 @@ def _copy(result: Any, to: Any) -> None:
             f"gave {result.dtype}{list(result.shape)} where its fake kernel said {to.dtype}{list(to.shape)}"
         )
     to.copy_(result)
+
+
+def _entry(op: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The function that calls an op in the least time, and what it takes before the op's arguments.
+
+    That is torch's dispatcher, which asks no tensor for `__torch_function__`: those of a program are plain. Else the op without
+    the frame of OpOverload.__call__.
+    """
+    import torch
+
+    plain = (getattr(op, "_op", op), ())
+    boxed = getattr(torch._C, "_dispatch_call_boxed", None)
+    try:
+        handle = torch._C._dispatch_find_schema_or_throw(op._schema.name, op._schema.overload_name)
+    except RuntimeError:  # one of TorchScript's own, of which the dispatcher knows nothing
+        return plain
+    return plain if boxed is None else (boxed, (handle,))
 
 
 def _has_autograd(op: Any) -> bool:

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from straightline._printed import Printed
 
 
-class Explanation(Printed):
-    """Facts about a compiled program.
+class Explanation(Printed, Mapping[str, Any]):
+    """Facts about a compiled program; by name, those of the first one.
 
     Attributes:
         programs: The facts of each program; there are several when it was compiled for several examples, or
@@ -33,6 +33,12 @@ class Explanation(Printed):
 
     def __getitem__(self, key: str) -> Any:
         return self.facts[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.facts)
+
+    def __len__(self) -> int:
+        return len(self.facts)
 
     @property
     def statements(self) -> list[dict[str, Any]]:

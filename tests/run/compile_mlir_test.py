@@ -76,6 +76,7 @@ def test_files(dtype: torch.dtype, as_path: bool, tmp_path: Path) -> None:
     with torch.no_grad():
         torch.testing.assert_close(compiled(x), model(x))
     assert compiled.explain()["parameters"] == ["scale"]
+    assert "launch" in compiled.explain() and dict(compiled.explain()) == compiled.explain().facts
     assert "model.mlir:" in compiled.explain().statements[0]["source"]
 
 

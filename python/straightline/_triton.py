@@ -306,13 +306,13 @@ def _refuse_launcher(metadata: Any, ptx: str, jit: Any) -> None:
         )
     if metadata.num_ctas > _MOST_IN_CLUSTER:
         raise UnsupportedError(
-            f"{place} runs in clusters of num_ctas={metadata.num_ctas}; nearest supported form: num_ctas={_MOST_IN_CLUSTER}, which "
-            "every device has room for"
+            f"{place} runs in clusters of num_ctas={metadata.num_ctas}; nearest supported form: num_ctas={_MOST_IN_CLUSTER}, "
+            "which each device has room for"
         )
     if metadata.num_ctas > 1 and f".reqnctapercluster {metadata.num_ctas}" not in ptx:
         raise UnsupportedError(
-            f"{place} runs in clusters of num_ctas={metadata.num_ctas}, which its machine code does not say: only Triton's launcher "
-            "does; nearest supported form: num_ctas=1, or a newer Triton"
+            f"{place} runs in clusters of num_ctas={metadata.num_ctas}, which its machine code does not say, only Triton's "
+            "launcher does; nearest supported form: num_ctas=1, or a newer Triton"
         )
     if getattr(metadata, "launch_cooperative_grid", False):
         raise UnsupportedError(

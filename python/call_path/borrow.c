@@ -212,6 +212,14 @@ int slTorchIsNegated(PyObject* object) {
   return result;
 }
 
+int slTorchRequiresGrad(PyObject* object) {
+  PyObject* grad =
+      torch_.get_requires_grad(torch_.requires_grad, object, (PyObject*)Py_TYPE(object));
+  const int result = grad ? grad != Py_False : -1;
+  Py_XDECREF(grad);
+  return result;
+}
+
 static int numpyInit(PyObject* numpy) {
   PyObject* array = PyObject_GetAttrString(numpy, "ndarray");
   PyObject* descriptor = array ? PyObject_GetAttrString(array, "__array_struct__") : NULL;

@@ -65,6 +65,7 @@ static void scratchReturn(Callable* self, Scratch* scratch) {
   scratch->borrowed = 0;
   scratch->record = NULL;
   Py_CLEAR(scratch->weights);
+  Py_CLEAR(scratch->given.object);
   for (int32_t i = 0; i < self->desc->input_count; ++i) {
     Py_CLEAR(scratch->leaves[i]);
   }
@@ -315,6 +316,14 @@ static int execute(Callable* self, Scratch* scratch) {
   return 0;
 }
 
+/// The run; with `takes`, small results of ops in Python become results of the call.
+static int executeTaking(Callable* self, Scratch* scratch, int takes) {
+  sl_given* before = slOpGiveTo(takes ? &scratch->given : NULL);
+  const int failed = execute(self, scratch);
+  slOpGiveTo(before);
+  return failed;
+}
+
 // ---- results
 
 static PyObject* rootObject(const Scratch* scratch, const sl_result_plan* plan) {
@@ -362,6 +371,9 @@ static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind,
     if (self->outputs[o].computed &&
         slFreshTrim(&scratch->fresh[o], kind, &self->outputs[o], scratch->extents)) {
       return NULL;
+    }
+    if (scratch->given.object && !self->outputs[o].reused_name) {
+      slFreshTakeGiven(&scratch->fresh[o], &self->outputs[o], &scratch->given);
     }
     if (slFreshWrap(&scratch->fresh[o], exchange)) {
       return NULL;
@@ -463,7 +475,7 @@ PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyO
   }
   if (!failed && takeWeights(self, scratch) == 0 && chooseQueue(self, scratch, exchange) == 0 &&
       prepareOutputs(self, scratch, out, kind, exchange, &mode) == 0 &&
-      execute(self, scratch) == 0 &&
+      executeTaking(self, scratch, kind == SL_KIND_TORCH && !out) == 0 &&
       (kind != SL_KIND_JAX || self->device_type != SL_DLPACK_CUDA ||
        slJaxFinish(sl_program_device(self->program)) == 0)) {
     result = buildResult(self, scratch, kind, exchange, out);

@@ -253,6 +253,8 @@ PyTypeObject* slTorchTensorType(void);
 /// Whether a plain torch.Tensor is a negated view: 0 or 1, -1 with an exception. Precondition as of
 /// slTorchTensorType.
 int slTorchIsNegated(PyObject* object);
+/// Whether it requires grad; as slTorchIsNegated.
+int slTorchRequiresGrad(PyObject* object);
 /// Address and strides of an ndarray that numpy just made. 0 or -1.
 int slNumpyData(PyObject* array, void** data);
 const char* slKindName(sl_kind kind);
@@ -272,6 +274,17 @@ PyObject* slOpCall(PyObject* module, PyObject* args);
 /// their id() (a negative number is one of `other`'s, the address of such a function too), and of
 /// an sl_aten_python.forget, which calls `forget` with the number.
 PyObject* slOpCallFunctions(PyObject* module, PyObject* args);
+
+/// The result of an op, which a run has copied into the output at `data`. It may be the caller's in
+/// place of a tensor over the copy, where the output is still the same when the run has ended.
+typedef struct sl_given {
+  PyObject* object;     ///< nullable, owned: the result
+  const void* data;     ///< of the output
+  sl_dl_tensor tensor;  ///< of the result
+} sl_given;
+/// Ops on this thread give small results to `given` (NULL: to nobody); returns whom they gave them
+/// before.
+sl_given* slOpGiveTo(sl_given* given);
 
 // ---- streams.c
 
@@ -321,7 +334,8 @@ typedef struct sl_output_plan {
   /// nullable, borrowed: reuse_outputs is on, and what messages call the result
   PyObject* reused_name;
   sl_kept kept[SL_KEPT];
-  int32_t next_kept;  ///< the oldest
+  int32_t next_kept;     ///< the oldest
+  sl_dl_managed* spare;  ///< nullable, owned: a block of it that nobody was given, when fixed
 } sl_output_plan;
 
 /// Evaluates the buffer's extents and strides; gives the bytes to allocate.
@@ -365,6 +379,9 @@ int slFreshAllocate(sl_fresh* fresh, sl_kind kind, const sl_dl_exchange* exchang
 /// Gives an output that was allocated for the bounds of computed extents the sizes that the run
 /// found; they are row-major, so that its elements are the first ones of its storage. 0 or -1.
 int slFreshTrim(sl_fresh* fresh, sl_kind kind, sl_output_plan* plan, const int64_t* extents);
+/// Takes the tensor of `given` for the output, if it is that of this output, with its very sizes,
+/// strides and bytes; else nothing changes.
+void slFreshTakeGiven(sl_fresh* fresh, sl_output_plan* plan, sl_given* given);
 /// Turns a block into the framework's tensor (numpy arrays already are).
 int slFreshWrap(sl_fresh* fresh, const sl_dl_exchange* exchange);
 void slFreshClear(sl_fresh* fresh);

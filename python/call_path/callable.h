@@ -21,6 +21,7 @@ typedef struct Scratch {
   sl_range* out_ranges;  // [outputs]: of those given by `out=`
   PyObject** outs;       // [results], owned: tensors of `out=`
   PyObject** results;    // [results], owned
+  sl_given given;        // what an op gave for one of the outputs
   sl_queue* queue;       // of this call: on a device the caller's current stream
   // with reuse_outputs that of the queue; 0: no result of another call is taken, nor this one's
   // kept

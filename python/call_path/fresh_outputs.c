@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Storage of fresh outputs, and its hand-over to the caller's framework.
 #include <stdlib.h>
+#include <string.h>
 
 #include "call_path.h"
 
@@ -134,6 +135,12 @@ int slFreshAllocate(sl_fresh* fresh, sl_kind kind, const sl_dl_exchange* exchang
   if (kind == SL_KIND_NUMPY) {
     return allocateNumpy(fresh, plan, bytes, shape, strides);
   }
+  if (plan->spare) {
+    fresh->block = plan->spare;
+    fresh->data = plan->spare->tensor.data;
+    plan->spare = NULL;
+    return 0;
+  }
   const int32_t rank = plan->buffer->rank;
   const size_t header = sizeof(Block) + 2 * (size_t)rank * sizeof(int64_t);
   Block* block = malloc(header + (size_t)bytes + kAlignment);
@@ -188,6 +195,29 @@ int slFreshTrim(sl_fresh* fresh, sl_kind kind, sl_output_plan* plan, const int64
   Py_DECREF(fresh->object);
   fresh->object = view;
   return 0;
+}
+
+void slFreshTakeGiven(sl_fresh* fresh, sl_output_plan* plan, sl_given* given) {
+  if (!fresh->block || fresh->data != given->data || !plan->fixed) {
+    return;
+  }
+  const sl_dl_tensor* tensor = &given->tensor;
+  const int32_t rank = plan->buffer->rank;
+  const size_t sizes = (size_t)rank * sizeof(int64_t);
+  const sl_dtype want = plan->buffer->dtype;
+  // Another statement may have written the output since.
+  if (tensor->rank == rank && tensor->dtype.code == want.code && tensor->dtype.bits == want.bits &&
+      memcmp(tensor->shape, plan->shape, sizes) == 0 && tensor->strides &&
+      memcmp(tensor->strides, plan->strides, sizes) == 0 &&
+      memcmp((char*)tensor->data + tensor->byte_offset, fresh->data, (size_t)plan->bytes) == 0) {
+    if (plan->spare) {
+      plan->spare->deleter(plan->spare);
+    }
+    plan->spare = fresh->block;
+    fresh->block = NULL;
+    fresh->object = given->object;
+    given->object = NULL;
+  }
 }
 
 int slFreshWrap(sl_fresh* fresh, const sl_dl_exchange* exchange) {

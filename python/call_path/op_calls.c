@@ -4,6 +4,7 @@
 // memory of the host, fixed sizes, each argument a tensor, a list of tensors or a constant, each
 // result one tensor.
 // Whatever else there is goes to straightline._aten_calls, which runs any call.
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,10 @@ static PyTypeObject* type_;
 static RunFn other_;
 /// Forgets a call by its number.
 static PyObject* forget_;
+/// c10::InferenceMode::is_enabled; NULL: this torch lacks it, and its function in Python is asked.
+static _Bool (*in_inference_)(void);
+/// Of the call that runs on this thread, which takes small results.
+static _Thread_local sl_given* taker_;
 
 // ---- tensors over memory of the program
 
@@ -124,6 +129,9 @@ static void* addressOf(const OpCall* self, int32_t operand, const void* const* i
 
 /// Whether the thread is in inference mode; -1: an exception.
 static int inInferenceMode(const OpCall* self) {
+  if (in_inference_) {
+    return in_inference_();
+  }
   PyObject* inference = PyObject_CallObject(self->inference, NULL);
   const int is_so = inference ? PyObject_IsTrue(inference) : -1;
   Py_XDECREF(inference);
@@ -278,8 +286,43 @@ static int isSameBytes(PyObject* result, const Layout* layout, PyTypeObject* pla
   return same;
 }
 
-static int take(const OpCall* self, int32_t i, PyObject* result, void* const* outputs,
-                PyTypeObject* plain, const sl_dl_exchange* exchange) {
+sl_given* slOpGiveTo(sl_given* given) {
+  sl_given* before = taker_;
+  taker_ = given;
+  return before;
+}
+
+/// Keeps the result that was copied to `to`, for who called the program: nobody else has it, it
+/// lies in no memory of the program, and has no gradient. A tensor of the program's own would take
+/// longer to make than these questions, and than small results to copy. 0, or -1: an exception.
+static int give(const OpCall* self, PyObject* result, const sl_dl_tensor* tensor, int64_t bytes,
+                const void* const* inputs, void* const* outputs, const void* to) {
+  enum { kMostBytes = 1024 };
+  if (!taker_ || self->result_count != 1 || bytes > kMostBytes || Py_REFCNT(result) != 1) {
+    return 0;
+  }
+  const uintptr_t low = (uintptr_t)tensor->data + tensor->byte_offset;
+  for (int32_t operand = 0; operand < self->operands; ++operand) {
+    const uintptr_t other = (uintptr_t)addressOf(self, operand, inputs, outputs);
+    const sl_range range = {other, other + (uintptr_t)self->layouts[operand].bytes};
+    if (slRangesOverlap((sl_range){low, low + (uintptr_t)bytes}, range)) {
+      return 0;
+    }
+  }
+  const int has_gradient = slTorchRequiresGrad(result);
+  if (has_gradient == 0) {
+    PyObject* before = taker_->object;
+    Py_INCREF(result);
+    taker_->object = result;
+    taker_->data = to;
+    taker_->tensor = *tensor;
+    Py_XDECREF(before);
+  }
+  return has_gradient < 0 ? -1 : 0;
+}
+
+static int take(const OpCall* self, int32_t i, PyObject* result, const void* const* inputs,
+                void* const* outputs, PyTypeObject* plain, const sl_dl_exchange* exchange) {
   const int32_t output = self->results[i];
   if (output < 0) {
     return 0;
@@ -289,9 +332,10 @@ static int take(const OpCall* self, int32_t i, PyObject* result, void* const* ou
   const int same = isSameBytes(result, layout, plain, exchange, &tensor);
   if (same > 0) {
     memcpy(outputs[output], (char*)tensor.data + tensor.byte_offset, (size_t)layout->bytes);
+    return give(self, result, &tensor, layout->bytes, inputs, outputs, outputs[output]);
   }
-  if (same) {
-    return same < 0 ? -1 : 0;
+  if (same < 0) {
+    return -1;
   }
   PyObject* to = tensorOver(layout, outputs[output], exchange);
   PyObject* done = to ? PyObject_CallFunction(self->copy, "OO", result, to) : NULL;
@@ -309,11 +353,11 @@ static int runCall(const OpCall* self, const void* const* inputs, void* const* o
   PyTypeObject* plain = slTorchTensorType();
   int status = 0;
   if (self->result_count == 1) {
-    status = take(self, 0, returned, outputs, plain, exchange);
+    status = take(self, 0, returned, inputs, outputs, plain, exchange);
   }
   for (int32_t i = 0; self->result_count > 1 && !status && i < self->result_count; ++i) {
     PyObject* item = PySequence_GetItem(returned, i);
-    status = item ? take(self, i, item, outputs, plain, exchange) : -1;
+    status = item ? take(self, i, item, inputs, outputs, plain, exchange) : -1;
     Py_XDECREF(item);
   }
   Py_DECREF(returned);
@@ -387,6 +431,10 @@ PyObject* slOpCallFunctions(PyObject* module, PyObject* args) {
     return NULL;
   }
   other_ = (RunFn)address;
+  void* library = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
+  if (library) {
+    *(void**)&in_inference_ = dlsym(library, "_ZN3c1013InferenceMode10is_enabledEv");
+  }
   Py_INCREF(forgets);
   Py_XDECREF(forget_);
   forget_ = forgets;

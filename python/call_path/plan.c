@@ -210,4 +210,8 @@ void slOutputPlanClear(sl_output_plan* plan) {
   Py_CLEAR(plan->numpy_dtype);
   Py_CLEAR(plan->numpy_shape);
   slKeptClear(plan);
+  if (plan->spare) {
+    plan->spare->deleter(plan->spare);
+    plan->spare = NULL;
+  }
 }

@@ -21,6 +21,8 @@ ALIGNMENT = 16
 #: Kernels can wait for the one before them from this architecture on. One with more shared memory does not come early: it would
 #: take room from the blocks that run.
 _FIRST_THAT_WAITS, _EARLY_SHARED_BYTES = 90, 16384
+#: Larger clusters are of single devices (CUDA Programming Guide, "Thread Block Clusters").
+_MOST_IN_CLUSTER = 8
 lock = threading.RLock()
 
 
@@ -64,6 +66,8 @@ class Compiled:
     shared_bytes: int
     #: Whether it touches memory only after it has waited for the kernel before it.
     waits: bool
+    #: Blocks of a cluster, which is what Triton's grid counts; its machine code says how many there are.
+    cluster: int = 1
 
 
 #: By everything that machine code depends on; Triton keeps files of its own as well (TRITON_CACHE_DIR).
@@ -238,14 +242,14 @@ def _compile(special: Specialized, arch: str, op: str) -> Compiled:
             f"Triton {triton.__version__} cannot compile {op}, the kernel {place_of(special.jit)}, for {arch}: {_words(error)}"
         ) from error
     metadata, ptx = made.metadata, made.asm["ptx"]
-    _refuse_launcher(metadata, special.jit)
+    _refuse_launcher(metadata, ptx, special.jit)
     threads = re.search(r"\.reqntid\s+(\d+)", ptx)
     count = int(threads[1]) if threads else 32 * metadata.num_warps
     advice = f"fewer num_stages than {metadata.num_stages} or smaller blocks"
     check_shared(f"{op}, the kernel {place_of(special.jit)},", metadata.shared, arch, advice)
     early = _waiting(ptx) if number_of(arch) >= _FIRST_THAT_WAITS and metadata.shared <= _EARLY_SHARED_BYTES else ""
     image = _assembled(early, metadata, options) if early else bytes(made.asm["cubin"])
-    return Compiled(image, metadata.name, count, metadata.shared, bool(early))
+    return Compiled(image, metadata.name, count, metadata.shared, bool(early), metadata.num_ctas)
 
 
 def _waiting(ptx: str) -> str:
@@ -285,7 +289,7 @@ def _words(error: BaseException) -> str:
     return f"{type(error).__name__}: {words}"
 
 
-def _refuse_launcher(metadata: Any, jit: Any) -> None:
+def _refuse_launcher(metadata: Any, ptx: str, jit: Any) -> None:
     """What a launch of ours does not give."""
     place = place_of(jit)
     if getattr(metadata, "tensordesc_meta", None):
@@ -300,9 +304,15 @@ def _refuse_launcher(metadata: Any, jit: Any) -> None:
         raise UnsupportedError(
             f"{place} is instrumented for a profiler of Triton's; nearest supported form: without it"
         )
-    if metadata.num_ctas != 1:
+    if metadata.num_ctas > _MOST_IN_CLUSTER:
         raise UnsupportedError(
-            f"{place} runs in clusters of num_ctas={metadata.num_ctas}; nearest supported form: num_ctas=1"
+            f"{place} runs in clusters of num_ctas={metadata.num_ctas}; nearest supported form: num_ctas={_MOST_IN_CLUSTER}, "
+            "which each device has room for"
+        )
+    if metadata.num_ctas > 1 and f".reqnctapercluster {metadata.num_ctas}" not in ptx:
+        raise UnsupportedError(
+            f"{place} runs in clusters of num_ctas={metadata.num_ctas}, which its machine code does not say, only Triton's "
+            "launcher does; nearest supported form: num_ctas=1, or a newer Triton"
         )
     if getattr(metadata, "launch_cooperative_grid", False):
         raise UnsupportedError(

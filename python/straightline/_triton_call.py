@@ -136,6 +136,8 @@ class Call:
         parameters += [Parameter("bits", 0)] * _SCRATCH_POINTERS
         self._check_parameters(compiled, signature)
         grid = checked_grid(self.grid(dict(self.values) | constants, number), self.op)
+        if compiled.cluster > 1:  # program_id counts clusters, the device's grid blocks
+            grid = checked_grid((grid[0] * compiled.cluster, *grid[1:]), f"{self.op}, in blocks,")
         warps = compiled.threads // 32
         facts = [
             *([self.origin] if self.origin else []),
@@ -143,6 +145,7 @@ class Call:
             f"{warps} warp{'s' if warps > 1 else ''}",
         ]
         facts += [f"{name}={value}" for name, value in constants.items()]
+        facts += [f"clusters of {compiled.cluster} blocks"] if compiled.cluster > 1 else []
         facts += [f"grid {' x '.join(map(str, grid))}"] if grid[1:] != (1, 1) else []
         machine = _cubin.architecture_of(compiled.image)
         return MachineCode(

@@ -27,6 +27,7 @@ def triton_kernel(
     constants: Mapping[str, Any] | Callable[..., Mapping[str, Any]] | None = None,
     num_warps: int | None = None,
     num_stages: int | None = None,
+    num_ctas: int | None = None,
     maxnreg: int | None = None,
     aligned: bool = True,
     fake: Callable[..., Any] | None = None,
@@ -48,6 +49,7 @@ def triton_kernel(
         constants: The values of `tl.constexpr` parameters, or a function of such a dict that gives them.
         num_warps: Warps of a block.
         num_stages: Stages of loops that Triton pipelines.
+        num_ctas: Blocks of a cluster, up to 8, from sm_90 on. The grid counts clusters.
         maxnreg: The most registers of a thread.
         aligned: Whether every tensor begins at a multiple of 16 bytes. A program copies what lies otherwise in its own memory,
             and an argument of the caller's that does is an error of the call. With False the kernel takes any tensor, and loads
@@ -78,7 +80,7 @@ def triton_kernel(
         )
     binding = _Binding(
         fn, parsed.name, parameters, results, grid, constants if constants is not None else {},
-        Options(num_warps, num_stages, None, maxnreg), bool(aligned),
+        Options(num_warps, num_stages, num_ctas, maxnreg), bool(aligned),
     )  # fmt: skip
     binding.check()
     with own_kernels._lock:

@@ -70,10 +70,18 @@ def test_in_eager(ops: Any) -> None:
     assert torch.equal(torch.ops.device_triton.add(x, y, 5000, 2.5), _by_triton(x, y))
 
 
-@pytest.mark.parametrize("tile", [(64, 32, 32, 3), (128, 128, 64, 4)])
-def test_products_with_shared_memory_and_named_sizes(ops: Any, tile: tuple[int, int, int, int]) -> None:
+@pytest.mark.parametrize(
+    ("tile", "clusters"),
+    [((64, 32, 32, 3), None), ((128, 128, 64, 4), None), ((128, 64, 32, 3), 2), ((128, 128, 64, 2), 4)],
+)
+def test_products_with_shared_memory_and_named_sizes(
+    ops: Any, tile: tuple[int, int, int, int], clusters: int | None
+) -> None:
+    if clusters and torch.cuda.get_device_capability() < (9, 0):
+        pytest.skip("the device has no clusters")
     bm, bn, bk, stages = tile
-    ops(kernels.product_op, "device_triton::product", constants={"BM": bm, "BN": bn, "BK": bk}, num_stages=stages)
+    constants = {"BM": bm, "BN": bn, "BK": bk}
+    ops(kernels.product_op, "device_triton::product", constants=constants, num_stages=stages, num_ctas=clusters)
 
     class Product(nn.Module):
         def forward(self, a: Tensor, b: Tensor) -> Tensor:

@@ -149,3 +149,80 @@ def test_autograds_kernels_are_passed_over() -> None:
     for _ in range(3):
         assert torch.equal(fn(x), x + 1)
         assert not fn(x).requires_grad
+
+
+@pytest.fixture(scope="module")
+def giving() -> Any:
+    """Ops of Python by what they give."""
+    library = torch.library.Library("own_giving", "DEF")  # noqa: TOR901
+    held = torch.zeros(3, requires_grad=True)
+    stored: list[Tensor] = []
+
+    def stashed(x: Tensor) -> Tensor:
+        stored[:] = [x * 2]
+        return stored[0]
+
+    forms = {
+        "fresh": lambda x: x * 2,
+        "same": lambda x: x,
+        "view": lambda x: x.view(-1)[:3],
+        "stashed": stashed,
+        "graded": lambda x: _graded(x, held),
+        "negated": lambda x: torch._neg_view(x * -2),
+    }
+    for name, function in forms.items():
+        library.define(f"{name}(Tensor x) -> Tensor")
+        library.impl(name, function, "CPU")
+        torch.library.register_fake(f"own_giving::{name}", torch.empty_like, lib=library)
+    yield torch.ops.own_giving
+    library._destroy()
+
+
+def _graded(x: Tensor, held: Tensor) -> Tensor:
+    with torch.enable_grad():
+        return x * 2 + held
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+@pytest.mark.parametrize("name", ["fresh", "same", "view", "stashed", "graded", "negated"])
+def test_what_an_op_gives_is_the_callers_where_it_can_be(giving: Any, name: str, mode: Any) -> None:
+    op = getattr(giving, name)
+    fn = sl.compile(_Of(op), (torch.zeros(3),))
+    with mode():
+        results = []
+        for attempt in range(4):
+            x = torch.full((3,), float(attempt))
+            results.append((fn(x), x.clone() if name in ("same", "view") else x * 2))
+            x.fill_(99.0)
+        for found, wanted in results:
+            assert torch.equal(found, wanted)
+            assert not found.requires_grad
+            assert not found.is_neg()
+        out = torch.empty(3)
+        assert fn(torch.ones(3), out=out) is out
+        assert torch.equal(out, torch.ones(3) if name in ("same", "view") else torch.full((3,), 2.0))
+
+
+def test_what_an_op_gives_is_not_the_result_where_more_is_done_with_it(giving: Any) -> None:
+    x = torch.tensor([-1.0, 0.5, 2.0])
+
+    def nested(x: Tensor) -> Tensor:
+        return giving.fresh(inner(x))
+
+    inner = sl.compile(_Of(lambda x: giving.fresh(x)), (x,))
+    functions: list[Any] = [
+        lambda x: torch.relu_(giving.fresh(x)),
+        lambda x: (giving.fresh(x), giving.fresh(x + 1)),
+        lambda x: (lambda y: (y, y + 1, y.view(3, 1)))(giving.fresh(x)),
+        lambda x: giving.fresh(x).view(1, 3),
+        lambda x: giving.fresh(giving.fresh(x)),
+    ]
+    for function in functions:
+        fn = sl.compile(_Of(function), (x,))
+        kept = []
+        for attempt in range(3):
+            kept.append((fn(x + attempt), function(x + attempt)))
+        for found, wanted in kept:
+            pairs = zip(found, wanted) if isinstance(wanted, tuple) else [(found, wanted)]
+            assert all(torch.equal(a, b) and a.stride() == b.stride() for a, b in pairs)
+    assert torch.equal(nested(x), x * 4)

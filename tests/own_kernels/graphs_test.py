@@ -56,6 +56,21 @@ def test_torch_compile(register: Register) -> None:
     assert all(torch.equal(a, b) for ours, eager in zip(lists, wanted) for a, b in zip(ours, eager))
 
 
+def test_gradients(register: Register) -> None:
+    # a name of its own: torch keeps what register_autograd gave it
+    kernel = register("scale", "graded(Tensor x, float a) -> Tensor")
+    x = torch.randn(4, requires_grad=True)
+    with pytest.raises(
+        sl.UserError, match=r"own_test::graded: an argument requires grad.*register_autograd\('own_test::graded', "
+    ):
+        kernel(x, 2.0)
+    with torch.no_grad():
+        assert torch.equal(kernel(x, 2.0), x * 2)
+    torch.library.register_autograd("own_test::graded", lambda ctx, grad: (grad * 2, None))
+    kernel(x, 2.0).sum().backward()
+    assert torch.equal(x.grad, torch.full((4,), 2.0))
+
+
 @pytest.mark.parametrize("utility", ["test_schema", "test_faketensor"])
 def test_torchs_own_checks_of_ops(register: Register, utility: str) -> None:
     register("scale", "scale(Tensor x, float a) -> Tensor")

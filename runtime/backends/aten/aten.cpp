@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <new>
 
@@ -58,9 +57,10 @@ int32_t accepts(const sl_problem* problem, char* reason, size_t bytes) {
   return fine ? 1 : 0;
 }
 
-/// The cost of a call (measured: boxing, allocation and copies of the results) and of the memory
-/// that it touches. The cost of the op's own computation is unknown. What runs through Python is no
-/// reason to release the GIL, which it takes again at once.
+/// The cost of a call and of the memory that it touches. Measured: 2 to 6 us through the dispatcher
+/// (boxing, allocation and copies of the results), 4 to 9 through Python. An estimate that is high
+/// for Python costs more than it says: from SL_GIL_THRESHOLD_US on a call gives up the GIL, which
+/// the op takes again. The cost of the op's own computation is unknown.
 double cost(const sl_problem* problem) {
   double elements = 0;
   for (int32_t i = 0; i < problem->inputs + problem->outputs; ++i) {

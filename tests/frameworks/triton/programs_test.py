@@ -107,6 +107,25 @@ def test_named_sizes_are_in_grid_and_parameters(ops: Any) -> None:
     assert _cubin.parameters_of(_image(fn, "product"), "product") == (8, 8, 4, 4, 4, 8, 8, 8)
 
 
+def test_clusters(ops: Any) -> None:
+    ops(kernels.add_op, "own_triton::add", num_ctas=2)
+    x = torch.randn(5, 1000)
+    fn = sl.compile(_Add(), (x, x), target=TARGET)
+    row = _row(fn)
+    assert (row["blocks"], row["block_threads"]) == (10, 128), "five clusters of two blocks"
+    assert "clusters of 2 blocks" in row["why"]
+    ops(kernels.product_op, "own_triton::product", num_ctas=4)
+
+    class Product(torch.nn.Module):
+        def forward(self, a: Tensor, b: Tensor) -> Tensor:
+            return torch.ops.own_triton.product(a, b, a.shape[0], 64, 64)
+
+    a, b = torch.randn(100, 64).half(), torch.randn(64, 64).half()
+    m = torch.export.Dim("m", min=1, max=4096)
+    fn = sl.compile(Product(), (a, b), target=TARGET, dynamic_shapes=({0: m}, {}))
+    assert ".blocks = (m + 63) / 64 * 4, .threads = 128" in fn.code
+
+
 def test_updates_and_absent_tensors(ops: Any) -> None:
     ops(kernels.increment_op, "own_triton::increment")
 

@@ -174,6 +174,20 @@ def test_an_edited_source_is_compiled_anew(made: list[Any], tmp_path: Path) -> N
     assert images[0] == images[2]
 
 
+def test_clusters_that_a_device_lacks(made: list[Any]) -> None:
+    made.append(_register(num_ctas=16))
+    with pytest.raises(sl.UnsupportedError, match=r"\(scaled_add\) runs in clusters of num_ctas=16; .*num_ctas=8"):
+        _compile()
+    made.pop().unregister()
+    made.append(_register(num_ctas=2))
+    with pytest.raises(sl.UserError, match=r"(?s)cannot compile refused_triton::add.* for sm_86.*num_ctas"):
+        _compile(target="cuda:sm_86")
+    made.pop().unregister()
+    made.append(_register(num_ctas=2, grid=(2**30,)))
+    with pytest.raises(sl.UserError, match=r"grid of refused_triton::add, in blocks, is \(2147483648, 1, 1\)"):
+        _compile()
+
+
 def test_hooks_and_descriptors_are_refused(made: list[Any]) -> None:
     @triton.jit
     def hooked(x_ptr, y_ptr, out_ptr, n, alpha, BLOCK: tl.constexpr):

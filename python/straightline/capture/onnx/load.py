@@ -80,6 +80,11 @@ def _check(proto: onnx.ModelProto, name: str) -> None:
     if not proto.opset_import and proto.ir_version >= 3:
         raise UserError(f"{name} is no valid ONNX model: it imports no op set")
     newest = onnx.defs.onnx_opset_version()
+    if proto.ir_version > onnx.IR_VERSION:
+        raise UnsupportedError(
+            f"{name} is of IR version {proto.ir_version}, but onnx {onnx.__version__} knows those up to {onnx.IR_VERSION}; "
+            "nearest supported form: a newer onnx, or the model exported for an older IR version"
+        )
     for opset in proto.opset_import:
         if opset.domain in ("", "ai.onnx") and opset.version > newest:
             raise UnsupportedError(
@@ -104,7 +109,10 @@ def _check(proto: onnx.ModelProto, name: str) -> None:
                     else "nothing gives it"
                 )
                 raise UserError(f"{name}: node '{node.name or node.op_type}' reads '{text}', but {why}")
-        given.update(node.output)
+        for text in node.output:
+            if text and text in given:
+                raise UserError(f"{name}: node '{node.name or node.op_type}' gives '{text}', which is given before it")
+            given.add(text)
     for output in proto.graph.output:
         if output.name not in given:
             raise UserError(f"{name}: nothing gives the result '{output.name}'")
@@ -141,13 +149,16 @@ def _external(tensor: onnx.TensorProto, folder: Path | None, name: str) -> np.nd
         raise UserError(f"{name}: the data of '{tensor.name}' is in {where!r}, outside of the model's folder")
     dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
     count = int(np.prod(tensor.dims, dtype=np.int64))
-    offset, needed = int(facts.get("offset", 0)), count * dtype.itemsize
-    length = int(facts.get("length", needed))
+    needed = count * dtype.itemsize
+    offset, length = (
+        _bytes_of(facts, key, default, f"{name}: the data of '{tensor.name}' in {where!r}")
+        for key, default in (("offset", 0), ("length", needed))
+    )
     try:
         size = path.stat().st_size
-        if length < needed or offset + needed > size:
+        if length < needed or offset + max(length, needed) > size:
             raise UserError(
-                f"{name}: the data of '{tensor.name}' needs {needed} bytes from {offset} on, but {where!r} gives "
+                f"{name}: the data of '{tensor.name}' needs {max(length, needed)} bytes from {offset} on, but {where!r} gives "
                 f"{min(length, max(size - offset, 0))}"
             )
         if needed == 0:
@@ -157,6 +168,14 @@ def _external(tensor: onnx.TensorProto, folder: Path | None, name: str) -> np.nd
     except OSError as error:
         raise UserError(f"{name}: cannot read {where!r} with the data of '{tensor.name}': {error.strerror}") from error
     return np.frombuffer(mapped, dtype=dtype, count=count, offset=offset).reshape(list(tensor.dims))
+
+
+def _bytes_of(facts: Mapping[str, str], key: str, default: int, what: str) -> int:
+    """A number of bytes that a tensor's entry has as text."""
+    text = facts.get(key, str(default))
+    if not (text.isascii() and text.isdigit()):
+        raise UserError(f"{what}: {key} is {text!r} but must be a number of bytes")
+    return int(text)
 
 
 def _upgraded(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:

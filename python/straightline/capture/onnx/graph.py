@@ -122,7 +122,9 @@ def _size_of(name: str, given: Any) -> int | tuple[int, int]:
     except (TypeError, ValueError):
         low, high = 0, -1
     if not 0 <= low <= high:
-        raise UserError(f"sizes[{name!r}] is {given!r} but must be a size, or the smallest and the largest: 4, or (1, 64)")
+        raise UserError(
+            f"sizes[{name!r}] is {given!r} but must be a size, or the smallest and the largest: 4, or (1, 64)"
+        )
     return (low, high) if isinstance(given, (tuple, list)) else low
 
 

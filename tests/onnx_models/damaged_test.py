@@ -68,6 +68,15 @@ def test_a_size_below_zero_before_a_slice() -> None:
         sl.compile(model)
 
 
+def test_a_condition_of_several_elements() -> None:
+    """Found by damaged models: it was called a bug of ours."""
+    graph = helper.make_graph([node("Neg", ["x"], ["z"])], "branch", [], [onnx.ValueInfoProto(name="z")])
+    branch = helper.make_node("If", ["c"], ["y"], then_branch=graph, else_branch=graph, name="if")
+    model = model_of([branch], [X, info("c", [3], TensorProto.BOOL)], [Y])
+    with pytest.raises(sl.UserError, match=r"the condition of If at 'if' has the shape \[3\], not one element"):
+        sl.compile(model)
+
+
 @pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
 def test_resize_of_and_to_nothing(mode: str) -> None:
     """Found by damaged models: both were called bugs of ours."""

@@ -55,6 +55,8 @@ def page(function: Any, other: Any = None, *, passes: bool = False) -> str:
         light.get_style_defs(".row") + "\n@media (prefers-color-scheme: dark) {\n" + dark.get_style_defs(".row") + "\n}"
     )
     style = "\n".join(line for line in style.splitlines() if "background" not in line or ".row ." in line)
+    if len(programs) > 1:
+        facts["facts"] += f"; the first of {len(programs)} programs, whose examples differ"
     facts["hasDiff"] = other is not None
     template = jinja2.Template(
         (Path(__file__).parent / "templates" / "explorer.html").read_text(encoding="utf-8"), autoescape=True

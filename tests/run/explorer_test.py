@@ -108,6 +108,11 @@ def test_diff_saved_models_and_sizes(function: Any, tmp_path: Path) -> None:
     assert facts_of(explorer.page(sl.load(tmp_path / "m.sl")))["op"] == facts_of(explorer.page(function))["op"]
 
 
+def test_several_examples() -> None:
+    several = sl.compile(nn.Linear(4, 4).eval(), [(torch.randn(1, 4),), (torch.randn(2, 4),)])
+    assert "the first of 2 programs" in facts_of(explorer.page(several))["facts"]
+
+
 def test_bad_input(function: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(sl.UserError, match="cannot write"):
         function.explorer(tmp_path / "no" / "out.html")

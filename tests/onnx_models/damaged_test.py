@@ -77,6 +77,15 @@ def test_a_condition_of_several_elements() -> None:
         sl.compile(model)
 
 
+@pytest.mark.parametrize("perm", [[], [0], [0, 0], [1, 2]], ids=str)
+def test_an_order_that_is_none(perm: list[int]) -> None:
+    """Found by damaged models: it was called a bug of ours."""
+    transpose = node("Transpose", ["x"], ["y"])
+    transpose.attribute.append(helper.make_attribute("perm", perm, attr_type=onnx.AttributeProto.INTS))
+    with pytest.raises(sl.UserError, match="perm"):
+        sl.compile(model_of([transpose], [info("x", [2, 3])], [info("y", None)]))
+
+
 @pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
 def test_resize_of_and_to_nothing(mode: str) -> None:
     """Found by damaged models: both were called bugs of ours."""

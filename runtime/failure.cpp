@@ -2,6 +2,7 @@
 #include "failure.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 
 #include "message_writer.h"
@@ -81,6 +82,32 @@ const sl_extent* extentThatFailed(const sl_program_desc& desc, const sl_ctx& ctx
                : nullptr;
 }
 
+bool isWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+/// Whether a name stands in a text, and is no part of a longer one.
+bool names(const char* text, const char* name) {
+  const size_t length = std::strlen(name);
+  for (const char* at = std::strstr(text, name); at && length; at = std::strstr(at + 1, name)) {
+    if ((at == text || !isWord(at[-1])) && !isWord(at[length])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Values of the sizes that a check names: ` (n = 5, m = 7)`.
+void writeSizes(const sl_program_desc& desc, const char* words, const int64_t* extents,
+                MessageWriter* writer) {
+  bool first = true;
+  for (int32_t i = 0; i < desc.extent_count; ++i) {
+    if (desc.extents[i].name && names(words, desc.extents[i].name)) {
+      writer->text(first ? " (" : ", ").text(desc.extents[i].name).text(" = ").number(extents[i]);
+      first = false;
+    }
+  }
+  writer->text(first ? "" : ")");
+}
+
 }  // namespace
 
 void clearFailure(sl_ctx* ctx) {
@@ -91,7 +118,7 @@ void clearFailure(sl_ctx* ctx) {
 }
 
 void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char* prefix,
-                     sl_message* message) {
+                     const int64_t* extents, sl_message* message) {
   MessageWriter writer(message);
   writer.text(prefix);
   if (const sl_extent* extent = extentThatFailed(desc, ctx)) {
@@ -115,6 +142,9 @@ void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char*
   const bool hasOp = statement.op && statement.op[0];
   const bool hasSource = statement.source && statement.source[0];
   writer.text(": ").text(hasOp ? statement.op : statement.entry ? statement.entry : "");
+  if (extents && hasOp && statement.kind == SL_STATEMENT_CHECK) {
+    writeSizes(desc, statement.op, extents, &writer);
+  }
   if (const sl_entry* entry = libraryEntryOf(desc, statement)) {
     writer.text(" (kernel ").text(entry->name).text(" of ").text(entry->backend);
     if (const char* file = sl_backend_file(entry->backend)) {
@@ -130,7 +160,12 @@ void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char*
 }  // namespace straightline
 
 void sl_failure_message(const sl_program* program, const sl_ctx* ctx, sl_message* message) {
-  straightline::describeFailure(*program->desc, *ctx, "", message);
+  straightline::describeFailure(*program->desc, *ctx, "", nullptr, message);
+}
+
+void sl_failure_message_of_sizes(const sl_program* program, const sl_ctx* ctx,
+                                 const int64_t* extents, sl_message* message) {
+  straightline::describeFailure(*program->desc, *ctx, "", extents, message);
 }
 
 int32_t sl_program_set_extent(const sl_program* program, sl_ctx* ctx, const sl_bindings* bindings,

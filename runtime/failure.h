@@ -10,9 +10,10 @@ namespace straightline {
 void clearFailure(sl_ctx* ctx);
 
 /// Writes a message for the failure in `ctx`: the values, the op, the kernel and its library if a
-/// library computed it, and the source.
+/// library computed it, and the source. `extents`: sizes of the call, whose values follow the words
+/// of a check that names them; null: not known.
 void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char* prefix,
-                     sl_message* message);
+                     const int64_t* extents, sl_message* message);
 
 }  // namespace straightline
 

@@ -250,7 +250,7 @@ bool takeLateFailure(sl_frame* frame, int32_t* status, sl_message* message) {
     return false;
   }
   describeFailure(*frame->program->desc, frame->context,
-                  "in an earlier asynchronous call: ", message);
+                  "in an earlier asynchronous call: ", nullptr, message);
   return true;
 }
 

@@ -169,11 +169,12 @@ void askForFailures(const sl_program& program, const sl_frame& frame, sl_ctx* ct
 }
 
 __attribute__((noinline, cold)) int32_t reportFailure(const sl_program& program, sl_ctx* ctx,
-                                                      int32_t result, sl_message* message) {
+                                                      int32_t result, const int64_t* extents,
+                                                      sl_message* message) {
   if (ctx->status == SL_OK) {
     ctx->status = result;
   }
-  describeFailure(*program.desc, *ctx, "", message);
+  describeFailure(*program.desc, *ctx, "", extents, message);
   return ctx->status;
 }
 
@@ -402,7 +403,7 @@ int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team,
     ctx->detail[i] = own->detail[i];
   }
   std::memcpy(ctx->text, own->text, sizeof(ctx->text));
-  return reportFailure(program, ctx, result, message);
+  return reportFailure(program, ctx, result, bindings.extents, message);
 }
 
 }  // namespace
@@ -433,7 +434,7 @@ int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* f
     clearFailure(ctx);
     ctx->device = program->device;
     if (ctx->cancel && __atomic_load_n(ctx->cancel, __ATOMIC_RELAXED) != 0) {
-      return reportFailure(*program, ctx, SL_CANCELLED, message);
+      return reportFailure(*program, ctx, SL_CANCELLED, nullptr, message);
     }
     if (const int32_t status = program->kernels.load(*program->desc, program->device, message)) {
       return status;
@@ -468,7 +469,7 @@ int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* f
     }
     const int32_t result = execute(*program, host->team, executor, ctx, bindings);
     if (result != SL_OK || ctx->status != SL_OK) {
-      return reportFailure(*program, ctx, result, message);
+      return reportFailure(*program, ctx, result, args->extents, message);
     }
     return SL_OK;
   });

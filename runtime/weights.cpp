@@ -226,7 +226,7 @@ int32_t prepare(sl_weights* weights, const sl_executor* executor, const sl_share
   if (ctx.status == SL_OK) {
     ctx.status = result;
   }
-  describeFailure(desc, ctx, "while preparing weights: ", message);
+  describeFailure(desc, ctx, "while preparing weights: ", nullptr, message);
   return ctx.status;
 }
 
@@ -256,7 +256,7 @@ int32_t copyBytes(const sl_program& program, size_t space, void* to, const void*
   waitForQueue(queue);
   closeDeviceQueue(&queue);
   if (status != SL_OK) {
-    describeFailure(*program.desc, ctx, "while copying weights: ", message);
+    describeFailure(*program.desc, ctx, "while copying weights: ", nullptr, message);
   }
   return status;
 }

@@ -135,7 +135,7 @@ std::string linksJson(mlir::ModuleOp opLevel, mlir::ModuleOp kernelLevel, const 
   json["ops"] = std::move(ops);
   lines.clear();
   json["kernel_text"] = printedWithLines(kernelLevel, &lines, /*uniqueNames=*/false);
-  llvm::json::Array statements, kernels;
+  llvm::json::Array statements, kernels, buffers;
   for (kernel::ProgramOp program : kernelLevel.getOps<kernel::ProgramOp>()) {
     const codegen::ProgramIndex index(program);
     const std::vector<codegen::StatementLine>& all = index.statements();
@@ -145,6 +145,13 @@ std::string linksJson(mlir::ModuleOp opLevel, mlir::ModuleOp kernelLevel, const 
           llvm::json::Object{{"number", static_cast<int64_t>(i)},
                              {"line", static_cast<int64_t>(lines.lookup(all[i].op).first)},
                              {"ops", listOf(numbers)}});
+    }
+    for (const codegen::BufferLine& buffer : index.buffers()) {
+      mlir::Operation* made = buffer.value.getDefiningOp();
+      buffers.push_back(llvm::json::Object{
+          {"number", index.bufferNumber(buffer.value)},
+          {"line", made ? static_cast<int64_t>(lines.lookup(made).first) : int64_t{0}},
+          {"name", index.name(buffer.value)}});
     }
   }
   llvm::json::Array others;
@@ -157,12 +164,15 @@ std::string linksJson(mlir::ModuleOp opLevel, mlir::ModuleOp kernelLevel, const 
   });
   json["lines"] = std::move(others);
   for (kernel::FuncOp func : kernelLevel.getOps<kernel::FuncOp>()) {
+    mlir::Operation* next = func->getNextNode();
     kernels.push_back(llvm::json::Object{{"name", func.getSymName()},
                                          {"line", static_cast<int64_t>(lines.lookup(func).first)},
+                                         {"end", static_cast<int64_t>(lines.lookup(next).first)},
                                          {"ops", listOf(numbersWithin(func))}});
   }
   json["statements"] = std::move(statements);
   json["kernels"] = std::move(kernels);
+  json["buffers"] = std::move(buffers);
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(json));
   return text;

@@ -36,9 +36,10 @@ std::string printedWithLines(mlir::ModuleOp module, mlir::AsmState::LocationMap*
 
 /// JSON of both levels as text and of what stands in which line: {"op_text", "kernel_text", "ops":
 /// [{"id", "name", "line", "source", "lost"}], "statements": [{"number", "line", "ops"}],
-/// "kernels": [{"name", "line", "ops"}], "lines": [{"line", "ops"}] of all ops of the kernel
-/// level}; lines count from 1. `opLevel` is the module that was
-/// numbered, without its numbers; `kernelLevel` is what the passes made of it.
+/// "kernels": [{"name", "line", "end", "ops"}] (end: the line behind it, 0 for the last op),
+/// "buffers": [{"number", "line", "name" in the emitted text}], "lines": [{"line", "ops"}] of all
+/// ops of the kernel level}; lines count from 1, and are 0 where there is none. `opLevel` is the
+/// module that was numbered, without its numbers; `kernelLevel` is what the passes made of it.
 std::string linksJson(mlir::ModuleOp opLevel, mlir::ModuleOp kernelLevel, const LostNumbers& lost);
 
 }  // namespace straightline

@@ -22,6 +22,15 @@ from straightline.errors import UserError
 _ARENA = 6  # sl_role
 _HOOK = re.compile(r"^\s*sl::profile\(ctx, team, (\d+), ([01])\);$")
 _SUBJECT = re.compile(r'^(?:extern "C"|static) [\w\s*]*?\b(\w+)\(')
+#: What a line is that is of no op, no statement and no buffer.
+_PARTS = {
+    "x0": "the model's function: its arguments and results, and what is around them",
+    "x1": "the program: the phases and the queues that its statements stand in",
+    "x2": "the headers of the templates that kernels are made of, and what all of the program shares",
+    "x3": "prepare: it runs once for each set of weights, and writes what the runs read",
+    "x4": "run: what a call runs, with the caller's threads",
+    "x5": "constant data, and the tables that describe the program to the runtime",
+}
 
 
 def page(function: Any, other: Any = None, *, passes: bool = False) -> str:
@@ -46,6 +55,8 @@ def page(function: Any, other: Any = None, *, passes: bool = False) -> str:
         light.get_style_defs(".row") + "\n@media (prefers-color-scheme: dark) {\n" + dark.get_style_defs(".row") + "\n}"
     )
     style = "\n".join(line for line in style.splitlines() if "background" not in line or ".row ." in line)
+    if len(programs) > 1:
+        facts["facts"] += f"; the first of {len(programs)} programs, whose examples differ"
     facts["hasDiff"] = other is not None
     template = jinja2.Template(
         (Path(__file__).parent / "templates" / "explorer.html").read_text(encoding="utf-8"), autoescape=True
@@ -90,12 +101,13 @@ def _facts(one: Any, passes: bool) -> dict[str, Any]:
     explained = json.loads(compilation.explain_json)
     buffers, statements = _call.describe(compilation.program, {})
     source, source_keys = _source(links["ops"])
-    code, spans = _code(compilation.code)
+    lines_of = _uses(buffers, statements)
+    declared = {row["name"]: [f"b{row['number']}"] for row in links["buffers"] if row["name"]}
     ops_of = {row["number"]: row["ops"] for row in links["statements"]}
     known = {row["id"] for row in links["ops"] if row["name"].startswith("op.")}
     reached = {op for row in links["lines"] for op in row["ops"]}
     kernels = {row["name"]: row for row in links["kernels"]}
-    relation: dict[str, list[str]] = {}
+    relation: dict[str, list[str]] = {f"b{number}": [f"s{i}" for i in used] for number, used in lines_of.items()}
     for number, ops in ops_of.items():
         for op in ops:
             if op in known:
@@ -107,6 +119,7 @@ def _facts(one: Any, passes: bool) -> dict[str, Any]:
     for row in links["ops"]:
         if row["id"] in known and row["id"] not in reached and 0 < row["line"] <= len(op_lines):
             op_lines[row["line"] - 1]["gone"] = 1
+    _explained(op_lines, "x0")
     kernel_keys: dict[int, list[str]] = {}
     for row in links["statements"]:
         kernel_keys.setdefault(row["line"], []).append(f"s{row['number']}")
@@ -117,15 +130,26 @@ def _facts(one: Any, passes: bool) -> dict[str, Any]:
         if row["line"] not in kernel_keys:
             kernel_keys[row["line"]] = [f"o{op}" for op in row["ops"] if op in known]
     kernel_keys = {line: keys for line, keys in kernel_keys.items() if keys}
+    for row in links["buffers"]:
+        kernel_keys.setdefault(row["line"], [f"b{row['number']}"])
+    count = links["kernel_text"].rstrip("\n").count("\n") + 1
     for name, row in kernels.items():
         kernel_keys.setdefault(row["line"], []).extend(callers.get(name, []))
+        for line in range(row["line"] + 1, row["end"] or count):
+            kernel_keys.setdefault(line, callers.get(name, []))
+    kernel_lines = _lines(links["kernel_text"], "mlir", kernel_keys)
+    _explained(kernel_lines, "x1")
     return {
         "source": source,
         "op": op_lines,
-        "kernel": _lines(links["kernel_text"], "mlir", kernel_keys),
-        "code": _code_lines(code, spans, callers),
+        "kernel": kernel_lines,
+        "code": _code_lines(*_code(compilation.code), callers, declared),
         "links": relation,
-        "about": _about(links["ops"], ops_of, statements, explained["statements"], known, reached, source_keys),
+        "about": {
+            **_about(links["ops"], ops_of, statements, explained["statements"], known, reached, source_keys),
+            **{f"b{number}": _about_buffer(buffers[number], len(used)) for number, used in lines_of.items()},
+            **_PARTS,
+        },
         "memory": _memory(buffers, statements),
         "time": _time(statements, explained["statements"]),
         "passes": _passes(compilation.passes_json, known) if passes else None,
@@ -134,6 +158,34 @@ def _facts(one: Any, passes: bool) -> dict[str, Any]:
             f"arena {explained['arena_bytes']:,} bytes"
         ),
     }
+
+
+def _uses(buffers: Sequence[Mapping[str, Any]], statements: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
+    """The statements that read or write each buffer, itself or by a view of it."""
+    found: dict[int, list[int]] = {number: [] for number in range(len(buffers))}
+    for i, statement in enumerate(statements):
+        reached = set()
+        for number in statement["operands"]:
+            while number >= 0:
+                reached.add(number)
+                number = buffers[number]["base"]
+        for number in sorted(reached):
+            found[number].append(i)
+    return found
+
+
+def _about_buffer(buffer: Mapping[str, Any], count: int) -> str:
+    """Words for a buffer."""
+    place = f" at {buffer['offset']:,} of its arena" if buffer["role"] == _ARENA else ""
+    words = f"buffer {buffer['name']} {list(buffer['shape'])}".replace("buffer  ", "buffer ")
+    return f"{words}: {buffer['bytes']:,} bytes{place}, which {count} statement{'s use' if count != 1 else ' uses'}"
+
+
+def _explained(lines: Sequence[dict[str, Any]], part: str) -> None:
+    """Gives lines without a link the words of the part that they are of."""
+    for line in lines:
+        if line["html"].strip():
+            line.setdefault("keys", [part])
 
 
 def _source(ops: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[int, str]]:
@@ -221,7 +273,7 @@ def _mlir(line: str) -> str:
 
 
 def _code(text: str) -> tuple[list[str], list[set[int]]]:
-    """The text without hooks, and of each line the statements that it belongs to."""
+    """The text without hooks, and of each line the statements that it belongs to; a comment before one belongs to it."""
     lines: list[str] = []
     spans: list[set[int]] = []
     open_: list[int] = []
@@ -238,21 +290,44 @@ def _code(text: str) -> tuple[list[str], list[set[int]]]:
             open_.append(int(hook[1]))
         elif int(hook[1]) in open_:
             open_.remove(int(hook[1]))
+            continue
+        if hook is not None:
+            before = len(lines) - 1
+            while before >= 0 and lines[before].lstrip().startswith("//") and not spans[before]:
+                spans[before] = {int(hook[1])}
+                before -= 1
     return lines, spans
 
 
+#: What is declared in a line: `float* const t_1 =`, `constexpr int64_t t_1_at =`.
+_DECLARED = re.compile(r"^\s+(?:const |constexpr )?[\w:]+\*?(?: const)? (\w+?)(?:_at)? = ")
+
+
 def _code_lines(
-    lines: Sequence[str], spans: Sequence[set[int]], callers: Mapping[str, Sequence[str]]
+    lines: Sequence[str],
+    spans: Sequence[set[int]],
+    callers: Mapping[str, Sequence[str]],
+    declared: Mapping[str, Sequence[str]],
 ) -> list[dict[str, Any]]:
+    """Lines with the statements, the kernel's callers or the buffer that they are of; the others with their part."""
     made: list[dict[str, Any]] = []
     subject: Sequence[str] = ()
+    part = "x2"
     for line, marked, span in zip(lines, _highlighted("\n".join(lines), "cpp"), spans, strict=True):
         begins = _SUBJECT.match(line)
         if begins is not None:  # a kernel is one symbol of the program, which its statements call
-            subject = callers.get(begins[1], ())
+            subject = callers.get(begins[1].removeprefix("thunk_"), ())
+            part = {"sl_program_prepare": "x3", "sl_program_run": "x4"}.get(begins[1], "x2")
+        if line.startswith("// Tables: "):
+            part = "x5"
+        declares = _DECLARED.match(line)
         keys = [f"s{number}" for number in sorted(span)] or list(subject)
+        if not keys and declares is not None:
+            keys = list(declared.get(declares[1], ()))
+        if not keys and line.strip():
+            keys = [part]
         if line == "}":
-            subject = ()
+            subject, part = (), "x2"
         made.append({"html": marked, **({"keys": keys} if keys else {})})
     return made
 

@@ -216,6 +216,10 @@ SL_API int32_t sl_program_set_extent(const sl_program* program, sl_ctx* ctx,
 /// Writes a message for the failure in `ctx`: the values, the op and its source location.
 SL_API void sl_failure_message(const sl_program* program, const sl_ctx* ctx, sl_message* message);
 
+/// As sl_failure_message; words of a check that name named extents are followed by their values.
+SL_API void sl_failure_message_of_sizes(const sl_program* program, const sl_ctx* ctx,
+                                        const int64_t* extents, sl_message* message);
+
 /// Runs the program, or args->executor if given, on `queue`: a team, or a queue of the program's
 /// device. Preconditions: `args` passed the guard; the frame was leased from `program` for the same
 /// extents. Thread-safe: any number of concurrent calls with distinct frames. The message names

@@ -56,9 +56,19 @@ def test_unknown_ops_are_all_listed() -> None:
     with pytest.raises(sl.UnsupportedError) as caught:
         sl.compile(model)
     text = str(caught.value)
-    assert "2 unsupported ops" in text
+    assert "3 unsupported ops" in text and "com.example.Thing at 'odd'" in text
     assert "Reluu at 'Reluu_a': there is no op Reluu here; nearest supported form: Relu" in text
     assert "MelWeightMatrix" in text and "Add" not in text
+
+
+def test_unknown_ops_behind_unknown_ones_are_listed() -> None:
+    nodes = [
+        helper.make_node("Thing", ["x"], ["a"], domain="com.example", name="odd"), node("Sqrtt", ["a"], ["b"]), node("Relu", ["b"], ["c"]),
+        helper.make_node("Other", ["c"], ["y"], domain="com.example", name="last"),
+    ]  # fmt: skip
+    model = model_of(nodes, [X], [Y])
+    model.opset_import.add(domain="com.example", version=1)
+    refused(sl.UnsupportedError, r"3 unsupported ops:\n.*Thing at 'odd'.*\n.*Sqrtt at .*\n.*Other at 'last'", model)
 
 
 def test_an_op_set_of_the_future() -> None:
@@ -68,6 +78,10 @@ def test_an_op_set_of_the_future() -> None:
         rf"needs op set {newest + 3}, but onnx .* knows those up to {newest}",
         model_of([node("Relu", ["x"], ["y"])], [X], [Y], opset=newest + 3),
     )
+    model = model_of([node("Relu", ["x"], ["y"])], [X], [Y])
+    model.ir_version = onnx.IR_VERSION + 2
+    words = rf"is of IR version {onnx.IR_VERSION + 2}, but onnx .* knows those up to {onnx.IR_VERSION}"
+    refused(sl.UnsupportedError, words, model)
 
 
 def test_dangling_and_cyclic_names() -> None:
@@ -79,9 +93,18 @@ def test_dangling_and_cyclic_names() -> None:
     cycle = [node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"]), node("Relu", ["b"], ["y"])]
     refused(sl.UserError, "node 'Add_a' reads 'b', but it is given behind it", model_of(cycle, [X], [Y]))
     refused(sl.UserError, "nothing gives the result 'y'", model_of([node("Relu", ["x"], ["z"])], [X], [Y]))
+    twice = [node("Relu", ["x"], ["y"]), node("Neg", ["x"], ["y"])]
+    refused(sl.UserError, "node 'Neg_y' gives 'y', which is given before it", model_of(twice, [X], [Y]))
+    refused(sl.UserError, "gives 'x', which is given before", model_of([node("Relu", ["x"], ["x"])], [X], [X]))
 
 
-def _beside(where: str, offset: int = 0, length: int | None = None) -> onnx.ModelProto:
+def test_inputs_of_several_types() -> None:
+    model = model_of([node("Add", ["x", "i"], ["y"])], [X, info("i", [3], TensorProto.INT64)], [Y])
+    refused(sl.UserError, r"the model: node 'Add_y' is no valid Add of float32\[3\], int64\[3\]", model)
+    sl.compile(model_of([node("Pow", ["x", "i"], ["y"])], [X, info("i", [3], TensorProto.INT64)], [Y]))
+
+
+def _beside(where: str, offset: int | str = 0, length: int | None = None) -> onnx.ModelProto:
     model = model_of([node("Add", ["x", "w"], ["y"])], [X], [Y])
     weight = TensorProto(name="w", data_type=FLOAT, dims=[3], data_location=TensorProto.EXTERNAL)
     for key, value in (
@@ -112,6 +135,12 @@ def test_data_beside_the_model(tmp_path: Path) -> None:
         refused(sl.UserError, match, path)
     path.write_bytes(_beside("short.bin", offset=100).SerializeToString())
     refused(sl.UserError, "needs 12 bytes from 100 on, but 'short.bin' gives 0", path)
+    (folder / "whole.bin").write_bytes(bytes(12))
+    for offset in (-4, "zwei"):
+        path.write_bytes(_beside("whole.bin", offset=offset).SerializeToString())
+        refused(sl.UserError, f"offset is '{offset}' but must be a number of bytes", path)
+    path.write_bytes(_beside("whole.bin", length=2**62).SerializeToString())
+    refused(sl.UserError, f"needs {2**62} bytes from 0 on, but 'whole.bin' gives 12", path)
     refused(sl.UserError, "the model has no folder: give its path", _beside("short.bin"))
 
 
@@ -148,6 +177,14 @@ def test_shapes_that_do_not_fit_each_other() -> None:
     )
 
 
+@pytest.mark.parametrize("size", [(5, 2), (-1, 3), (1, 2, 3), "a", 2.5, None, -1], ids=str)
+def test_sizes_that_are_none(size: Any) -> None:
+    model = model_of([node("Relu", ["x"], ["y"])], [info("x", ["n"])], [info("y", ["n"])])
+    with pytest.raises(sl.UserError) as caught:
+        sl.compile(model, sizes={"n": size})
+    assert f"sizes['n'] is {size!r} but must be a size" in str(caught.value)
+
+
 def test_sizes_that_cannot_be_named() -> None:
     """In words, with what to give."""
     pool = model_of(
@@ -162,8 +199,13 @@ def test_sizes_that_cannot_be_named() -> None:
     view.graph.initializer.append(onnx.numpy_helper.from_array(shape["shape"], "shape"))
     compiled = sl.compile(view)  # a call's sizes decide
     assert compiled(np.zeros((7, 8), np.float32)).shape == (7, 8)
-    with pytest.raises(sl.StraightlineError, match=r"Reshape_y: the sizes n \* 8 and .* differ"):
-        compiled(np.zeros((5, 8), np.float32))
+    for one in (compiled, sl.compile(view, emit="python")):
+        for path in (True, False):
+            with (
+                sl.fast_path(path),
+                pytest.raises(sl.StraightlineError, match=r"Reshape_y: the sizes n \* 8 and .* differ \(n = 5\)"),
+            ):
+                one(np.zeros((5, 8), np.float32))
 
 
 def test_a_value_behind_many_ops() -> None:

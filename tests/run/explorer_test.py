@@ -37,6 +37,18 @@ def test_every_op_is_linked_or_explained(function: Any) -> None:
             assert re.search("gone after the pass [a-z-]+", facts["about"][key])
     gone = [_text(line) for line in ops if line.get("gone")]
     assert all("op.linear" not in line and "op.convolution" not in line for line in gone)
+    for pane in ("source", "op", "kernel", "code"):  # no line is without words
+        for line in facts[pane]:
+            assert not _text(line).strip() or line["keys"] and all(facts["about"][key] for key in line["keys"]), _text(
+                line
+            )
+    declared = [line for line in facts["code"] if re.search(r"float\* const t_\d+ = ", _text(line))]
+    assert declared
+    for line in declared:
+        [key] = line["keys"]
+        assert (
+            key.startswith("b") and facts["links"][key] and re.match("buffer .*: [0-9,]+ bytes at", facts["about"][key])
+        )
     launched = [line for line in facts["kernel"] if "kernel.launch" in _text(line) or "kernel.call" in _text(line)]
     assert launched and all(any(key.startswith("s") for key in line["keys"]) for line in launched)
 
@@ -96,6 +108,11 @@ def test_diff_saved_models_and_sizes(function: Any, tmp_path: Path) -> None:
     assert facts_of(explorer.page(sl.load(tmp_path / "m.sl")))["op"] == facts_of(explorer.page(function))["op"]
 
 
+def test_several_examples() -> None:
+    several = sl.compile(nn.Linear(4, 4).eval(), [(torch.randn(1, 4),), (torch.randn(2, 4),)])
+    assert "the first of 2 programs" in facts_of(explorer.page(several))["facts"]
+
+
 def test_bad_input(function: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(sl.UserError, match="cannot write"):
         function.explorer(tmp_path / "no" / "out.html")
@@ -122,6 +139,41 @@ def test_in_a_browser(function: Any, tmp_path: Path) -> None:
     assert {a or b for a, b in picked} >= {"source", "op", "kernel", "code"}
     assert "found" in shown("#pack_")
     assert "picked" not in re.sub(r"<style>.*?</style>|<script.*?</script>", "", shown(""), flags=re.DOTALL)
+
+
+def test_driven_in_a_browser(function: Any, tmp_path: Path) -> None:
+    """Hover, click, search, tabs, keys and the diff, as a user does them."""
+    if headless.browser() is None:
+        pytest.skip("there is no Chromium here")
+    path = tmp_path / "out.html"
+    function.explorer(path, sl.compile(Model().eval(), (torch.randn(2, 3, 6, 6),)))
+    facts = facts_of(path.read_text())
+    row = next(i for i, line in enumerate(facts["op"], 1) if "op.linear" in _text(line))
+    panes = "[...new Set([...document.querySelectorAll('.row.{}')].map((row) => row.id.split('-')[0]))].sort().join()"
+    with headless.Page(path) as page:
+        page.mouse(f"#op-{row}")
+        assert page.value(panes.format("hover")) == "code,kernel,op,source"
+        assert page.value(panes.format("picked")) == ""
+        page.mouse(f"#op-{row}", click=True)
+        assert page.value(panes.format("picked")) == "code,kernel,op,source"
+        words, key = page.value("about.textContent"), facts["op"][row - 1]["keys"][0]
+        assert "op.linear" in words and "why: " in words and page.value("location.hash") == f"#{key}"
+        page.keys("Escape")
+        assert page.value(panes.format("picked")) == "" and page.value("location.hash") == ""
+        page.keys("/", *"max(")
+        assert page.value("document.activeElement.id") == "search"
+        page.keys("Escape", "/", *"linear", "Enter")
+        found = page.value("document.querySelectorAll('.found').length")
+        assert found > 1 and page.value("at") == 1
+        page.keys("Escape", "2")
+        assert page.value("shown") == "memory"
+        page.mouse("#memory rect.bar", click=True)
+        assert page.value("shown") == "code" and "statement" in page.value("about.textContent")
+        page.keys("4")
+        assert (
+            page.value("shown") == "diff"
+            and page.value("document.querySelectorAll('#diff .diff_chg, #diff .diff_add').length") > 0
+        )
 
 
 def test_machine_code(function: Any, tmp_path: Path) -> None:

@@ -226,7 +226,8 @@ static PyObject* raiseFailure(Io* io, int32_t statement) {
     memcpy(message.text, prefix, used);
   }
   sl_message words;
-  sl_failure_message(io->program, io->ctx, &words);
+  sl_failure_message_of_sizes(io->program, io->ctx, io->phase == 0 ? NULL : io->extent_values,
+                              &words);
   strncpy(message.text + used, words.text, sizeof(message.text) - used - 1);
   message.text[sizeof(message.text) - 1] = '\0';
   slRaiseStatus(__atomic_load_n(&io->ctx->status, __ATOMIC_ACQUIRE), message.text);

@@ -12,12 +12,23 @@ import onnx
 from straightline.capture.builder import TensorType
 from straightline.capture.extents import DEFAULT_MAX
 from straightline.capture.graph_builder import Reject, Tensor, known
-from straightline.capture.onnx.importer import Importer, Node, TakenBranch, branch_name, converter
+from straightline.capture.onnx.importer import Importer, Node, TakenBranch, branch_name, converter, shape_text
 from straightline.capture.onnx.shape import _joined
 from straightline.capture.onnx.values import Known, Optional, Sequence, Value
+from straightline.errors import UserError
 
 #: A loop is written out where that makes at most so many nodes.
 _MOST_UNROLLED = 1024
+
+
+def _single(ctx: Importer, value: Value | None, dtype: str, what: str) -> Tensor:
+    """The one element of a tensor."""
+    tensor = ctx.tensor(value, dtype)
+    if any(size != 1 for size in tensor.extents):
+        raise UserError(
+            f"{ctx.model}: {what} at '{ctx.location.module}' has the shape {shape_text(tensor.extents)}, not one element"
+        )
+    return ctx.reshape(tensor, ())
 
 
 @converter("If")
@@ -26,7 +37,7 @@ def _if(ctx: Importer, node: Node) -> list[Value]:
     condition = ctx.decided(node.inputs[0])
     if isinstance(condition, Known):
         return ctx.graph(branches[0 if bool(condition.array.reshape(-1)[0]) else 1], [])
-    flag = ctx.reshape(ctx.tensor(condition, "i1"), ())
+    flag = _single(ctx, condition, "i1", "the condition of If")
     name = branch_name(node)
     if name in ctx.taken:
         return _one_branch(ctx, flag, name, branches)
@@ -133,8 +144,8 @@ def _while(
 ) -> list[Value]:
     """A loop in the program: its carried values keep their types, its rows have a place each up to the trip count."""
     ctx.load_outer(body)
-    limit = None if trips is None else ctx.reshape(ctx.tensor(trips, "i64"), ())
-    start = ctx.full(True, "i1") if going is None else ctx.reshape(ctx.tensor(going, "i1"), ())
+    limit = None if trips is None else _single(ctx, trips, "i64", "the count of a Loop")
+    start = ctx.full(True, "i1") if going is None else _single(ctx, going, "i1", "the condition of a Loop")
     carried = [ctx.tensor(x) for x in values]
     most = _count(ctx, trips)
     wholes: list[Tensor] = []
@@ -161,7 +172,7 @@ def _while(
                     "one of the same type and shape",
                 )
         yields.append(ctx.emit_one("add", [at, ctx.full(1, "i64")], number))
-        yields.append(ctx.reshape(ctx.cast(results[0], "i1"), ()))
+        yields.append(_single(ctx, results[0], "i1", "the condition that a Loop's body gives"))
         yields.extend(results[1 : 1 + len(carried)])
         for whole, row in zip(memory, results[1 + len(carried) :]):
             part = ctx.reshape(row, (1, *row.extents))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -79,11 +80,12 @@ def import_model(
     least: dict[str, int] = {}
     taken: dict[str, tuple[bool, str]] = {}
     tried: set[tuple[str, bool]] = set()
+    sizes = {name: _size_of(name, given) for name, given in (sizes or {}).items()}
     for _ in range(_MOST_ALIASES):
         builder = make_builder()
         try:
             return builder, _imported(
-                model, builder, dict(shapes or {}), dict(values or {}), dict(sizes or {}), aliases, least, taken, asked
+                model, builder, dict(shapes or {}), dict(values or {}), sizes, aliases, least, taken, asked
             )
         except TakenBranch as branch:
             if branch.refused:
@@ -108,6 +110,22 @@ def import_model(
             aliases = {name: pair.first if to == pair.second else to for name, to in aliases.items()}
             aliases[pair.second] = pair.first
     raise UnsupportedError(f"{model.name} has more than {_MOST_ALIASES} names for sizes that are equal")
+
+
+def _size_of(name: str, given: Any) -> int | tuple[int, int]:
+    """What `sizes` says of a name: a number, or the smallest and the largest."""
+    try:
+        if not isinstance(given, (tuple, list)):
+            low = high = operator.index(given)
+        else:
+            low, high = map(operator.index, given)
+    except (TypeError, ValueError):
+        low, high = 0, -1
+    if not 0 <= low <= high:
+        raise UserError(
+            f"sizes[{name!r}] is {given!r} but must be a size, or the smallest and the largest: 4, or (1, 64)"
+        )
+    return (low, high) if isinstance(given, (tuple, list)) else low
 
 
 def _imported(
@@ -253,7 +271,10 @@ def _type_of(
             )
         return _types(given)
     tensor = info.type.tensor_type
-    dtype = v.dtype_of(tensor.elem_type)
+    try:
+        dtype = v.dtype_of(tensor.elem_type)
+    except Reject as refusal:
+        raise Reject(f"the input '{info.name}' has {refusal.reason}", refusal.nearest) from refusal
     if given is None and value is not None:
         given = v.ir_dtype(value.dtype), value.shape
     if given is not None:
@@ -295,7 +316,7 @@ def _dim(dim: Any, place: int, name: str, sizes: Mapping[str, int | tuple[int, i
         return bounds
     if text in sizes:
         importer.bounded.add(symbol)
-    importer.ranges[symbol] = (max(int(bounds[0]), importer.least.get(symbol, 0)), int(bounds[1]))
+    importer.ranges[symbol] = (max(bounds[0], importer.least.get(symbol, 0)), bounds[1])
     return Extent(symbol)
 
 
@@ -347,7 +368,8 @@ def _check_value(importer: Importer, name: str) -> None:
     importer.location = Location(name)
     same = importer.compare("eq", tensor, importer.literal(value))
     same = importer.reduce("all", same, list(range(same.rank)), False) if same.rank else same
-    words = f"the values of input '{name}' are not those that the program was compiled for"
+    most = np.array2string(value, separator=", ", threshold=16, edgeitems=4).replace("\n", "")
+    words = f"the values of input '{name}' are not those that the program was compiled for, {most}"
     importer.emit("check", [same], [], {"message": words})
 
 

@@ -187,6 +187,8 @@ class Importer(GraphBuilder):
         if missing and self._depth:
             raise Missing(missing[0])
         if missing:
+            if not _has_form(proto, self.opsets):
+                self.refusals.append(Refusal(op_name(proto), _called(proto), *_no_op(op_name(proto))))
             self._missing.update(proto.output)
             return
         unknown = [name for name in proto.input if name and name not in self.names]
@@ -201,6 +203,8 @@ class Importer(GraphBuilder):
         )
         self.location = Location(_called(proto))
         if self.asked and f"{_called(proto)}: " in self.asked and (refused := refused_by_reference(node, self)):
+            raise UserError(refused)
+        if self._differ_in_type(node) and (refused := refused_by_reference(node, self)):
             raise UserError(refused)
         try:
             results = self._results(node)
@@ -232,6 +236,22 @@ class Importer(GraphBuilder):
                 self.names[name] = value
                 if isinstance(value, Tensor):
                     self._note(node, place, value)
+
+    def _differ_in_type(self, node: Node) -> bool:
+        """Whether inputs that the op's schema gives one type have several."""
+        schema = _schema(node.proto, self.opsets) if len(node.inputs) > 1 else None
+        if schema is None:
+            return False
+        last, found = len(schema.inputs) - 1, dict[str, str]()
+        for place, value in enumerate(node.inputs):
+            formal = schema.inputs[min(place, last)] if last >= 0 else None
+            if formal is None or not isinstance(value, (Known, Tensor)):
+                continue
+            if place >= last and formal.option == formal.option.Variadic and not formal.is_homogeneous:
+                continue
+            if found.setdefault(formal.type_str, value.type.dtype) != value.type.dtype:
+                return True
+        return False
 
     def _results(self, node: Node) -> list[Value | None]:
         if self._is_known(node):
@@ -282,9 +302,7 @@ class Importer(GraphBuilder):
         """The results by the body that the op's schema defines it with."""
         body = _body(node, self)
         if body is None:
-            known = list(CONVERTERS)
-            near = difflib.get_close_matches(node.kind, known, 1)
-            raise Reject(f"there is no op {node.kind} here", near[0] if near else "")
+            raise Reject(*_no_op(node.kind))
         named: dict[str, Value] = {}
         for name, value in zip(body.input, node.inputs):
             if value is not None:
@@ -733,13 +751,14 @@ def _invalid(node: Node, error: Exception, ctx: Importer) -> Exception:
         onnx.checker.check_node(proto, context)
     except (onnx.checker.ValidationError, ValueError) as invalid:  # a ValueError of text that is none
         return UserError(
-            f"node '{_called(proto)}' is no valid {op_name(proto)}: {str(invalid).strip().splitlines()[0]}"
+            f"{ctx.model}: node '{_called(proto)}' is no valid {op_name(proto)}: {str(invalid).strip().splitlines()[0]}"
         )
     if isinstance(error, KeyError):  # a converter looked a name up
         for attribute in proto.attribute:
             if attribute.type == onnx.AttributeProto.STRING and error.args[:1] == (_attribute(attribute),):
                 return UserError(
-                    f"node '{_called(proto)}' is no valid {op_name(proto)}: {attribute.name} is {_attribute(attribute)!r}"
+                    f"{ctx.model}: node '{_called(proto)}' is no valid {op_name(proto)}: "
+                    f"{attribute.name} is {_attribute(attribute)!r}"
                 )
     if refused := refused_by_reference(node, ctx):
         return UserError(refused)
@@ -761,7 +780,7 @@ def refused_by_reference(node: Node, ctx: Importer) -> str:
     except Reject as refusal:
         cause = refusal.__cause__ or refusal
         words = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
-        return f"node '{_called(node.proto)}' is no valid {op_name(node.proto)} of {types}: {words}"
+        return f"{ctx.model}: node '{_called(node.proto)}' is no valid {op_name(node.proto)} of {types}: {words}"
     return ""
 
 
@@ -825,11 +844,32 @@ def evaluate(
     return [found.get(name) for name in outputs]
 
 
+def _no_op(kind: str) -> tuple[str, str]:
+    """Why an op without a form is refused, and the op of the nearest name."""
+    near = difflib.get_close_matches(kind, list(CONVERTERS), 1)
+    return f"there is no op {kind} here", near[0] if near else ""
+
+
+def _schema(proto: onnx.NodeProto, opsets: Mapping[str, int]) -> Any:
+    domain = "" if proto.domain == "ai.onnx" else proto.domain
+    try:
+        return onnx.defs.get_schema(proto.op_type, opsets.get(domain, 1), domain)
+    except (onnx.defs.SchemaError, TypeError):  # of a name that is no text
+        return None
+
+
+def _has_form(proto: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
+    """Whether there is a converter of the op, or a body that its schema defines it with."""
+    if op_name(proto) in CONVERTERS:
+        return True
+    schema = _schema(proto, opsets)
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
 def _body(node: Node, ctx: Importer) -> Any:
     """The function that the schema of an op defines it with, as onnx has it for these types; None where there is none."""
-    try:
-        schema = onnx.defs.get_schema(node.proto.op_type, node.version, node.proto.domain)
-    except onnx.defs.SchemaError:
+    schema = _schema(node.proto, ctx.opsets)
+    if schema is None:
         return None
     if schema.has_context_dependent_function:
         types = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,12 @@ def load(model: Any) -> LoadedModel:
     else:
         proto = _parsed(bytes(model), name)
     _check(proto, name)
+    _free_negative_sizes(proto.graph)
     weights: dict[str, np.ndarray] = {}
     _take_out(proto.graph, folder, name, weights)
+    for function in proto.functions:
+        _take_in(function.node, folder, name)
+    _take_in(proto.graph.node, folder, name)
     return LoadedModel(name, _upgraded(proto, name), weights)
 
 
@@ -80,6 +84,11 @@ def _check(proto: onnx.ModelProto, name: str) -> None:
     if not proto.opset_import and proto.ir_version >= 3:
         raise UserError(f"{name} is no valid ONNX model: it imports no op set")
     newest = onnx.defs.onnx_opset_version()
+    if proto.ir_version > onnx.IR_VERSION:
+        raise UnsupportedError(
+            f"{name} is of IR version {proto.ir_version}, but onnx {onnx.__version__} knows those up to {onnx.IR_VERSION}; "
+            "nearest supported form: a newer onnx, or the model exported for an older IR version"
+        )
     for opset in proto.opset_import:
         if opset.domain in ("", "ai.onnx") and opset.version > newest:
             raise UnsupportedError(
@@ -104,10 +113,25 @@ def _check(proto: onnx.ModelProto, name: str) -> None:
                     else "nothing gives it"
                 )
                 raise UserError(f"{name}: node '{node.name or node.op_type}' reads '{text}', but {why}")
-        given.update(node.output)
+        for text in node.output:
+            if text and text in given:
+                raise UserError(f"{name}: node '{node.name or node.op_type}' gives '{text}', which is given before it")
+            given.add(text)
     for output in proto.graph.output:
         if output.name not in given:
             raise UserError(f"{name}: nothing gives the result '{output.name}'")
+
+
+def _free_negative_sizes(graph: onnx.GraphProto) -> None:
+    """Makes sizes below 0 (exporters write -1 for any) sizes without a number: the inference of onnx ends the process at them."""
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        for dim in info.type.tensor_type.shape.dim:
+            if dim.HasField("dim_value") and dim.dim_value < 0:
+                dim.Clear()
+    for node in graph.node:
+        for attribute in node.attribute:
+            for nested in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                _free_negative_sizes(nested)
 
 
 def _take_out(graph: onnx.GraphProto, folder: Path | None, name: str, weights: dict[str, np.ndarray]) -> None:
@@ -117,14 +141,47 @@ def _take_out(graph: onnx.GraphProto, folder: Path | None, name: str, weights: d
     for tensor in graph.initializer:
         external = tensor.data_location == TensorProto.EXTERNAL
         if not external and tensor.ByteSize() <= _SMALL:
+            _array(tensor, folder, name)
             kept.append(tensor)
             continue
-        weights[tensor.name] = _external(tensor, folder, name) if external else numpy_helper.to_array(tensor)
+        weights[tensor.name] = _array(tensor, folder, name)
         if tensor.name not in inputs:
             graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
     copies = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in kept]
     del graph.initializer[:]
     graph.initializer.extend(copies)
+
+
+def _take_in(nodes: Iterable[onnx.NodeProto], folder: Path | None, name: str) -> None:
+    """Checks the tensors of attributes and of nested graphs; the data of those that lie beside the model comes into it."""
+    for node in nodes:
+        for attribute in node.attribute:
+            graphs = [*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])]
+            tensors = [*attribute.tensors, *([attribute.t] if attribute.HasField("t") else [])]
+            for tensor in [*tensors, *(t for graph in graphs for t in graph.initializer)]:
+                if tensor.data_type == TensorProto.UNDEFINED and not tensor.dims and not tensor.ListFields():
+                    continue  # some converters write a default that is none
+                array = _array(tensor, folder, name)
+                if tensor.data_location == TensorProto.EXTERNAL:
+                    tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+            for graph in graphs:
+                _take_in(graph.node, folder, name)
+
+
+def _array(tensor: onnx.TensorProto, folder: Path | None, name: str) -> np.ndarray:
+    """The elements of a tensor, whose type, sizes and data must fit each other."""
+    what = f"{name}: the tensor '{tensor.name}'"
+    if tensor.data_type not in TensorProto.DataType.values() or tensor.data_type == TensorProto.UNDEFINED:
+        raise UserError(f"{what} has elements of type {tensor.data_type}, which ONNX does not have")
+    if any(size < 0 for size in tensor.dims):
+        raise UserError(f"{what} has the sizes {list(tensor.dims)}")
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return _external(tensor, folder, name)
+    try:
+        return numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, LookupError, ArithmeticError, MemoryError) as error:
+        kind = TensorProto.DataType.Name(tensor.data_type).lower()
+        raise UserError(f"{what} has other data than {kind}{list(tensor.dims)} needs: {error}") from error
 
 
 def _external(tensor: onnx.TensorProto, folder: Path | None, name: str) -> np.ndarray:
@@ -141,13 +198,16 @@ def _external(tensor: onnx.TensorProto, folder: Path | None, name: str) -> np.nd
         raise UserError(f"{name}: the data of '{tensor.name}' is in {where!r}, outside of the model's folder")
     dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
     count = int(np.prod(tensor.dims, dtype=np.int64))
-    offset, needed = int(facts.get("offset", 0)), count * dtype.itemsize
-    length = int(facts.get("length", needed))
+    needed = count * dtype.itemsize
+    offset, length = (
+        _bytes_of(facts, key, default, f"{name}: the data of '{tensor.name}' in {where!r}")
+        for key, default in (("offset", 0), ("length", needed))
+    )
     try:
         size = path.stat().st_size
-        if length < needed or offset + needed > size:
+        if length < needed or offset + max(length, needed) > size:
             raise UserError(
-                f"{name}: the data of '{tensor.name}' needs {needed} bytes from {offset} on, but {where!r} gives "
+                f"{name}: the data of '{tensor.name}' needs {max(length, needed)} bytes from {offset} on, but {where!r} gives "
                 f"{min(length, max(size - offset, 0))}"
             )
         if needed == 0:
@@ -157,6 +217,14 @@ def _external(tensor: onnx.TensorProto, folder: Path | None, name: str) -> np.nd
     except OSError as error:
         raise UserError(f"{name}: cannot read {where!r} with the data of '{tensor.name}': {error.strerror}") from error
     return np.frombuffer(mapped, dtype=dtype, count=count, offset=offset).reshape(list(tensor.dims))
+
+
+def _bytes_of(facts: Mapping[str, str], key: str, default: int, what: str) -> int:
+    """A number of bytes that a tensor's entry has as text."""
+    text = facts.get(key, str(default))
+    if not (text.isascii() and text.isdigit()):
+        raise UserError(f"{what}: {key} is {text!r} but must be a number of bytes")
+    return int(text)
 
 
 def _upgraded(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
@@ -171,12 +239,32 @@ def _upgraded(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
         return proto
     from onnx import version_converter
 
+    _check_sizes(proto, name)
     try:
         return version_converter.convert_version(proto, newest)
     except Exception as error:  # it raises RuntimeError and its own
         raise UnsupportedError(
             f"{name} of op set {own} cannot be brought to {newest} by onnx: {str(error).strip().splitlines()[0]}"
         ) from error
+
+
+def _check_sizes(proto: onnx.ModelProto, name: str) -> None:
+    """Refuses sizes below 0 before a Slice, at which onnx's inference, which is part of the upgrade, ends the process."""
+    if not any(node.op_type == "Slice" for node in proto.graph.node):
+        return
+    probe = onnx.ModelProto()
+    probe.CopyFrom(proto)
+    for node in probe.graph.node:
+        if node.op_type == "Slice":
+            node.op_type = "SliceOfUnknownSizes"
+    try:
+        probe = onnx.shape_inference.infer_shapes(probe)
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+        return  # the upgrade says it
+    for info in probe.graph.value_info:
+        sizes = [dim.dim_value for dim in info.type.tensor_type.shape.dim if dim.HasField("dim_value")]
+        if min(sizes, default=0) < 0:
+            raise UserError(f"{name} is no valid model: '{info.name}' has a size of {min(sizes)}")
 
 
 def _has_schema(op: str) -> bool:

@@ -14,6 +14,7 @@ from straightline.capture.extents import exact_quotient, product_of
 from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor
 from straightline.capture.onnx.importer import Importer, Node, converter, known_of, shape_text
 from straightline.capture.onnx.values import Known, Value, dims, dtype_of, ir_dtype, sizes
+from straightline.errors import UserError
 
 
 def _moved(node: Node) -> Known | None:
@@ -122,6 +123,10 @@ def _unsqueeze(ctx: Importer, node: Node) -> Value:
 def _transpose(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
     order = node.attribute("perm", list(reversed(range(x.rank))))
+    if sorted(order) != list(range(x.rank)):
+        raise UserError(
+            f"{ctx.model}: perm of Transpose at '{ctx.location.module}' is {order} but the tensor has rank {x.rank}"
+        )
     return ctx.permute(x, order) if x.rank else x
 
 

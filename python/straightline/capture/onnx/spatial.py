@@ -16,7 +16,7 @@ import numpy as np
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor, known
-from straightline.capture.onnx.importer import Importer, Node, converter
+from straightline.capture.onnx.importer import Importer, Node, converter, shape_text
 from straightline.capture.onnx.linear import padding, windows
 from straightline.capture.onnx.shape import gathered
 from straightline.capture.patches import columns_to_image
@@ -403,6 +403,13 @@ def _resize(ctx: Importer, node: Node) -> Tensor:
         roi = [float(n) for n in ctx.known(node.input(1), "the roi of Resize").array.reshape(-1)]
         dims = {a: replace(d, roi=(roi[i], roi[i + len(axes)])) for i, (a, d) in enumerate(dims.items())}
     dims = {a: d for a, d in dims.items() if not d.stays() or is_cut and d.roi != (0.0, 1.0)}
+    if empty := [a for a, d in dims.items() if d.size == 0]:
+        raise Reject(
+            f"dim {empty[0]} of {shape_text(x.extents)}, which has no elements, resized", "one element or more"
+        )
+    sizes = tuple(dims[i].count if i in dims else size for i, size in enumerate(x.extents))
+    if any(isinstance(size, int) and size < 1 for size in sizes):
+        return ctx.full(0, x.dtype, sizes)  # without elements; sizes below 0 are refused
     if node.attribute("mode", "nearest") == "nearest":
         return _without_outside(ctx, node, _nearest(ctx, node, x, dims), dims)
     wide = x if x.dtype == "f64" else ctx.cast(x, "f32")

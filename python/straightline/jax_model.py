@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _places, _signature
+from straightline import _jax_complex, _places, _signature
 from straightline.compiled_function import CompiledFunction
 from straightline.errors import GuardError, UserError
 from straightline.mlir_model import DTYPES, Calls, compiled_module
@@ -84,7 +84,7 @@ def compile_jax(
         DeclaredParameter(row["name"], DTYPES.get(row["type"], row["type"]), tuple(row["shape"]), None, False)
         for row in rows
     )
-    inputs, outputs = _Trees(program, model, args, kwargs or {}).signature(imported.results)
+    inputs, outputs = _Trees(program, model, args, kwargs or {}).signature(imported.complex_results)
     calls = Calls(inputs, outputs, kind=_kind())
     given = _places.placed(imported.parameters, rows, place, number)
     return compiled_module(module, table, given, chosen, place=place, number=number, calls=calls)
@@ -112,17 +112,18 @@ class _Trees:
         self._args, self._kwargs = args, kwargs
         self._next = 0
 
-    def signature(self, results: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Nodes of the arguments, and of the result."""
-        program = self._program
+    def signature(self, complex_results: Sequence[str]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Nodes of the arguments, and of the result; `complex_results`: numpy's name of each that is complex, else ""."""
+        program, results = self._program, len(complex_results)
         if program.in_tree is None:
             arguments = tuple(
-                (leaf.name, _signature.EITHER, ("tensor", leaf.name, i)) for i, leaf in enumerate(program.leaves)
+                (leaf.name, _signature.EITHER, self._argument(i, leaf.name)) for i, leaf in enumerate(program.leaves)
             )
-            found = [("tensor", f"result[{i}]", i) for i in range(results)]
-            whole: tuple[Any, ...] = ("tuple", "result", tuple(found)) if results != 1 else ("tensor", "result", 0)
+            names = [f"result[{i}]" for i in range(results)] if results != 1 else ["result"]
+            found = [_result_leaf(i, None, kind, name) for i, (kind, name) in enumerate(zip(complex_results, names))]
+            whole: tuple[Any, ...] = ("tuple", "result", tuple(found)) if results != 1 else found[0]
             return arguments, whole if results else ("const", "result", None)
-        return self._arguments(), self._result()
+        return self._arguments(), self._result(complex_results)
 
     def _arguments(self) -> tuple[Any, ...]:
         """Parameters with their names and kinds, static ones among them."""
@@ -192,6 +193,8 @@ class _Trees:
         example = self._example(place)
         if leaf.key is not None:
             return ("custom", name, _key_type(), _key_data, _no_arguments, None, (node,))
+        if (kind := complex_of(leaf.dtype)) is not None:
+            return _jax_complex.node(name, kind, node)
         is_number = type(example) in (bool, int, float) or (_is_numpy(example) and not _is_array(example))
         if is_number or (_is_array(example) and _is_numpy(example) and str(example.dtype) != leaf.dtype):
             convert = functools.partial(_converted, leaf.dtype, name)
@@ -209,14 +212,22 @@ class _Trees:
             self._flat = jax.tree_util.tree_leaves((tuple(dynamic), named))
         return self._flat[place] if len(self._flat) == len(self._program.leaves) else None
 
-    def _result(self) -> tuple[Any, ...]:
+    def _result(self, complex_results: Sequence[str]) -> tuple[Any, ...]:
         self._next = 0
-        leaves = [functools.partial(_result_leaf, i, key) for i, key in enumerate(self._program.out_keys)]
+        kinds = zip(self._program.out_keys, complex_results)
+        leaves = [functools.partial(_result_leaf, i, key, kind) for i, (key, kind) in enumerate(kinds)]
         return self._node(self._program.out_tree, leaves, "result")
 
 
-def _result_leaf(place: int, key: str | None, name: str) -> tuple[Any, ...]:
+def complex_of(dtype: str) -> str | None:
+    """Numpy's name of complex elements, of which StableHLO's modules have MLIR's."""
+    return {"complex<f32>": "complex64", "complex<f64>": "complex128"}.get(dtype, dtype if "complex" in dtype else None)
+
+
+def _result_leaf(place: int, key: str | None, complex_kind: str, name: str) -> tuple[Any, ...]:
     node = ("tensor", name, place)
+    if complex_kind:
+        return _jax_complex.node(name, complex_kind, node, is_result=True)
     if key is None:
         return node
     return ("custom", name, _key_type(), _key_data, functools.partial(_key_of, key), None, (node,))

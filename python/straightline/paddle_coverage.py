@@ -243,6 +243,21 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
         *paddle.vision.ops.yolo_box(y, s + 30, [10, 13, 16, 30, 5, 9], 4, 0.01, 8, False, iou_aware=True, iou_aware_factor=0.4),
         paddle.vision.ops.deform_conv2d(i, o, w, None, 2, 1, 1, 2, 2),
         paddle.vision.ops.deform_conv2d(i, o, w, w[:, 0, 0, 0], 2, [2, 3], [2, 3], 2, 2, m)]),
+    "boxes": ([([2, 4, 9, 8], "float32"), ([6, 4], "float32"), ([3, 6, 4], "float32"), ([6], "float32")], lambda i, b, t, s: [
+        *paddle.vision.ops.prior_box(i, i, [2.0, 3.0], [4.0, 5.0], [2.0, 1.5], flip=True, clip=True),
+        *paddle.vision.ops.prior_box(i, i, [2.0], [4.0], [1.5], steps=[3.0, 2.0], min_max_aspect_ratios_order=True),
+        paddle.vision.ops.box_coder(_boxes(b), b.abs() + 0.1, _boxes(b * 2)),
+        paddle.vision.ops.box_coder(_boxes(b), [0.1, 0.1, 0.2, 0.2], t, "decode_center_size", False),
+        paddle.vision.ops.box_coder(_boxes(b)[:3], b.abs()[:3], t, "decode_center_size", axis=1),
+        paddle.vision.ops.nms(_boxes(b), 0.1), paddle.vision.ops.nms(_boxes(b), 0.2, s),
+        *(paddle.vision.ops.roi_align(i, _boxes(b) * 2, paddle.to_tensor([2, 4], "int32"), (3, 2), 0.9, count, aligned)
+          for count in (2, -1) for aligned in (True, False))]),
+    "histograms": ([_M, _I, ([4], "float32")], lambda x, i, w: [
+        paddle.histogram(x, 5, -1, 1), paddle.histogram(x, 5), paddle.histogram(i, 4), paddle.histogram(w, 3, -2, 2, w * w),
+        paddle.histogram(x, 4, -3, 3, density=True), *paddle.mode(i), *paddle.mode(i.astype("float32"), 0, True),
+        *(f(w, paddle.to_tensor([0, 1, 1, 3])) for f in (paddle.geometric.segment_sum, paddle.geometric.segment_max)),
+        *(f(w, paddle.to_tensor([0, 0, 0, 2])) for f in (paddle.geometric.segment_mean, paddle.geometric.segment_min)),
+        *(f(paddle.log(x), 1) for f in (paddle.argmax, paddle.argmin))]),
     "fused norms": ([_M, _M, _V], lambda x, y, w: [
         paddle.incubate.nn.functional.fused_rms_norm(x, w, None, 1e-5, 1)[0],
         *paddle.incubate.nn.functional.fused_rms_norm(x, w, w, 1e-5, 1, bias=w, residual=y),
@@ -262,6 +277,10 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
     "empty": ([([0, 3], "float32"), ([0, 3, 8, 8], "float32")], lambda x, i: [
         paddle.sort(x, 0), paddle.argsort(x, 0), F.adaptive_avg_pool2d(i, 0), paddle.concat([x, x]), x.sum(0), F.softmax(x)]),
 }  # fmt: skip
+
+
+def _boxes(b: Any) -> Any:
+    return paddle.concat([b[:, :2].abs(), b[:, :2].abs() + b[:, 2:].abs() + 0.5], 1)
 
 
 def _written(m: Any) -> Any:

@@ -236,3 +236,50 @@ print(isinstance(fn(jnp.ones((1, 4))), jax.Array))
 def test_jax_may_be_imported_after_the_first_call() -> None:
     found = subprocess.run([sys.executable, "-c", _LATE], capture_output=True, text=True, timeout=300)
     assert found.stdout.strip() == "True", found.stderr
+
+
+def _complex(*shape: int) -> np.ndarray[Any, Any]:
+    numbers = np.random.default_rng()
+    return (numbers.standard_normal(shape) + 1j * numbers.standard_normal(shape)).astype(np.complex64)
+
+
+def test_complex_arguments_and_results() -> None:
+    def function(x: Any, y: Any) -> Any:
+        carried = jax.lax.while_loop(lambda c: jnp.abs(c).sum() < 50, lambda c: c * (1.5 + 0.1j), x)
+        chosen = jax.lax.cond(x.real.sum() > 0, lambda: (x, x.real), lambda: (-x, x.imag))
+        scanned = jax.lax.scan(lambda c, v: (c * v, c + v), x[0], x)
+        return (
+            {"product": x @ y, "fft": jnp.fft.fft(x), "back": jnp.fft.irfft(x), "x": x},
+            carried,
+            chosen,
+            scanned,
+            y.conj().T,
+        )
+
+    x, y = _complex(4, 6), _complex(6, 3)
+    jitted = jax.jit(function)
+    fn = sl.compile(jitted, (jnp.asarray(x), jnp.asarray(y)))
+    want = jitted(x, y)
+    for kind, given in ((jax.Array, jnp.asarray), (np.ndarray, np.asarray), (torch.Tensor, torch.from_numpy)):
+        got = fn(given(x), given(y))
+        assert jax.tree_util.tree_structure(got) == jax.tree_util.tree_structure(want)
+        for a, b in zip(jax.tree_util.tree_leaves(got), jax.tree_util.tree_leaves(want), strict=True):
+            assert isinstance(a, kind)
+            assert np.asarray(a).dtype == b.dtype
+            np.testing.assert_allclose(np.asarray(a), b, 1e-4, 1e-4)
+    with pytest.raises(sl.errors.GuardTypeError, match="dtype is float32 but this program was compiled for complex64"):
+        fn(jnp.asarray(x.real), y)
+
+
+def test_complex_results_that_a_call_writes_and_modules_by_themselves(tmp_path: Path) -> None:
+    x = _complex(3, 2)
+    twice = jax.jit(lambda x: (x * 2, x.real))
+    out = np.empty_like(x), np.empty_like(x.real)
+    sl.compile(twice, (x,))(x, out=out)
+    np.testing.assert_allclose(out[0], 2 * x, 1e-6)
+    path = tmp_path / "model.stablehlo"
+    path.write_text(str(twice.lower(x).compiler_ir("stablehlo")))
+    for got, want in zip(sl.compile(path)(x), (2 * x, x.real), strict=True):
+        np.testing.assert_allclose(got, want, 1e-6)
+    scaled = sl.compile(jax.jit(lambda c: c * 1j), (1 + 2j,))
+    assert np.asarray(scaled(3 - 1j)) == 1 + 3j

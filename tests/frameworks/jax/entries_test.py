@@ -145,7 +145,8 @@ _BAD: dict[str, tuple[Any, type[Exception], str]] = {
                sl.UnsupportedError, "the argument y has elements of float0"),
     "int4": (lambda: sl.compile(jax.jit(lambda x: x), (jnp.ones(3, "int4"),)), sl.UnsupportedError, "elements of int4"),
     "float8": (lambda: sl.compile(jax.jit(lambda x: x), (jnp.ones(3, "float8_e5m2"),)), sl.UnsupportedError, "float8_e5m2"),
-    "complex": (lambda: sl.compile(jax.jit(lambda x: x), (jnp.ones(3, "complex64"),)), sl.UnsupportedError, "complex64"),
+    "inconclusive": (lambda: sl.compile(jax.jit(lambda x: x if x.shape[0] < 2 else -x), (_spec(*export.symbolic_shape("b")),)),
+                     sl.UserError, "InconclusiveDimensionOperation"),
     "cut short": (lambda: sl.compile(bytes(_exported().serialize())[:300]), sl.UserError, "no exported program"),
     "cut module": (lambda: sl.compile(_exported().mlir_module_serialized[:300]), sl.UserError, "no StableHLO module"),
     "no program": (lambda: sl.compile(b"\x10\0\0\0" + b"x" * 60), sl.UserError, "no exported program"),
@@ -228,3 +229,35 @@ def test_the_command_compiles_files(tmp_path: Path) -> None:
     x, b = np.ones((3, 6), np.float32), np.ones(2, np.float32)
     got = sl.load(tmp_path / "model.sl")(x, {"b": b})
     np.testing.assert_allclose(got["y"], jax.nn.gelu(x @ W), rtol=1e-5, atol=1e-6)
+
+
+_OF_NAMED = {
+    "2*b": [lambda x: x.reshape(2, -1), lambda x: x + 1, lambda x: x.reshape(-1, 2, 3).sum(1)],
+    "b": [lambda x: (x[1:], x[:-1], x[-2:], x[0], x[-1]), lambda x: x[1:] - x[:-1], lambda x: jnp.diff(x, axis=0)],
+}
+
+
+@pytest.mark.parametrize("size", _OF_NAMED)
+def test_parts_and_multiples_of_named_sizes(size: str) -> None:
+    (dim,) = export.symbolic_shape(size)
+    both = lambda x: [f(x) for f in _OF_NAMED[size]]  # noqa: E731
+    fn = sl.compile(jax.jit(both), (_spec(dim, 3),), sizes={"b": (2, 64)})
+    for rows in (4, 6, 64):
+        check(both, jnp.asarray(generator().standard_normal((rows, 3)), jnp.float32), compiled=fn)
+    if size == "2*b":
+        with pytest.raises(sl.errors.GuardError, match="no whole number b gives this size"):
+            fn(jnp.ones((5, 3)))
+
+
+def test_a_mesh_of_one_device_is_one_device() -> None:
+    mesh = jax.sharding.Mesh(jax.devices()[:1], ("d",))
+    split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+    x = jax.device_put(jnp.arange(4.0), split)
+    check(lambda x: jax.lax.with_sharding_constraint(x + 1, split), x)
+    spec = jax.sharding.PartitionSpec("d")
+    check(
+        jax.shard_map(
+            lambda x: jax.lax.psum(x, "d") + jax.lax.axis_index("d"), mesh=mesh, in_specs=spec, out_specs=spec
+        ),
+        x,
+    )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,21 @@ def _composite(ctx: Importer, op: Op) -> list[Value]:
     return ctx.call(_reference(op.attributes["decomposition"]), op.inputs)
 
 
+# Carried values -------------------------------------------------------------------------------------------------------
+
+
+def _tensors(ctx: Importer, values: Sequence[Value]) -> list[Tensor]:
+    """Values as tensors; complex numbers as their two parts."""
+    parts = [part for x in values for part in ((x.re, x.im) if isinstance(x, v.Complex) else (x,))]
+    return [ctx.tensor(part) for part in parts]
+
+
+def _values(like: Sequence[Value], tensors: Sequence[Tensor]) -> list[Value]:
+    """Tensors as the values that `_tensors` made them of."""
+    rest = iter(tensors)
+    return [v.Complex(next(rest), next(rest)) if isinstance(x, v.Complex) else next(rest) for x in like]
+
+
 # Branches -------------------------------------------------------------------------------------------------------------
 
 
@@ -74,17 +90,18 @@ def _cases(ctx: Importer, op: Op, index: Tensor, blocks: list[ir.Block], first: 
 
 def _either(ctx: Importer, op: Op, flag: Tensor, blocks: list[ir.Block], otherwise: Any = None) -> list[Value]:
     found: list[list[Tensor]] = []
+    like: list[Value] = []
     for block in (blocks[0], blocks[-1]):
         with ctx.inner_region() as (_, yields):
             is_last = len(found) == 1 and otherwise is not None
-            values = otherwise() if is_last else ctx.run_block(block, [])
-            yields.extend(ctx.tensor(value) for value in values)
+            like = otherwise() if is_last else ctx.run_block(block, [])
+            yields.extend(_tensors(ctx, like))
         found.append(list(yields))
     types = [t.type for t in found[0]]
     for a, b in zip(*found, strict=True):
         if a.type != b.type:
             raise Reject(f"branches that give {a.type} and {b.type}", "branches with results of one type and shape")
-    return list(ctx.emit("if", [flag], types, regions=2))
+    return _values(like, ctx.emit("if", [flag], types, regions=2))
 
 
 # Loops ----------------------------------------------------------------------------------------------------------------
@@ -197,7 +214,7 @@ def _for(ctx: Importer, op: Op, count: _Count, fixed: set[int]) -> list[Value]:
     if count.rounds == 0:
         return list(op.inputs)
     moving = [i for i in range(len(op.inputs)) if i not in fixed and i != count.place]
-    initial = [ctx.tensor(op.inputs[i]) for i in moving]
+    initial = _tensors(ctx, [op.inputs[i] for i in moving])
     types = [t.type for t in initial]
     last = count.first + (count.rounds - 1) * count.step
     dtype = op.inputs[count.place].type.dtype
@@ -206,42 +223,42 @@ def _for(ctx: Importer, op: Op, count: _Count, fixed: set[int]) -> list[Value]:
         counter = index if dtype == "i64" else ctx.narrowed(index, dtype, (count.first, last))
         values = list(op.inputs)
         values[count.place] = counter
-        for i, tensor in zip(moving, given[1:]):
-            values[i] = tensor
+        for i, value in zip(moving, _values([op.inputs[i] for i in moving], given[1:])):
+            values[i] = value
         results = ctx.run_block(op.body(1), values)
-        yields.extend(ctx.tensor(results[i]) for i in moving)
+        yields.extend(_tensors(ctx, [results[i] for i in moving]))
         _check_types(types, yields)
     bounds = Dims((count.first, count.first + count.rounds * count.step, count.step))
     found = ctx.emit("for", initial, types, {"bounds": bounds}, regions=1)
     values = list(op.inputs)
     values[count.place] = v.number(count.first + count.rounds * count.step, dtype)
-    for i, tensor in zip(moving, found):
-        values[i] = tensor
+    for i, value in zip(moving, _values([op.inputs[i] for i in moving], found)):
+        values[i] = value
     return values
 
 
 def _open(ctx: Importer, op: Op, fixed: set[int]) -> list[Value]:
     """A loop while a condition holds."""
     moving = [i for i in range(len(op.inputs)) if i not in fixed]
-    initial = [ctx.tensor(op.inputs[i]) for i in moving]
+    initial = _tensors(ctx, [op.inputs[i] for i in moving])
     types = [t.type for t in initial]
 
     def round_of(block: ir.Block, given: list[Tensor]) -> list[Value]:
         values = list(op.inputs)
-        for i, tensor in zip(moving, given):
-            values[i] = tensor
+        for i, value in zip(moving, _values([op.inputs[i] for i in moving], given)):
+            values[i] = value
         return ctx.run_block(block, values)
 
     with ctx.inner_region(types) as (given, yields):
         yields.append(ctx.reshape(ctx.tensor(round_of(op.body(0), given)[0]), ()))
     with ctx.inner_region(types) as (given, yields):
         results = round_of(op.body(1), given)
-        yields.extend(ctx.tensor(results[i]) for i in moving)
+        yields.extend(_tensors(ctx, [results[i] for i in moving]))
         _check_types(types, yields)
     found = ctx.emit("while", initial, types, regions=2)
     values = list(op.inputs)
-    for i, tensor in zip(moving, found):
-        values[i] = tensor
+    for i, value in zip(moving, _values([op.inputs[i] for i in moving], found)):
+        values[i] = value
     return values
 
 
@@ -339,6 +356,11 @@ def _effects(ctx: Importer, op: Op) -> list[Value]:
 @converter("all_reduce", "all_gather", "all_to_all", "reduce_scatter", "collective_permute", "collective_broadcast",
            "partition_id", "replica_id")  # fmt: skip
 def _collectives(ctx: Importer, op: Op) -> list[Value]:
+    """Of one device the group is the device: what each gives is what it has."""
+    if ctx.is_of_one_device and op.kind in ("partition_id", "replica_id"):
+        return [v.number(0, op.dtype())]
+    if ctx.is_of_one_device and op.kind in ("all_reduce", "all_gather", "all_to_all", "reduce_scatter"):
+        return list(op.inputs)
     raise Reject(f"{op.kind}, which several devices do together", "a program of one device")
 
 

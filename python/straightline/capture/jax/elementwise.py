@@ -10,12 +10,12 @@ from collections.abc import Callable
 import numpy as np
 from jaxlib.mlir.dialects import stablehlo
 
-from straightline.capture import elementary
+from straightline.capture import elementary, extents
 from straightline.capture.builder import TensorType
 from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor
 from straightline.capture.jax import values as v
-from straightline.capture.jax.importer import FOLDS, Importer, Op, converter
+from straightline.capture.jax.importer import BY_BOUNDS, FOLDS, Importer, Op, converter
 from straightline.capture.jax.values import Known, Value
 
 
@@ -675,3 +675,61 @@ def _fold_clamp(op: Op, inputs: list[Known]) -> Known | None:
 FOLDS.update(
     {"not": _fold_not, "convert": _fold_convert, "compare": _fold_compare, "select": _fold_select, "clamp": _fold_clamp}
 )
+
+
+# What bounds decide ---------------------------------------------------------------------------------------------------
+
+
+def _sign_by_bounds(ctx: Importer, op: Op) -> Known | None:
+    """Sizes are seldom 0, and differences of them of either sign."""
+    (x,) = op.inputs
+    if not isinstance(x, Known) or not x.is_sizes or x.array.size != 1:
+        return None
+    low, high = ctx.bounds(v.dims(x)[0])
+    sign = 1 if low > 0 else -1 if high < 0 else 0
+    return v.number(sign, x.dtype, x.array.shape) if sign or low == high else None
+
+
+def _compare_by_bounds(ctx: Importer, op: Op) -> Known | None:
+    x, y = op.inputs
+    if not isinstance(x, Known) or not isinstance(y, Known) or not (x.is_sizes or y.is_sizes) or x.array.size != 1:
+        return None
+    low, high = ctx.bounds(v.dims(x)[0] - v.dims(y)[0])
+    always = {
+        "eq": low == high == 0,
+        "ne": low > 0 or high < 0,
+        "lt": high < 0,
+        "le": high <= 0,
+        "gt": low > 0,
+        "ge": low >= 0,
+    }
+    name = direction_of(op)
+    opposite = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}[name]
+    return v.number(always[name], "i1", x.array.shape) if always[name] or always[opposite] else None
+
+
+def _logic_by_one(ctx: Importer, op: Op) -> Known | None:
+    """False and anything, true or anything: also where the other one is known in a call alone."""
+    decisive = op.kind == "or"
+    for x in op.inputs:
+        if isinstance(x, Known) and x.dtype == "i1" and x.splat is not None and bool(x.splat) == decisive:
+            return v.number(decisive, "i1", x.array.shape)
+    return None
+
+
+def _extreme_by_bounds(ctx: Importer, op: Op) -> Known | None:
+    """Larger and smaller ones of sizes, and sizes within bounds: sizes too."""
+    if not all(isinstance(x, Known) and x.array.size == 1 for x in op.inputs):
+        return None
+    if not any(isinstance(x, Known) and x.is_sizes for x in op.inputs):
+        return None
+    x, *rest = (v.dims(t)[0] for t in op.inputs if isinstance(t, Known))
+    if op.kind == "clamp":
+        found = extents.minimum(extents.maximum(x, rest[0], ctx.ranges), rest[1], ctx.ranges)
+    else:
+        found = (extents.maximum if op.kind == "maximum" else extents.minimum)(x, rest[0], ctx.ranges)
+    return v.sizes([found], op.inputs[-1].type.extents, op.dtype())  # type: ignore[arg-type]
+
+
+BY_BOUNDS.update({"maximum": _extreme_by_bounds, "minimum": _extreme_by_bounds, "clamp": _extreme_by_bounds})
+BY_BOUNDS.update({"sign": _sign_by_bounds, "compare": _compare_by_bounds, "and": _logic_by_one, "or": _logic_by_one})

@@ -25,6 +25,9 @@ _ADVICE = SizeAdvice(
     fixed="trace the function for an example of this size, or of a dim named by jax.export.symbolic_shape",
     bounds="pass sizes=",
 )
+#: The element type of each part of complex numbers, by the names of numpy and MLIR; and numpy's names by it.
+_PARTS = {"complex64": "f32", "complex128": "f64", "complex<f32>": "f32", "complex<f64>": "f64"}
+_COMPLEX_OF = {"f32": "complex64", "f64": "complex128"}
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,8 @@ class Imported:
     """What a program became."""
 
     arguments: list[Argument]
-    #: How many results the caller gets, in order.
-    results: int
+    #: For each result that the caller gets numpy's name of its elements where they are complex, else "".
+    complex_results: list[str]
     #: Arrays of the parameters that the program reads, by name.
     parameters: dict[str, np.ndarray]
 
@@ -66,13 +69,13 @@ def import_module(
         for op in program.module.body.operations
         if op.operation.name == "func.func"
     }
-    importer = Importer(Pruning(builder), name=f"'{program.name}'", functions=functions)
-    _check_module(program)
+    is_of_one = _check_module(program)
+    importer = Importer(Pruning(builder), name=f"'{program.name}'", functions=functions, is_of_one_device=is_of_one)
     _declare(importer, program, dict(sizes or {}))
     arguments = [Argument(leaf.name, _type(program, leaf)) for leaf in program.leaves]
     tensors = importer.begin("forward", [(a.name, a.type) for a in arguments], _ADVICE)
     _load_constants(importer, functions)
-    given, donated = _given(program, main, tensors)
+    given, donated = _given(importer, program, main, tensors)
     try:
         values = importer.run_block(main.regions[0].blocks[0], given)
         if importer.refusals:
@@ -84,10 +87,12 @@ def import_module(
         raise UnsupportedError(
             f"{importer.name}: {refusal.reason}; nearest supported form: {refusal.nearest}"
         ) from refusal
-    return Imported(arguments, len(values), importer.parameters)
+    kinds = [_COMPLEX_OF[x.type.dtype] if isinstance(x, v.Complex) else "" for x in values]
+    return Imported(arguments, kinds, importer.parameters)
 
 
-def _check_module(program: LoadedProgram) -> None:
+def _check_module(program: LoadedProgram) -> bool:
+    """Refuses a module for several devices; whether it says that it is for one."""
     attributes = program.module.operation.attributes
     for name in ("mhlo.num_partitions", "mhlo.num_replicas"):
         if name in attributes and ir.IntegerAttr(attributes[name]).value != 1:
@@ -96,9 +101,12 @@ def _check_module(program: LoadedProgram) -> None:
                 f"'{program.name}' is for {count} {name.removeprefix('mhlo.num_')}; "
                 "nearest supported form: a program of one device"
             )
+    return "mhlo.num_partitions" in attributes
 
 
 def _type(program: LoadedProgram, leaf: Leaf) -> TensorType:
+    if leaf.dtype in _PARTS:
+        return TensorType(_PARTS[leaf.dtype], (*leaf.shape, 2))
     try:
         return TensorType(v.ir_dtype(leaf.dtype), leaf.shape)
     except Reject as refusal:
@@ -149,7 +157,25 @@ def _load_constants(importer: Importer, functions: Mapping[str, ir.Operation]) -
         visit(function)
 
 
-def _given(program: LoadedProgram, main: ir.Operation, tensors: list[Tensor]) -> tuple[list[Value], dict[int, int]]:
+def _value(importer: Importer, leaf: Leaf, tensor: Tensor) -> Value:
+    """What an argument stands for: complex numbers are a last dimension of both parts."""
+    if leaf.dtype not in _PARTS:
+        return tensor
+    return v.Complex(*(importer.select(tensor, tensor.rank - 1, part) for part in (0, 1)))
+
+
+def _joined(importer: Importer, value: Value) -> Tensor:
+    """A result; complex numbers with a last dimension of both parts."""
+    if not isinstance(value, v.Complex):
+        return importer.tensor(value)
+    type = TensorType(value.type.dtype, (*value.type.extents, 2))
+    parts = [importer.reshape(importer.tensor(part), (*value.type.extents, 1)) for part in (value.re, value.im)]
+    return importer.cat(parts, len(value.type.extents), type)
+
+
+def _given(
+    importer: Importer, program: LoadedProgram, main: ir.Operation, tensors: list[Tensor]
+) -> tuple[list[Value], dict[int, int]]:
     """What the main function's arguments stand for, and which of the leaves each donated argument's result overwrites."""
     attributes = main.attributes["arg_attrs"] if "arg_attrs" in main.attributes else None
     count = len(main.regions[0].blocks[0].arguments)
@@ -168,7 +194,7 @@ def _given(program: LoadedProgram, main: ir.Operation, tensors: list[Tensor]) ->
         leaf = next(kept, None)
         if leaf is None:
             raise UnsupportedError(f"'{program.name}' has an argument number {place} that no array of its calls is")
-        given.append(tensors[leaf])
+        given.append(_value(importer, program.leaves[leaf], tensors[leaf]))
         if "tf.aliasing_output" in own:
             donated[ir.IntegerAttr(own["tf.aliasing_output"]).value] = leaf
     return given, donated
@@ -180,7 +206,7 @@ def _end(importer: Importer, program: LoadedProgram, values: list[Value], donate
     tied: list[Result] = []
     given: set[int] = set()
     for place, value in enumerate(values):
-        tensor = importer.tensor(value)
+        tensor = _joined(importer, value)
         name = f"result{place}"
         leaf = donated.get(place)
         if leaf is None:

@@ -28,6 +28,8 @@ COMPLEX: list[Callable[[Importer, Op], list[Value]]] = []
 _HOLDS = frozenset("func.call call composite while case if optimization_barrier custom_call".split())
 #: Ops whose results are computed while importing where all operands are known.
 FOLDS: dict[str, Callable[[Op, list[Known]], Known | None]] = {}
+#: What the bounds of sizes decide, or one of the operands alone.
+BY_BOUNDS: dict[str, Callable[[Importer, Op], Known | None]] = {}
 #: A folded value has at most this many elements; a constant in the program's text this many bytes; larger ones are parameters.
 _MOST_FOLDED = 1024
 _MOST_LITERAL = 1 << 12
@@ -138,6 +140,8 @@ class Importer(Recognizer):
     #: Arrays of the parameters that the program reads, by name.
     parameters: dict[str, np.ndarray] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
+    #: Whether the module says that it is for one device.
+    is_of_one_device: bool = False
     #: How often the ops that are being converted are written out.
     copies: int = 1
     #: What values of the module stand for, in the functions and regions that are being walked.
@@ -253,6 +257,9 @@ class Importer(Recognizer):
         return found if isinstance(found, list) else [found]
 
     def _folded(self, op: Op) -> Known | None:
+        decided = BY_BOUNDS[op.kind](self, op) if op.kind in BY_BOUNDS else None
+        if decided is not None:
+            return decided
         fold = FOLDS.get(op.kind)
         if fold is None or not all(isinstance(x, Known) for x in op.inputs):
             return None
@@ -272,7 +279,7 @@ class Importer(Recognizer):
     def tensor(self, value: Value) -> Tensor:
         """A value as a tensor of the program."""
         if isinstance(value, v.Complex):
-            raise Reject("complex numbers as arguments, as results, or carried by a loop or branch", "their parts")
+            raise Reject("complex numbers", "their parts")
         return self._materialised(value) if isinstance(value, Known) else value
 
     def tensors(self, op: Op) -> list[Tensor]:
@@ -324,7 +331,9 @@ class Importer(Recognizer):
         return self._constants[operation]
 
     def check_sharding(self, op: Op) -> None:
-        """Refuses a value that is to lie on several devices."""
+        """Refuses a value that is to lie on several devices; the parts of a mesh of one device are the whole."""
+        if self.is_of_one_device:
+            return
         text = "".join(str(op.attributes[name.name if hasattr(name, "name") else name]) for name in op.attributes)
         if '{"' in text or "devices=[" in text:
             raise Reject("an array that is sharded over devices", "an array on one device")

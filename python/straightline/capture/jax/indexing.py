@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -13,10 +14,11 @@ from jaxlib.mlir.dialects import stablehlo
 from straightline.capture.builder import Dim, Dims, TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.jax import values as v
 from straightline.capture.jax.elementwise import combined
 from straightline.capture.jax.importer import Importer, Op, converter
 from straightline.capture.jax.reduction import combination
-from straightline.capture.jax.shape import iota
+from straightline.capture.jax.shape import iota, sliced
 from straightline.capture.jax.values import Known, Value
 
 
@@ -70,6 +72,27 @@ def _first_index_dim(dims: Sequence[int]) -> int:
     return dims[0] if list(dims) == list(range(dims[0], dims[0] + len(dims))) else 0
 
 
+def _one_window(ctx: Importer, op: Op, x: Tensor, n: Any, sizes: Sequence[Dim]) -> Tensor | None:
+    """A gather of one window whose place is known, which JAX makes of a slice of a named size, as that slice."""
+    given = op.inputs[1]
+    if op.kind == "gather" or not isinstance(given, Known) or list(n.operand_batching_dims):
+        return None
+    batch = [e for d, e in enumerate(given.array.shape) if d != n.index_vector_dim]
+    if any(e != 1 for e in batch):
+        return None
+    starts: dict[int, Dim] = dict(zip(list(n.start_index_map), v.dims(given)))
+    parts: list[tuple[Dim, Dim, int]] = []
+    for dim, (size, extent) in enumerate(zip(sizes, x.extents)):
+        start = starts.get(dim, 0)
+        if ctx.bounds(start)[0] < 0 or ctx.bounds(extent - size - start)[0] < 0:
+            return None
+        parts.append((start, start + size, 1))
+    found = sliced(ctx, x, parts)
+    kept = iter([e for d, e in enumerate(found.extents) if d not in list(n.collapsed_slice_dims)])
+    offsets = list(n.offset_dims)
+    return ctx.reshape(found, [next(kept) if d in offsets else 1 for d in range(len(batch) + len(offsets))])
+
+
 @converter("gather", "dynamic_gather")
 def _gather(ctx: Importer, op: Op) -> Tensor:
     n = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
@@ -79,6 +102,9 @@ def _gather(ctx: Importer, op: Op) -> Tensor:
     )
     own = list(n.operand_batching_dims)
     collapsed = [*n.collapsed_slice_dims, *own]
+    window = _one_window(ctx, op, x, n, sizes)
+    if window is not None:
+        return window
     places = _places(
         ctx, op.inputs[1], n.index_vector_dim, list(n.start_index_map), own, list(n.start_indices_batching_dims)
     )

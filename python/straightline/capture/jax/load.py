@@ -242,7 +242,10 @@ def _said(make: Any, name: str) -> Any:
 
     try:
         return make()
-    except (TypeError, ValueError, jax.errors.JAXTypeError, jax.errors.JAXIndexError, NotImplementedError) as error:
+    except (
+        TypeError, ValueError, jax.errors.JAXTypeError, jax.errors.JAXIndexError, NotImplementedError,
+        jax.errors.InconclusiveDimensionOperation,
+    ) as error:  # fmt: skip
         first = (str(error).strip().splitlines() or [""])[0]
         raise UserError(f"JAX does not trace '{name}' with these arguments: {type(error).__name__}: {first}") from error
 

@@ -115,8 +115,14 @@ def _slice(ctx: Importer, op: Op) -> Tensor:
 def sliced(ctx: Importer, x: Tensor, bounds: Sequence[tuple[Dim, Dim, int]]) -> Tensor:
     """(start, limit, stride) of each dim."""
     for dim, (start, limit, step) in enumerate(bounds):
-        if not isinstance(start, int):
-            raise Reject(f"a slice from the named size {start} on", "a constant start")
+        if isinstance(start, Extent) and step != 1:
+            raise Reject(f"every {step}th element from the named size {start} on", "step 1")
+        if isinstance(start, Extent):
+            count = limit - start
+            type = TensorType(x.dtype, (*x.extents[:dim], count, *x.extents[dim + 1 :]))
+            attributes = {"dim": dim, "length": count if isinstance(count, int) else -1}
+            x = ctx.emit_one("dynamic_slice", [x, ctx.scalar(start, "i64")], type, attributes)
+            continue
         count = limit - start if step == 1 else (limit - start + (step - 1)) // step
         x = ctx.slice_to(x, dim, start, count, step)
     return x

@@ -6,6 +6,7 @@ from __future__ import annotations
 from straightline.capture.paddle import (  # noqa: F401  (each registers converters)
     activation,
     attention,
+    boxes,
     control,
     data_sizes,
     detection,

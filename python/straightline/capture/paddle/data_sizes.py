@@ -15,7 +15,7 @@ from straightline.capture.uniques import order_of, order_of_rows, parts_along, u
 _FOUND = "found_"
 
 
-def _found_size(ctx: Importer, count: Tensor, limit: Dim) -> Dim:
+def found_size(ctx: Importer, count: Tensor, limit: Dim) -> Dim:
     """A size that the program computes, at most `limit`: a named extent of its own."""
     if ctx.is_nested:
         raise Reject("a result whose size a call computes, in a branch or loop", "the same outside of it")
@@ -34,7 +34,7 @@ def true_places(ctx: Importer, mask: Tensor) -> Tensor:
     count = product_of(mask.extents)
     flat = ctx.reshape(mask, (count,))
     ones = ctx.cast(flat if flat.dtype == "i1" else ctx.compare("ne", flat, 0), "i64")
-    found = _found_size(ctx, ctx.reduce("sum", ones, [0], False), count)
+    found = found_size(ctx, ctx.reduce("sum", ones, [0], False), count)
     if count == 0:
         return ctx.full(0, "i64", (0,))
     before = ctx.binary("sub", ctx.unary("cumsum", ones, dim=0), 1)
@@ -113,7 +113,7 @@ def _different(ctx: Importer, node: Node, is_sorted: bool) -> list[Tensor | None
         places = _numbers(ctx, rows.extents[0])
     else:
         places = order_of(ctx, rows) if back is None else order_of_rows(ctx, rows)
-    values, *found = unique_rows(ctx, rows, places, lambda count, most: _found_size(ctx, count, most))
+    values, *found = unique_rows(ctx, rows, places, lambda count, most: found_size(ctx, count, most))
     return [values if back is None else back(values), *(ctx.cast(t, dtype) for t in found)]
 
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from straightline.capture.builder import Dim, TensorType
-from straightline.capture.extents import product_of
+from straightline.capture.extents import DEFAULT_MAX, product_of
 from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.paddle.data_sizes import found_size
 from straightline.capture.paddle.importer import Importer, Node, converter
 
 _MESSAGES = {"ADD": "add", "MUL": "mul"}
@@ -36,19 +37,42 @@ def _received(ctx: Importer, node: Node, messages: Tensor, to: Tensor, rows: Dim
     """Messages reduced by the row that they go to; rows without one are zeros. `size`: the operand with their number."""
     given = ctx.numbers(node.input(size), "an output size") if node.input(size) is not None else []
     rows = given[0] if given and given[0] > 0 else rows
-    how, lead = str(node.attribute("reduce_op")), (rows, *messages.extents[1:])
+    return [_reduced(ctx, str(node.attribute("reduce_op")), messages, to, rows), None]
+
+
+def _reduced(ctx: Importer, how: str, messages: Tensor, to: Tensor, rows: Dim) -> Tensor:
+    lead = (rows, *messages.extents[1:])
     start = {"MIN": float("inf"), "MAX": float("-inf")}.get(how, 0.0)
     wide = ctx.expand(ctx.reshape(to, (to.extents[0], *(1,) * (messages.rank - 1))), messages.extents)
     into = ctx.full(start, messages.dtype, lead)
     found = ctx.emit_one("scatter", [into, wide, messages], into.type, {"dim": 0, "reduce": _REDUCTIONS[how]})
     if how == "SUM":
-        return [found, None]
+        return found
     none, ones = ctx.full(0, "i64", (rows,)), ctx.full(1, "i64", to.extents)
     counts = ctx.emit_one("scatter", [none, to, ones], none.type, {"dim": 0, "reduce": "sum"})
     counts = ctx.reshape(counts, (rows, *(1,) * (messages.rank - 1)))
     if how == "MEAN":
-        return [ctx.binary("div", found, ctx.cast(ctx.binary("maximum", counts, 1), found.dtype)), None]
-    return [ctx.where(ctx.compare("gt", counts, 0), found, 0.0), None]
+        return ctx.binary("div", found, ctx.cast(ctx.binary("maximum", counts, 1), found.dtype))
+    return ctx.where(ctx.compare("gt", counts, 0), found, 0.0)
+
+
+@converter(
+    "segment_pool", takes="floats; sum, mean, min, max; a last id below the number of rows; not in a branch or loop"
+)
+def _segment_pool(ctx: Importer, node: Node) -> list[Tensor | None]:
+    """As messages to the segments, of which there are at most as many as rows; then those that there are."""
+    x, to = ctx.tensor(node.inputs[0]), _index(ctx, node, 1)
+    count, how = x.extents[0], str(node.attribute("pooltype"))
+    if count != to.extents[0]:
+        raise Reject(f"segment_{how.lower()} of {count} rows by {to.extents[0]} ids", "one for each row")
+    if count == 0:
+        return [ctx.full(0, x.dtype, x.extents), None]
+    segments = ctx.binary("add", ctx.reshape(ctx.slice(to, 0, -1, DEFAULT_MAX, 1), ()), 1)
+    found = found_size(ctx, segments, count)
+    pooled = _reduced(ctx, how, x, to, count)
+    type = TensorType(x.dtype, (found, *x.extents[1:]))
+    attributes = {"dim": 0, "length": found if isinstance(found, int) else -1}
+    return [ctx.emit_one("dynamic_slice", [pooled, ctx.full(0, "i64")], type, attributes), None]
 
 
 @converter("send_u_recv", takes="floats; sum, mean, min, max; a constant out_size", refuses="counts of messages")

@@ -17,6 +17,9 @@ _REDUCTIONS = {
     "any": "any", "all": "all",
 }  # fmt: skip
 
+#: Most elements along an axis that are compared in pairs.
+_MOST_IN_PAIRS = 1024
+
 
 def _dims(ctx: Importer, node: Node, rank: int) -> list[int]:
     given = node.input(1)
@@ -64,6 +67,9 @@ def _mean_of_integers(ctx: Importer, x: Tensor, dims: list[int], keep: bool) -> 
 @converter("argmax", "argmin", takes="a constant axis, or all elements")
 def _argmax(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
+    if x.dtype in FLOATS:  # Paddle's comparisons leave NaN out
+        least = float("-inf") if node.op.short == "argmax" else float("inf")
+        x = ctx.where(ctx.compare("eq", x, x), x, least)
     keep = bool(node.attribute("keepdims", False))
     rank = x.rank
     if node.attribute("flatten", False) or rank == 0:
@@ -120,6 +126,72 @@ def _kthvalue(ctx: Importer, node: Node) -> list[Tensor]:
     if node.attribute("keepdim", False):
         return found
     return [ctx.reshape(t, [e for d, e in enumerate(t.extents) if d != dim]) for t in found]
+
+
+@converter("mode", takes="a constant axis of at most 1,024", refuses="named sizes along the axis")
+def _mode(ctx: Importer, node: Node) -> list[Tensor]:
+    """The first longest run of equal neighbours in order, and the last place of it."""
+    x, keep = ctx.tensor(node.inputs[0]), bool(node.attribute("keepdim", False))
+    if x.rank == 0:
+        return [x, ctx.full(0, "i64")]
+    dim = ctx.axis(node.attribute("axis", -1), x.rank)
+    count = known(x.extents[dim])
+    if not 0 < count <= _MOST_IN_PAIRS:
+        raise Reject(f"mode of {count} elements", f"1 to {_MOST_IN_PAIRS}")
+    order = [*(d for d in range(x.rank) if d != dim), dim]
+    moved = ctx.permute(x, order)
+    values, places = _ordered(ctx, moved, x.rank - 1, count, False)
+    lead = moved.extents[:-1]
+    same = ctx.compare("eq", ctx.reshape(values, (*lead, count, 1)), ctx.reshape(values, (*lead, 1, count)))
+    lengths = ctx.reduce("sum", ctx.cast(same, "i64"), [x.rank], False)
+    one = TensorType("i64", (*lead, 1))
+    first = ctx.emit_one("argmax", [lengths], one, {"dim": x.rank - 1, "keepdim": True})
+    length = ctx.emit_one("gather", [lengths, first], one, {"dim": x.rank - 1})
+    last = ctx.binary("sub", ctx.binary("add", first, length), 1)
+    found = [
+        ctx.emit_one("gather", [t, last], TensorType(t.dtype, one.extents), {"dim": x.rank - 1})
+        for t in (values, places)
+    ]
+    back = [order.index(d) for d in range(x.rank)]
+    return [ctx.permute(t, back) if keep else ctx.reshape(t, lead) for t in found]
+
+
+@converter("histogram", takes="constant or computed ends, weights, density", refuses="float16 and bfloat16")
+def _histogram(ctx: Importer, node: Node) -> Tensor:
+    x, bins = ctx.tensor(node.inputs[0]), int(node.attribute("bins"))
+    if x.dtype in ("f16", "bf16"):
+        raise Reject(f"histogram of {x.dtype}", "float32 or float64")
+    low, high = float(node.attribute("min", 0)), float(node.attribute("max", 0))
+    if low > high:
+        raise Reject(f"histogram from {low:g} to {high:g}", "a smallest number that is not larger than the largest")
+    x = ctx.reshape(x, (product_of(x.extents),))
+    kind = x.dtype
+    if low == high:
+        if x.extents[0] == 0:
+            raise Reject("histogram of no elements between its own ends", "min= and max=")
+        begin, end = (ctx.reduce(name, x, [0], False) for name in ("amin", "amax"))
+        is_flat = ctx.compare("eq", begin, end)
+        begin, end = (ctx.where(is_flat, ctx.binary(name, t, 1), t) for name, t in (("sub", begin), ("add", end)))
+    else:
+        begin, end = (ctx.full(value, kind) for value in (low, high))
+    inside = ctx.binary("logical_and", ctx.compare("ge", x, begin), ctx.compare("le", x, end))
+    above = ctx.binary("mul", ctx.binary("sub", ctx.where(inside, x, begin), begin), bins)
+    width = ctx.binary("sub", end, begin)
+    if kind in FLOATS:
+        place = ctx.cast(ctx.binary("div", above, width), "i64")
+    else:
+        place = ctx.cast(ctx.binary("trunc_divide", above, width), "i64")
+    place = ctx.where(inside, ctx.unary("clamp", place, min=0, max=bins - 1), ctx.full(bins, "i64"))
+    weight = node.input(1)
+    counts = ctx.full(1, "i64", x.extents) if weight is None else ctx.reshape(ctx.tensor(weight), x.extents)
+    into = ctx.full(0, counts.dtype, (bins + 1,))
+    found = ctx.emit_one("scatter", [into, place, counts], into.type, {"dim": 0, "reduce": "sum"})
+    found = ctx.slice(found, 0, 0, bins, bins)
+    if node.attribute("density", False):
+        found = ctx.cast(found, "f32")
+        whole = ctx.binary("mul", ctx.reduce("sum", found, [0], False), ctx.cast(width, "f32"))
+        found = ctx.binary("div", ctx.binary("mul", found, float(bins)), whole)
+    return ctx.cast(found, _declared(node))
 
 
 @converter("median", takes="means of the two in the middle, one axis or all elements", refuses="mode min, the places")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +20,7 @@ from paddle.jit.sot.opcode_translator.executor.function_graph import FunctionGra
 from paddle.jit.sot.opcode_translator.executor.opcode_executor import OpcodeExecutorBase
 from paddle.jit.sot.symbolic import interpreter
 from paddle.jit.sot.symbolic.compile_cache import FallbackWrapper
-from paddle.jit.sot.utils import min_graph_size_guard
+from paddle.jit.sot.utils import allow_dynamic_shape_guard, min_graph_size_guard
 from paddle.jit.sot.utils.info_collector import BreakGraphReasonInfo
 
 from straightline.capture.paddle.live_program import LiveReader
@@ -61,7 +61,11 @@ def trace_bytecode(
                 f"an example is a {type(leaf).__name__} but a function of to_static(full_graph=False) is traced by calling it: "
                 "give paddle tensors"
             )
-    with _ONE_AT_A_TIME, _watched() as seen, min_graph_size_guard(-1), paddle.no_grad():
+    args, kwargs = mapped((tuple(args), dict(kwargs)), _each_once(set()))
+    flat = [leaf for leaf in leaves((args, kwargs)) if is_tensor(leaf)]
+    # Sizes that differ between two traces of a function would have no number in the second.
+    sizes = allow_dynamic_shape_guard(False)
+    with _ONE_AT_A_TIME, _watched() as seen, min_graph_size_guard(-1), sizes, paddle.no_grad():
         cache, translated = OpcodeExecutorCache(), OpcodeExecutorCache().cache
         cache.cache = {}  # what Paddle translated before is not translated now, and would not be seen
         try:
@@ -87,6 +91,18 @@ def trace_bytecode(
             "Python effects and without branches on values of tensors, or to_static(full_graph=True)"
         )
     return _program(seen, flat, result)
+
+
+def _each_once(known: set[int]) -> Callable[[Any], Any]:
+    """Gives tensors as they are, and another object for one that is given again: inputs are told apart by their objects."""
+
+    def once(leaf: Any) -> Any:
+        if not is_tensor(leaf) or id(leaf) not in known:
+            known.add(id(leaf))
+            return leaf
+        return leaf.detach()
+
+    return once
 
 
 def _program(seen: _Seen, flat: Sequence[Any], result: Any) -> tuple[LiveReader, Any, Any, list[str]]:

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Complex arrays at the border of a program of JAX, which has real ones: their last dimension holds both parts."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+from straightline.errors import GuardTypeError
+
+
+def node(name: str, dtype: str, leaf: tuple[Any, ...], is_result: bool = False) -> tuple[Any, ...]:
+    """The node (`_signature`) of a complex array, of which `leaf` is the real one.
+
+    Numbers and numpy's arrays of another precision are converted, except where they are what a call writes to.
+    """
+    flatten = functools.partial(_parts, dtype, name, is_result)
+    return ("custom", name, None, flatten, _whole, None, (leaf,))
+
+
+def _parts(dtype: str, name: str, is_result: bool, value: Any) -> tuple[list[Any], None]:
+    import numpy as np
+
+    jax, torch = sys.modules.get("jax"), sys.modules.get("torch")
+    if jax is not None and isinstance(value, jax.core.Tracer):
+        return [value], None  # refused as such by the call
+    given = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    if isinstance(value, (complex, float, int, np.number)) and not is_result:
+        value, given = np.asarray(value, dtype), dtype
+    elif isinstance(value, np.ndarray) and value.dtype.kind == "c" and not is_result:
+        value, given = value.astype(dtype, copy=False), dtype
+    if not hasattr(value, "shape"):
+        return [value], None
+    if given != dtype:
+        raise GuardTypeError(f"input '{name}': dtype is {given} but this program was compiled for {dtype}")
+    if torch is not None and hasattr(torch, "Tensor") and isinstance(value, torch.Tensor):
+        return [torch.view_as_real(value.resolve_conj())], None
+    if isinstance(value, np.ndarray):
+        return [_view(value)], None
+    if jax is not None and isinstance(value, jax.Array):
+        return [jax.numpy.asarray(_view(np.asarray(value)))], None
+    return [value], None
+
+
+def _view(array: Any) -> Any:
+    """The parts of numpy's complex array, in its memory."""
+    import numpy as np
+
+    half = array.itemsize // 2
+    return np.lib.stride_tricks.as_strided(
+        array.real, (*array.shape, 2), (*array.strides, half), writeable=array.flags.writeable
+    )
+
+
+def _whole(children: Any, context: None) -> Any:
+    """The complex array of the parts that a call gives."""
+    import numpy as np
+
+    (parts,) = children
+    if isinstance(parts, np.ndarray):
+        kind = np.complex64 if parts.dtype == np.float32 else np.complex128
+        return np.ascontiguousarray(parts).view(kind)[..., 0]
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "Tensor") and isinstance(parts, torch.Tensor):
+        return torch.view_as_complex(parts)
+    return sys.modules["jax"].numpy.asarray(_whole([np.asarray(parts)], None))

@@ -22,6 +22,7 @@ static struct {
   PyCFunction is_neg;          // C function behind Tensor.is_neg
   bool (*grad_enabled)(void);  // from torch's C shim, NULL when it has none
   PyObject* is_grad_enabled;
+  PyObject* increment_version;  // torch._C's: of each tensor that it is given
 } torch_;
 
 // numpy's array interface in C: what an `__array_struct__` capsule points to.
@@ -114,7 +115,7 @@ static int isPytorch(PyObject* torch) {
 
 /// The functions of PyTorch that are called; owned references.
 typedef struct TorchParts {
-  PyObject *tensor, *nn, *parameter, *enabled, *grad, *sample, *is_neg;
+  PyObject *tensor, *nn, *parameter, *enabled, *grad, *sample, *is_neg, *functions, *increment;
 } TorchParts;
 
 /// 0, or -1 with the exception for the first missing function.
@@ -125,7 +126,10 @@ static int findParts(PyObject* torch, TorchParts* parts) {
                  !(parts->enabled = PyObject_GetAttrString(torch, "is_grad_enabled")) ||
                  !(parts->grad = PyObject_GetAttrString(parts->tensor, "requires_grad")) ||
                  !(parts->sample = PyObject_CallMethod(torch, "empty", "i", 0)) ||
-                 !(parts->is_neg = PyObject_GetAttrString(parts->sample, "is_neg"))
+                 !(parts->is_neg = PyObject_GetAttrString(parts->sample, "is_neg")) ||
+                 !(parts->functions = PyObject_GetAttrString(torch, "_C")) ||
+                 !(parts->increment =
+                       PyObject_GetAttrString(parts->functions, "_increment_version"))
              ? -1
              : 0;
 }
@@ -151,12 +155,14 @@ static int keepParts(TorchParts* parts) {
   torch_.get_requires_grad = get;
   torch_.is_neg = PyCFunction_GetFunction(parts->is_neg);
   torch_.is_grad_enabled = parts->enabled;
+  torch_.increment_version = parts->increment;
   void* library = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
   if (library) {
     *(void**)&torch_.grad_enabled = dlsym(library, "aoti_torch_grad_mode_is_enabled");
   }
   torch_.tensor = (PyTypeObject*)parts->tensor;
-  parts->parameter = parts->enabled = parts->grad = parts->tensor = NULL;  // kept above
+  // Kept above.
+  parts->parameter = parts->enabled = parts->grad = parts->tensor = parts->increment = NULL;
   return 0;
 }
 
@@ -180,6 +186,8 @@ static int torchInit(PyObject* torch) {
   Py_XDECREF(parts.grad);
   Py_XDECREF(parts.sample);
   Py_XDECREF(parts.is_neg);
+  Py_XDECREF(parts.functions);
+  Py_XDECREF(parts.increment);
   return result;
 }
 
@@ -204,6 +212,12 @@ const sl_dl_exchange* slTorchExchange(void) {
 }
 
 PyTypeObject* slTorchTensorType(void) { return torch_.tensor; }
+
+int slTorchWritten(PyObject* tensors) {
+  PyObject* none = PyObject_CallFunctionObjArgs(torch_.increment_version, tensors, NULL);
+  Py_XDECREF(none);
+  return none ? 0 : -1;
+}
 
 int slTorchIsNegated(PyObject* object) {
   PyObject* negated = torch_.is_neg(object, NULL);

@@ -430,7 +430,10 @@ static int takeWeights(Callable* self, Scratch* scratch) {
   Py_INCREF(self->weights);
   scratch->weights = self->weights;
   scratch->record = self->record;
-  return self->any_written || scratch->record->state_count ? slCheckInputAliases(self, scratch) : 0;
+  if (!self->any_written && !scratch->record->state_count) {
+    return 0;
+  }
+  return slCheckInputAliases(self, scratch) || slCountWrites(self, scratch) ? -1 : 0;
 }
 
 /// Binding or borrowing failed: if there are other programs to try this is a miss, unless the cause

@@ -27,6 +27,7 @@
 //   profile.c           times of a profiled program's statements; descriptions for tools
 //   plan.c              what a callable reads from its program's description when it is made
 //   alias_check.c       what a program writes shares memory with nothing else of the call
+//   versions.c          torch's version counters of what a program writes
 //   guard.c             whether the tensors of a call are what a program was compiled for
 //   hot_sizes.c         which named sizes come often
 //   python_path.c       a call by emitted Python
@@ -255,6 +256,9 @@ PyTypeObject* slTorchTensorType(void);
 int slTorchIsNegated(PyObject* object);
 /// Whether it requires grad; as slTorchIsNegated.
 int slTorchRequiresGrad(PyObject* object);
+/// Tells autograd that these are written: their version counters advance. Precondition as of
+/// slTorchTensorType. 0, or -1 with an exception.
+int slTorchWritten(PyObject* tensors);
 /// Address and strides of an ndarray that numpy just made. 0 or -1.
 int slNumpyData(PyObject* array, void** data);
 const char* slKindName(sl_kind kind);
@@ -458,7 +462,8 @@ typedef struct sl_weights_record {
   int32_t range_count;
   sl_range* ranges;  ///< storage of the parameters, sorted, merged
   int32_t state_count;
-  sl_range* states;  ///< of them, those that the program updates; likewise
+  sl_range* states;   ///< of them, those that the program updates; likewise
+  PyObject* updated;  ///< list: of the bases, the tensors of torch that the program updates
   int32_t live_count;
   sl_live* live;      ///< [parameters] when the set follows the given objects, else NULL
   PyObject* prepare;  ///< emitted Python that prepares a set, or None

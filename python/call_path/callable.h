@@ -149,6 +149,12 @@ int slCheckInputAliases(Callable* self, const Scratch* scratch);
 int slCheckOutAliases(Callable* self, Scratch* scratch, int32_t output, sl_range range,
                       PyObject* name);
 
+// ---- versions.c
+
+/// Before a call of torch's tensors: those that the program updates are written, as autograd has to
+/// know.
+int slCountWrites(const Callable* self, const Scratch* scratch);
+
 // ---- guard.c
 
 /// Whether no extent is named and the tensors have exactly the compiled sizes.

@@ -45,6 +45,7 @@ static void destroyRecord(sl_weights_record* record) {
     sl_program_release(program);
   }
   Py_XDECREF(record->bases);
+  Py_XDECREF(record->updated);
   Py_XDECREF(record->prepare);
   for (int32_t i = 0; i < record->live_count; ++i) {
     Py_XDECREF(record->live[i].object);
@@ -218,6 +219,9 @@ static int takeParameter(const sl_program* program, int32_t i, PyObject* object,
   if (!failed) {
     base = slSupport("storage_owner", "(O)", object);
     failed = !base || PyList_Append(record->bases, base);
+    if (!failed && buffer->role == SL_ROLE_STATE && borrow.kind == SL_KIND_TORCH) {
+      failed = PyList_Append(record->updated, base);
+    }
     Py_XDECREF(base);
   }
   if (!failed && borrow.hold) {  // a __dlpack__ capsule: it owns the storage
@@ -359,7 +363,9 @@ static PyObject* makeWeights(sl_program* program, PyObject* list, int live, PyOb
   record->states = PyMem_Calloc((size_t)count + 1, sizeof(sl_range));
   record->live = live ? PyMem_Calloc((size_t)count + 1, sizeof(sl_live)) : NULL;
   record->bases = PyList_New(0);
-  if (!record->ranges || !record->states || (live && !record->live) || !record->bases) {
+  record->updated = PyList_New(0);
+  if (!record->ranges || !record->states || (live && !record->live) || !record->bases ||
+      !record->updated) {
     PyErr_NoMemory();
     goto done;
   }

@@ -298,3 +298,33 @@ def test_layers_that_torch_has_as_one_op(mask: str, norm_first: bool) -> None:
             torch.testing.assert_close(compiled(x), function(x), rtol=1e-4, atol=1e-5)
         (program,) = sl.programs(compiled)
         assert {row["backend"] for row in program.explain().statements} & {"aten"} == set()
+
+
+@pytest.mark.parametrize(
+    "compiled", [lambda f: torch.compile(f, backend="straightline"), sl.jit], ids=["backend", "jit"]
+)
+def test_what_is_written_has_a_newer_version(compiled: Callable[..., Any]) -> None:
+    """So that autograd refuses a backward that needs what was there before."""
+    module = Counter().eval().to(DEVICE)
+    fast, inner = compiled(module), compiled(lambda x: x[0].add_(1) * 2)
+    kept, x = torch.ones(4, 3, device=DEVICE), torch.zeros(3, 4, device=DEVICE)
+    product = torch.ones(4, 3, device=DEVICE, requires_grad=True) * kept
+    with torch.no_grad():
+        for _ in range(2):
+            before = module.count._version, x._version, kept._version
+            fast(x)
+            inner(kept)
+            assert module.count._version > before[0] and x._version == before[1] and kept._version > before[2]
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
+def test_a_buffer_that_a_program_writes_has_a_newer_version() -> None:
+    module = Counter().eval().to(DEVICE)
+    x = torch.zeros(3, 4, device=DEVICE)
+    function = sl.compile(module, (x,))
+    with torch.inference_mode():  # tensors that are made here have no version
+        function(torch.zeros(3, 4, device=DEVICE))
+    before = module.count._version
+    function(x)
+    assert module.count._version > before

@@ -25,40 +25,72 @@ using Integer = llvm::DynamicAPInt;
 /// Values of the named extents.
 using Point = llvm::DenseMap<StringAttr, int64_t>;
 
-/// All values of the extents when there are few, else lowest, highest, the ones beside these, and
-/// the middle.
-llvm::SmallVector<Point> pointsOf(kernel::ProgramOp program) {
-  llvm::SmallVector<Point> points(1);
-  int64_t total = 1;
-  for (auto extent : program.getBodyBlock()->getOps<kernel::ExtentOp>()) {
-    const int64_t count =
-        static_cast<int64_t>(extent.getMax()) - static_cast<int64_t>(extent.getMin()) + 1;
-    total = count > kMostPoints / total ? kMostPoints + 1 : total * count;
+/// Each value of an extent when `all`, else lowest, highest, the ones beside these, and the middle.
+llvm::SmallVector<int64_t> valuesOf(kernel::ExtentOp extent, bool all) {
+  const int64_t lowest = extent.getMin();
+  const int64_t highest = extent.getMax();
+  llvm::SmallVector<int64_t> values;
+  if (all) {
+    for (int64_t value = lowest; value <= highest; ++value) {
+      values.push_back(value);
+    }
+    return values;
   }
-  for (auto extent : program.getBodyBlock()->getOps<kernel::ExtentOp>()) {
-    const int64_t lowest = extent.getMin();
-    const int64_t highest = extent.getMax();
-    llvm::SmallVector<int64_t> values;
-    if (total <= kMostPoints) {
-      for (int64_t value = lowest; value <= highest; ++value) {
-        values.push_back(value);
-      }
-    } else {
-      for (int64_t value :
-           {lowest, lowest + 1, lowest + (highest - lowest) / 2, highest - 1, highest}) {
-        if (value >= lowest && value <= highest && !llvm::is_contained(values, value)) {
-          values.push_back(value);
-        }
-      }
+  for (int64_t value :
+       {lowest, lowest + 1, lowest + (highest - lowest) / 2, highest - 1, highest}) {
+    if (value >= lowest && value <= highest && !llvm::is_contained(values, value)) {
+      values.push_back(value);
     }
-    llvm::SmallVector<Point> next;
-    for (const Point& point : points) {
-      for (int64_t value : values) {
-        next.push_back(point);
-        next.back()[extent.getSymNameAttr()] = value;
-      }
+  }
+  return values;
+}
+
+/// One of `count` choices, evenly spread over `number` (the finalizer of MurmurHash3); the first
+/// and the last one for the numbers 0 and 1.
+int64_t chosen(int64_t number, int64_t extent, int64_t count) {
+  if (number < 2) {
+    return number * (count - 1);
+  }
+  uint64_t bits = static_cast<uint64_t>(number) << 32 | static_cast<uint64_t>(extent);
+  for (uint64_t factor : {0xff51afd7ed558ccdULL, 0xc4ceb9fe1a85ec53ULL}) {
+    bits = (bits ^ bits >> 33) * factor;
+  }
+  return static_cast<int64_t>((bits ^ bits >> 33) % static_cast<uint64_t>(count));
+}
+
+/// All values of the extents when there are few, else some of each in all combinations, and of
+/// these combinations some when there are many.
+llvm::SmallVector<Point> pointsOf(kernel::ProgramOp program) {
+  auto limited = [](int64_t total, int64_t count) {
+    return count > kMostPoints / total ? kMostPoints + 1 : total * count;
+  };
+  auto ops = program.getBodyBlock()->getOps<kernel::ExtentOp>();
+  llvm::SmallVector<kernel::ExtentOp> extents(ops.begin(), ops.end());
+  int64_t total = 1;
+  for (kernel::ExtentOp extent : extents) {
+    total = limited(
+        total, static_cast<int64_t>(extent.getMax()) - static_cast<int64_t>(extent.getMin()) + 1);
+  }
+  llvm::SmallVector<llvm::SmallVector<int64_t>> values;
+  for (kernel::ExtentOp extent : extents) {
+    values.push_back(valuesOf(extent, total <= kMostPoints));
+  }
+  int64_t combinations = 1;
+  for (const auto& of : values) {
+    combinations = limited(combinations, static_cast<int64_t>(of.size()));
+  }
+  llvm::SmallVector<Point> points(std::min(combinations, kMostPoints));
+  for (auto [number, point] : llvm::enumerate(points)) {
+    int64_t rest = static_cast<int64_t>(number);
+    for (auto [place, extent] : llvm::enumerate(extents)) {
+      const int64_t count = static_cast<int64_t>(values[place].size());
+      const int64_t choice =
+          combinations <= kMostPoints
+              ? rest % count
+              : chosen(static_cast<int64_t>(number), static_cast<int64_t>(place), count);
+      point[extent.getSymNameAttr()] = values[place][choice];
+      rest /= count;
     }
-    points = std::move(next);
   }
   return points;
 }

@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.export import Dim
 
 import straightline as sl
 from straightline.capture.builder import Extent
 from straightline.capture.torch.size_guards import size_guards
+from straightline.capture.torch.symbolic_sizes import scaled
 from straightline.errors import CheckError
 
 WAYS: dict[str, dict[str, Any]] = {"line": {}, "python": {"emit": "python"}, "interpreter": {"fast_path": False}}
@@ -137,7 +140,6 @@ def test_an_exported_program() -> None:
     "guard",
     [
         "L['x'].size()[0] in (3, 4)",
-        "L['x'].size()[0] < 3 or L['x'].size()[0] > 9",
         "L['z'].size()[0] > 2",
         "L['x'].size()[0] >",
     ],
@@ -152,6 +154,70 @@ def test_a_guard_of_several_comparisons() -> None:
     assert [guard.words for guard in guards] == [
         "3 must be less than dim 0 of 'x'", "dim 0 of 'x' must be less than 9", "dim 0 of 'x' must not be 5"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("guard", "words"),
+    [
+        ("L['x'].size()[0] < 3 or L['x'].size()[0] > 9", ["dim 0 of 'x' < 3 or dim 0 of 'x' > 9 must hold"]),
+        ("L['x'].size()[0] < 3 or L['x'].size()[1] > 9", ["dim 0 of 'x' must be less than 3"]),
+        ("min(L['x'].size()[0], L['x'].size()[0] * L['x'].size()[1]) == L['x'].size()[0]", []),
+        ("1 < max(1, L['x'].size()[0])", ["dim 0 of 'x' must be greater than 1", "1 must be less than dim 0 of 'x'"]),
+        ("max(L['x'].size()[0], 4) == 5", ["dim 0 of 'x' must be at least 4", "dim 0 of 'x' must be 5"]),
+        ("math.trunc(0.5*torch.sym_float(L['x'].size()[0])) != 7", ["math.trunc(0.5 * torch.sym_float(dim 0 of 'x'))"]),
+        ("L['x'].size()[0] // (L['x'].size()[0] // 3) == 3", ["dim 0 of 'x' // (dim 0 of 'x' // 3) must be 3"]),
+    ],
+)
+def test_guards_of_alternatives(guard: str, words: list[str]) -> None:
+    """What the bounds decide is left out."""
+    found = size_guards([guard], {"x": [Extent("n"), Extent("m")]}, {"n": (0, 99), "m": (2, 8)})
+    assert len(found) == len(words)
+    for one, said in zip(found, words, strict=True):
+        assert one.words.startswith(said)
+
+
+#: Functions for which torch's guards have alternatives or sizes that only a call can show to be equal: shapes that are right,
+#: the first of them the example, and shapes that are wrong.
+EVERY_SIZE: dict[str, tuple[Callable[..., Any], list[list[tuple[int, ...]]], list[list[tuple[int, ...]]]]] = {
+    "matmul": (torch.matmul, [[(2, 3, 4), (4, 5)], [(6, 2, 3), (3, 8)]], [[(2, 3, 4), (5, 4)]]),
+    "instance_norm": (F.instance_norm, [[(2, 3, 4, 5)], [(4, 2, 7, 3)]], []),
+    "conv3d": (F.conv3d, [[(2, 3, 4, 5, 6), (4, 3, 2, 2, 3)], [(3, 5, 6, 7, 8), (2, 5, 3, 3, 2)]], []),
+    "glu": (lambda x: F.glu(x, 0), [[(4, 6)], [(8, 3)]], [[(7, 3)]]),
+    "reshape_as": (torch.Tensor.reshape_as, [[(6, 4), (2, 3, 4)], [(12, 5), (4, 3, 5)]], [[(6, 4), (5, 3, 4)]]),
+    "view": (lambda x, y: x.view(-1, y.shape[0]), [[(6, 4), (8,)], [(6, 10), (20,)]], [[(6, 10), (7,)]]),
+    "replicate": (lambda x: F.pad(x, (1, 2), mode="replicate"), [[(2, 3, 6)], [(3, 4, 9)]], []),
+    "interpolate by 1.7": (lambda x: F.interpolate(x, scale_factor=1.7, mode="bilinear"), [[(2, 2, 6, 9)], [(3, 2, 10, 31)]], []),
+    "interpolate by 0.6": (lambda x: F.interpolate(x, scale_factor=0.6), [[(2, 2, 6, 9)], [(3, 2, 10, 31)]], []),
+    "area": (lambda x: F.interpolate(x, scale_factor=0.5, mode="area"), [[(2, 2, 6, 8)], [(3, 2, 10, 31)]], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EVERY_SIZE)
+def test_every_size_named(name: str) -> None:
+    function, right, wrong = EVERY_SIZE[name]
+
+    class Model(torch.nn.Module):
+        def forward(self, *given: Tensor) -> Tensor:
+            return function(*given)
+
+    sized = tuple(tuple(Dim.AUTO for _ in shape) for shape in right[0])
+    compiled = sl.compile(torch.export.export(Model(), _tensors(right[0]), dynamic_shapes=(sized,)))
+    for shapes in right:
+        given = _tensors(shapes)
+        torch.testing.assert_close(compiled(*given), function(*given), rtol=1e-4, atol=1e-4)
+    for shapes in wrong:
+        with pytest.raises(sl.UserError):
+            compiled(*_tensors(shapes))
+
+
+def test_scaled_sizes() -> None:
+    """The whole part of a size times a float, and those floats for which no fraction has it."""
+    for factor in (0.1, 0.25, 0.5, 0.6, 1.5, 1.7, 2.5, 224 / 256):
+        sizes = random.sample(range(2**31), 2000)
+        assert [scaled(size, factor) for size in sizes] == [math.trunc(factor * size) for size in sizes]
+    for factor in (0.29, 0.7, math.pi, 0.0, -0.5):
+        with pytest.raises(sl.UnsupportedError, match="whole part of a size times"):
+            scaled(100, factor)
 
 
 class OfAny(torch.nn.Module):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,8 @@ def _size_expression(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
         return ctx.extents.dim(value)
     if isinstance(value, (bool, int, float)):
         return value
+    if all(isinstance(user.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool)) for user in node.users):
+        return value  # on the way to a size, whose expression has it
     raise Reject(f"arithmetic on sizes gives {type(value).__name__}", "integer arithmetic")
 
 
@@ -67,6 +70,9 @@ converter(
     str(operator.mod),
     str(operator.neg),
     str(operator.pow),
+    str(torch.sym_float),
+    str(math.trunc),
+    str(math.floor),
 )(_size_expression)
 
 

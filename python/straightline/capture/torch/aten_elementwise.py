@@ -305,13 +305,13 @@ def _pow(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 
 def _clamp(ctx: Importer, node: torch.fx.Node, x: Tensor, low: Any, high: Any) -> Tensor:
+    if isinstance(low, Extent) or isinstance(high, Extent):
+        return _clamp_between(ctx, node, x, low, high)
     type = ctx.result_type(node)
     attributes: dict[str, Any] = {}
     for name, bound in (("min", low), ("max", high)):
         if bound is None:
             continue
-        if isinstance(bound, Extent):
-            raise Reject(f"clamp with the dynamic bound {bound}", "a constant bound")
         attributes[name] = float(bound) if type.dtype in FLOATS else int(bound)
     return ctx.emit_one("clamp", [ctx.cast(x, type.dtype)], type, attributes)
 
@@ -338,9 +338,13 @@ def _clamp_one(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 @converter("aten.clamp.Tensor", "aten.clamp_min.Tensor", "aten.clamp_max.Tensor")
 def _clamp_tensor(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return _clamp_between(ctx, node, a.self, a.get("min"), a.get("max"))
+
+
+def _clamp_between(ctx: Importer, node: torch.fx.Node, x: Any, low: Any, high: Any) -> Tensor:
     type = ctx.result_type(node)
-    result = ctx.operand(a.self, type)
-    for op, bound in (("maximum", a.get("min")), ("minimum", a.get("max"))):
+    result = ctx.operand(x, type)
+    for op, bound in (("maximum", low), ("minimum", high)):
         if bound is not None:
             result = ctx.emit_one(op, [result, ctx.operand(bound, type)], type)
     return result

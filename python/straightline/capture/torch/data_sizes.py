@@ -20,7 +20,7 @@ from torch.fx import Node
 from straightline.capture.builder import Dims, Extent, TensorType
 from straightline.capture.captured import SymbolSpec
 from straightline.capture.extents import DEFAULT_MAX, Dim, bounds, evaluated
-from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.graph_builder import SLICE_END_BY_TYPE, Reject, Tensor
 from straightline.capture.torch.symbolic_sizes import DEPENDS_ON_DATA
 
 if TYPE_CHECKING:
@@ -148,20 +148,19 @@ class DataSizes:
             self._names.setdefault(str(symbol), extent.text)
 
     def same(self, ctx: Importer, x: Tensor, extents: Sequence[Dim]) -> Tensor:
-        """A tensor with sizes that torch takes to be equal to its own, where these depend on data: compared in each call."""
+        """A tensor with sizes that torch takes to be equal to its own: compared in each call where their texts differ."""
         if len(extents) != x.rank:
             return x
         for dim, (own, other) in enumerate(zip(x.extents, extents, strict=True)):
             names = {name for size in (own, other) if isinstance(size, Extent) for name in size.symbols}
-            if own == other or own == 1 or not names & set(self.numbers):
+            if own == other or own == 1 or not names:
                 continue
-            check(
-                ctx,
-                "eq",
-                scalar_of(ctx, own),
-                scalar_of(ctx, other),
-                f"sizes that depend on data differ: {own} and {other}",
-            )
+            depends = bool(names & set(self.numbers))
+            what = "sizes that depend on data differ" if depends else "sizes that have to be equal differ"
+            check(ctx, "eq", scalar_of(ctx, own), scalar_of(ctx, other), f"{what}: {own} and {other}")
+            if not depends:
+                x = ctx.slice(x, dim, 0, SLICE_END_BY_TYPE, other)
+                continue
             type = TensorType(x.dtype, (*x.extents[:dim], other, *x.extents[dim + 1 :]))
             attributes = {"dim": dim, "length": other if isinstance(other, int) else -1}
             x = ctx.emit_one("dynamic_slice", [x, ctx.scalar(0, "i64")], type, attributes)
@@ -276,3 +275,20 @@ def check(ctx: Importer, comparison: str, left: Tensor, right: Tensor, message: 
     """Ends a call with the message where the comparison of two 0-d tensors does not hold."""
     holds = ctx.emit_one(comparison, [left, right], TensorType("i1", ()))
     ctx.emit("check", [holds], [], {"message": message})
+
+
+def check_truth(ctx: Importer, condition: Any, message: str) -> None:
+    """Ends a call with the message where a condition on sizes does not hold.
+
+    The condition is a size, or an op with its operands: ("lt", n, ("minimum", 4, m)).
+    """
+
+    @functools.cache
+    def value(term: Any) -> Tensor:
+        if not isinstance(term, tuple):
+            return scalar_of_parts(ctx, term)
+        name, *operands = term
+        is_truth = name in _COMPARISONS.values() or name in _JOINED.values()
+        return ctx.emit_one(name, [value(operand) for operand in operands], TensorType("i1" if is_truth else "i64", ()))
+
+    ctx.emit("check", [value(condition)], [], {"message": message})

@@ -63,7 +63,7 @@ from straightline.capture.torch import (  # noqa: F401  (the families register t
 )
 from straightline.capture.torch.aten_reduction import OF_SOME_ELEMENT
 from straightline.capture.torch.aten_tail import convert_tail
-from straightline.capture.torch.data_sizes import DataSizes, check, scalar_of_parts
+from straightline.capture.torch.data_sizes import DataSizes, check_truth
 from straightline.capture.torch.fixed_values import host_value
 from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
 from straightline.capture.torch.importer import (
@@ -532,8 +532,7 @@ class GraphImport:
         }
         guards = size_guards(self._source.guards, shapes, {spec.name: (spec.min, spec.max) for spec in symbols})
         for guard in guards:
-            left, right = scalar_of_parts(self._ctx, guard.left), scalar_of_parts(self._ctx, guard.right)
-            check(self._ctx, guard.comparison, left, right, guard.words)
+            check_truth(self._ctx, guard.truth, guard.words)
 
     def _begin(self, inputs: Sequence[InputSpec]) -> None:
         tensors = [(spec.name, _with_layout(spec)) for spec in inputs if spec.type is not None]

@@ -213,20 +213,30 @@ class Importer(GraphBuilder):
         return super().scalar(value, dtype)
 
     def reshape(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
-        """As `GraphBuilder.reshape`; sizes that depend on data may have to be compared first."""
-        if product_of(x.extents) != product_of(tuple(extents)):
+        """As `GraphBuilder.reshape`; sizes may have to be compared first."""
+        count = product_of(tuple(extents))
+        if product_of(x.extents) != count:
             self.data_sizes.refuse_unbounded(extents)
-            x = self.same(x, self.data_sizes.renamed(x.extents, extents))
+            if self.data_sizes.numbers:
+                x = self.same(x, self.data_sizes.renamed(x.extents, extents))
+        if (own := product_of(x.extents)) != count:
+            x = self.same(super().reshape(x, (own,)), (count,))
         return super().reshape(x, extents)
 
     def expand(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
-        """As `GraphBuilder.expand`; sizes that depend on data may have to be compared first."""
-        return super().expand(self.same(x, extents), extents)
+        """As `GraphBuilder.expand`; sizes may have to be compared first."""
+        return super().expand(self.same(x, extents[len(extents) - x.rank :]), extents)
+
+    def cat(self, parts: Sequence[Tensor], dim: int, type: TensorType) -> Tensor:
+        """As `GraphBuilder.cat`; sizes may have to be compared first."""
+        shapes = (
+            (part, [p if d == dim else e for d, (p, e) in enumerate(zip(part.extents, type.extents))]) for part in parts
+        )
+        return super().cat([self.same(part, shape) for part, shape in shapes], dim, type)
 
     def same(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
-        """`x` with sizes that torch takes to be equal to its own: those that depend on data are compared in each call."""
-        numbers = self.data_sizes.numbers
-        return self.data_sizes.same(self, x, extents) if numbers and x.extents != tuple(extents) else x
+        """`x` with sizes that torch takes to be equal to its own: where their texts differ, each call compares them."""
+        return self.data_sizes.same(self, x, extents) if x.extents != tuple(extents) else x
 
     # Types ------------------------------------------------------------------------------------------------------------
 

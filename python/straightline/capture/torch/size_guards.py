@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import ast
+import copy
+import functools
+import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from straightline.capture.extents import Dim, bounds
+from straightline.capture.extents import Dim, Extent, bounds, exact_quotient
+from straightline.capture.torch.symbolic_sizes import scaled
 from straightline.errors import UnsupportedError
 
 _ARITHMETIC = {
@@ -21,6 +25,15 @@ _COMPARISONS = {
 }  # fmt: skip
 _OPPOSITES = {"eq": "ne", "ne": "eq", "le": "gt", "gt": "le", "lt": "ge", "ge": "lt"}
 
+_OPS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floor_divide", ast.Mod: "remainder"}
+
+#: So many alternatives of a guard are compared with the bounds.
+_MOST_ALTERNATIVES = 4
+
+
+#: A size, or an op of integers or truth values with its operands: ("lt", n, ("minimum", 4, m)).
+Term = int | Extent | tuple[Any, ...]
+
 
 @dataclass(frozen=True)
 class SizeGuard:
@@ -30,11 +43,20 @@ class SizeGuard:
     left: Dim
     right: Dim
     words: str
+    truth: Term
+
+
+@dataclass(frozen=True)
+class EitherGuard:
+    """Alternatives of which one holds in every call."""
+
+    words: str
+    truth: Term
 
 
 def size_guards(
     guards: Sequence[str], shapes: Mapping[str, Sequence[Dim]], ranges: Mapping[str, tuple[int, int]]
-) -> list[SizeGuard]:
+) -> list[SizeGuard | EitherGuard]:
     """The guards that neither the inputs' types nor the bounds of the symbols imply.
 
     Args:
@@ -43,45 +65,34 @@ def size_guards(
         ranges: Smallest and largest values of symbols.
 
     Raises:
-        UnsupportedError: A guard that is no comparison of two sizes.
+        UnsupportedError: A guard that is not made of comparisons of sizes.
     """
-    found: list[SizeGuard] = []
+    found: list[SizeGuard | EitherGuard] = []
     for guard in guards:
         try:
-            conditions = _conditions(ast.parse(guard, mode="eval").body, shapes, ranges)
-        except (_NoSize, SyntaxError):
+            node = ast.parse(guard, mode="eval").body
+            for condition in _needed(node, _Reader(shapes, ranges)):
+                if condition not in found:
+                    found.append(condition)
+        except (_NoSize, SyntaxError, UnsupportedError):
             raise UnsupportedError(
                 f"calls would have to check that {guard}; "
                 "nearest supported form: a named Dim whose every size is right (2 * Dim), given with the module"
             ) from None
-        for condition in conditions:
-            if not _implied(condition, ranges) and condition not in found:
-                found.append(condition)
     return found
 
 
-def _conditions(
-    node: ast.expr, shapes: Mapping[str, Sequence[Dim]], ranges: Mapping[str, tuple[int, int]]
-) -> list[SizeGuard]:
-    """Comparisons that all hold where the condition does."""
+def _needed(node: ast.expr, reader: _Reader) -> Sequence[SizeGuard | EitherGuard]:
+    """What a call has to check of a condition."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        return [one for part in node.values for one in _conditions(part, shapes, ranges)]
-    if isinstance(node, ast.BoolOp):  # of alternatives, the one that the bounds leave
-        left = [part for part in node.values if not _excluded(part, shapes, ranges)]
-        if len(left) != 1:
-            raise _NoSize
-        return _conditions(left[0], shapes, ranges)
-    if isinstance(node, ast.Compare) and len(node.ops) > 1:  # a < b < c
-        sides = [node.left, *node.comparators]
-        pairs = [ast.Compare(sides[n], [node.ops[n]], [sides[n + 1]]) for n in range(len(node.ops))]
-        return [_condition(pair, shapes) for pair in pairs]
-    return [_condition(node, shapes)]
-
-
-def _excluded(node: ast.expr, shapes: Mapping[str, Sequence[Dim]], ranges: Mapping[str, tuple[int, int]]) -> bool:
-    """Whether the bounds leave no sizes of which the condition holds."""
-    conditions = _conditions(node, shapes, ranges)
-    return any(_implied(replace(one, comparison=_OPPOSITES[one.comparison]), ranges) for one in conditions)
+        return [one for part in node.values for one in _needed(part, reader)]
+    try:
+        alternatives = reader.alternatives(node)
+    except _TooMany:
+        alternatives = [[], []]
+    if len(alternatives) == 1:
+        return alternatives[0]
+    return [EitherGuard(f"{_words(node)} must hold", reader.term(node))]
 
 
 def multiples(guards: Sequence[str]) -> Iterator[tuple[str, int, int]]:
@@ -103,35 +114,153 @@ class _NoSize(Exception):
     """A part of a guard that is no size of an input, nor arithmetic on such."""
 
 
-def _condition(node: ast.expr, shapes: Mapping[str, Sequence[Dim]]) -> SizeGuard:
-    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in _COMPARISONS:
-        raise _NoSize
-    comparison, verb = _COMPARISONS[type(node.ops[0])]
-    left, right = (_Side(shapes).size(side) for side in (node.left, node.comparators[0]))
-    words = f"{_words(node.left)} must {verb} {_words(node.comparators[0])}"
-    if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Mod) and right == 0 and comparison == "eq":
-        words = f"{_words(node.left.left)} must be a multiple of {_words(node.left.right)}"
-    return SizeGuard(comparison, left, right, words)
+class _TooMany(Exception):
+    """A condition with more alternatives than are looked at."""
 
 
 @dataclass(frozen=True)
-class _Side:
+class _Reader:
+    """Reads conditions over sizes of inputs."""
+
     shapes: Mapping[str, Sequence[Dim]]
+    ranges: Mapping[str, tuple[int, int]]
+
+    def alternatives(self, node: ast.expr) -> list[list[SizeGuard]]:
+        """Lists of comparisons, of which one list holds where the condition does.
+
+        What the bounds imply is left out, and alternatives that they exclude.
+        """
+        match node:
+            case ast.BoolOp(op=ast.Or()):
+                found = [one for part in node.values for one in self.alternatives(part)]
+            case ast.BoolOp():
+                found = self._all_of(node.values)
+            case ast.Compare() if len(node.ops) > 1:  # a < b < c
+                sides = [node.left, *node.comparators]
+                found = self._all_of([_compared(sides[n], op, sides[n + 1]) for n, op in enumerate(node.ops)])
+            case ast.Compare() if (choice := _choice(node)) is not None:
+                found = [one for case in _cases(node, choice) for one in self._all_of(case)]
+            case ast.Compare():
+                found = self._one(self.condition(node))
+            case _:
+                raise _NoSize
+        if len(found) > _MOST_ALTERNATIVES:
+            raise _TooMany
+        return [[]] if [] in found else found
+
+    def _all_of(self, parts: Sequence[ast.expr]) -> list[list[SizeGuard]]:
+        found: list[list[SizeGuard]] = [[]]
+        for part in parts:
+            further = self.alternatives(part)
+            found = [[*one, *(new for new in other if new not in one)] for one in found for other in further]
+            if len(found) > _MOST_ALTERNATIVES:
+                raise _TooMany
+        return found
+
+    def _one(self, condition: SizeGuard) -> list[list[SizeGuard]]:
+        if _implied(condition, self.ranges):
+            return [[]]
+        is_excluded = _implied(replace(condition, comparison=_OPPOSITES[condition.comparison]), self.ranges)
+        return [] if is_excluded else [[condition]]
+
+    def condition(self, node: ast.Compare) -> SizeGuard:
+        """A comparison of two sizes."""
+        if type(node.ops[0]) not in _COMPARISONS:
+            raise _NoSize
+        comparison, verb = _COMPARISONS[type(node.ops[0])]
+        left, right = (self.size(side) for side in (node.left, node.comparators[0]))
+        words = f"{_words(node.left)} must {verb} {_words(node.comparators[0])}"
+        if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Mod) and right == 0 and comparison == "eq":
+            words = f"{_words(node.left.left)} must be a multiple of {_words(node.left.right)}"
+        return SizeGuard(comparison, left, right, words, self.term(node))
 
     def size(self, node: ast.expr) -> Dim:
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            return node.value
-        if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-            left, right = self.size(node.left), self.size(node.right)
-            return _ARITHMETIC[type(node.op)](left, right)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
-            return self.size(node.left) + self.size(node.right) * -1
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return self.size(node.operand) * -1
+        match node:
+            case ast.Constant() if type(node.value) is int:
+                return node.value
+            case ast.BinOp() if type(node.op) in _ARITHMETIC:
+                return _ARITHMETIC[type(node.op)](self.size(node.left), self.size(node.right))
+            case ast.BinOp(op=ast.Sub()):
+                return self.size(node.left) + self.size(node.right) * -1
+            case ast.UnaryOp(op=ast.USub()):
+                return self.size(node.operand) * -1
+            case ast.Call(
+                func=ast.Attribute(attr="trunc" | "floor"),
+                args=[
+                    ast.BinOp(
+                        left=ast.Constant(value=float(factor)),
+                        op=ast.Mult(),
+                        right=ast.Call(func=ast.Attribute(attr="sym_float"), args=[of]),
+                    )
+                ],
+            ):
+                return scaled(self.size(of), factor)
         name, dim = _place(node)
         if name not in self.shapes or dim >= len(self.shapes[name]):
             raise _NoSize
         return self.shapes[name][dim]
+
+    def term(self, node: ast.expr) -> Term:
+        """A condition, or a size, for `truth`."""
+        match node:
+            case ast.BoolOp():
+                word = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
+                return self._joined(word, map(self.term, node.values))
+            case ast.Compare() if all(type(op) in _COMPARISONS for op in node.ops):
+                sides = [self.term(side) for side in (node.left, *node.comparators)]
+                words = [_COMPARISONS[type(op)][0] for op in node.ops]
+                return self._joined("logical_and", zip(words, sides, sides[1:]))
+            case ast.BinOp() if type(node.op) in _OPS:
+                return (_OPS[type(node.op)], self.term(node.left), self.term(node.right))
+            case ast.UnaryOp(op=ast.USub()):
+                return ("mul", self.term(node.operand), -1)
+            case ast.Call() if _is_choice(node):
+                return self._joined(f"{ast.unparse(node.func)}imum", map(self.term, node.args))
+        return self.size(node)
+
+    @staticmethod
+    def _joined(word: str, parts: Iterable[Term]) -> Term:
+        return functools.reduce(lambda x, y: (word, x, y), parts)
+
+
+def _is_choice(node: ast.AST) -> bool:
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max")
+    return is_call and len(node.args) > 1
+
+
+def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr) -> ast.expr:
+    return ast.Compare(left, [op], [right])
+
+
+def _choice(node: ast.AST) -> ast.Call | None:
+    """A `min(..)` or `max(..)` in a condition that has none in it."""
+    for part in ast.iter_child_nodes(node):
+        if (found := _choice(part)) is not None:
+            return found
+    return node if isinstance(node, ast.Call) and _is_choice(node) else None
+
+
+def _cases(node: ast.Compare, choice: ast.Call) -> Iterator[list[ast.expr]]:
+    """Conditions without the choice, of which those of one case all hold where the condition does."""
+    first = ast.unparse(choice.func) == "min"
+    before, behind = (
+        (ast.Lt(), ast.LtE()) if first else (ast.Gt(), ast.GtE())
+    )  # the first one of equal numbers is chosen
+    for place, chosen in enumerate(choice.args):
+        others = [
+            _compared(chosen, before if n < place else behind, x) for n, x in enumerate(choice.args) if n != place
+        ]
+        yield [*others, _Chosen(ast.unparse(choice), chosen).visit(copy.deepcopy(node))]
+
+
+class _Chosen(ast.NodeTransformer):
+    """Puts one argument in the place of each call with that text."""
+
+    def __init__(self, text: str, chosen: ast.expr) -> None:
+        self._text, self._chosen = text, chosen
+
+    def visit_Call(self, call: ast.Call) -> ast.AST:
+        return self._chosen if ast.unparse(call) == self._text else self.generic_visit(call)
 
 
 def _place(node: ast.expr) -> tuple[str, int]:
@@ -161,14 +290,36 @@ def _words(node: ast.expr) -> str:
 
 
 def _implied(guard: SizeGuard, ranges: Mapping[str, tuple[int, int]]) -> bool:
-    if guard.left == guard.right:
-        return guard.comparison in ("eq", "le", "ge")
-    (low, high), (other_low, other_high) = bounds(guard.left, ranges), bounds(guard.right, ranges)
+    low, high = _difference(guard.left, guard.right, ranges)
     return {
-        "eq": low == high == other_low == other_high,
-        "ne": high < other_low or low > other_high,
-        "le": high <= other_low,
-        "lt": high < other_low,
-        "ge": low >= other_high,
-        "gt": low > other_high,
+        "eq": low == high == 0,
+        "ne": low > 0 or high < 0,
+        "le": high <= 0,
+        "lt": high < 0,
+        "ge": low >= 0,
+        "gt": low > 0,
     }[guard.comparison]
+
+
+def _difference(left: Dim, right: Dim, ranges: Mapping[str, tuple[int, int]]) -> tuple[float, float]:
+    """Inclusive bounds of the first size less the second one; infinite where they are not known."""
+    if left == right:
+        return 0, 0
+    try:
+        own, other = bounds(left, ranges), bounds(right, ranges)
+        low, high = own[0] - other[1], own[1] - other[0]
+        least, most = bounds(left - right, ranges)
+        low, high = max(low, least), min(high, most)
+        if own[0] >= 0 and _is_multiple(right, left, ranges):
+            high = min(high, 0)
+        if other[0] >= 0 and _is_multiple(left, right, ranges):
+            low = max(low, 0)
+    except ValueError:  # a divisor that may be 0
+        return -math.inf, math.inf
+    return low, high
+
+
+def _is_multiple(size: Dim, part: Dim, ranges: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether a size is another one times what is 1 or more."""
+    times = exact_quotient(size, part)
+    return times is not None and bounds(times, ranges)[0] >= 1

@@ -6,16 +6,35 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Mapping
+from fractions import Fraction
 
 import sympy
 import torch
-from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
+from torch.utils._sympy.functions import CleanDiv, FloorDiv, FloorToInt, Mod, PythonMod, ToFloat, TruncToInt
 
 from straightline.capture.builder import Dim, Extent
 from straightline.errors import UnsupportedError
 
 #: What a refusal says of a size that no size of an input gives.
 DEPENDS_ON_DATA = "depends on data, not on the sizes of inputs"
+
+
+#: Factors of sizes are read as fractions of such denominators.
+_MOST_PARTS = 1000
+
+
+def scaled(size: Dim, factor: float) -> Dim:
+    """The whole part of a size times a float, as floats give it for every size.
+
+    The float stands for a fraction p / q, from which it differs by a relative e. Where `p * size / q` is a whole number, the
+    rounded product is not below it if e is 0 or more, nor if -e is less than half of half an ulp. Elsewhere it is 1 / q from
+    the next whole number, which no rounding bridges.
+    """
+    fraction = Fraction(factor).limit_denominator(_MOST_PARTS)
+    error = Fraction(factor) / fraction - 1 if fraction else Fraction(1)
+    if factor <= 0 or float(fraction) != factor or error <= -Fraction(1, 2**54):
+        raise UnsupportedError(f"the whole part of a size times {factor} is no expression of + * floordiv mod")
+    return size * fraction.numerator // fraction.denominator
 
 
 class ExtentPrinter:
@@ -46,6 +65,10 @@ class ExtentPrinter:
             raise UnsupportedError(f"size {expr} has the fraction {fraction}")
         if expr.is_Pow and expr.exp.is_Integer and int(expr.exp) > 0:
             return functools.reduce(operator.mul, [self._extent(expr.base)] * int(expr.exp))
+        if isinstance(expr, (TruncToInt, FloorToInt)) and expr.args[0].is_Mul and len(expr.args[0].args) == 2:
+            factor, of = expr.args[0].args
+            if factor.is_Float and isinstance(of, ToFloat):
+                return scaled(self._extent(of.args[0]), float(factor))
         operation = (
             operator.add if expr.is_Add
             else operator.mul if expr.is_Mul

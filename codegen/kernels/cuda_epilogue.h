@@ -115,7 +115,9 @@ struct EpilogueRun<N, Ops, Ints<I...>, Ints<O...>> {
     TupleOf<Ints<O...>, Run<At<Ops::kInputs + O>, N>...> results;
     SL_UNROLL
     for (int j = 0; j < N; ++j) {
-      epilogue(sums[j], get<I>(operands).at[j]..., get<O>(results).at[j]...);
+      if (j < count) {
+        epilogue(sums[j], get<I>(operands).at[j]..., get<O>(results).at[j]...);
+      }
     }
     (storeRun<N>(get<Ops::kInputs + O>(ops) + output, step, count, get<O>(results).at), ...);
   }

@@ -583,7 +583,7 @@ constexpr MatmulTune withoutWarpgroups(MatmulTune tune) {
 namespace sl {
 
 /// C = epilogue(A * B). pointers: epilogue operands, then outputs; by warpgroups then a workspace
-/// of 256 bytes for each block, aligned to 128.
+/// of 256 bytes for each block and 128 more.
 template <MatmulTune Tune, class Epilogue, class T, class... P>
 SL_INLINE void matmul(MatmulShape s, Epilogue epilogue, const T* a, const T* b, P... pointers) {
   namespace detail = matmul_detail;

@@ -269,7 +269,9 @@ SL_INLINE void byWarpgroups(const Item& item, const A& a, const B& b, int64_t de
     }
     warpgroup::publishBarriers();
   }
-  char* own = maps + int64_t(blockIdx.x) * 2 * kMapBytes;
+  // maps begin at multiples of their size
+  char* own = maps + (-reinterpret_cast<int64_t>(maps) & (kMapBytes - 1)) +
+              int64_t(blockIdx.x) * 2 * kMapBytes;
   const CarrierA carrierA(a, own);
   const CarrierB carrierB(b, own + kMapBytes);
   // two warps make the maps at the same time

@@ -14,8 +14,9 @@ namespace {
 using sl::native::attribute;
 
 constexpr int64_t kFewestRows = 64;
-/// Workspace of a block: the maps of two operands (codegen/kernels/cuda_matmul_warpgroups.h).
-constexpr int64_t kMapBytes = 256;
+/// Workspace of a block: the maps of two operands, which begin at a multiple of one's size
+/// (codegen/kernels/cuda_matmul_warpgroups.h).
+constexpr int64_t kMapBytes = 128, kMaps = 2;
 
 WarpgroupProblem sizesOf(const sl_problem* p) {
   return {attribute(p, "batch", 1),       attribute(p, "m", kUnknown),
@@ -73,7 +74,7 @@ double cost(const sl_problem* p) {
 
 int64_t workspace(const sl_problem* p) {
   const WarpgroupProblem s = sizesOf(p);
-  return kMapBytes * warpgroupTiles(choiceFor(p), s.batch, s.m, s.n);
+  return kMapBytes * (kMaps * warpgroupTiles(choiceFor(p), s.batch, s.m, s.n) + 1);
 }
 
 void tune(const sl_problem* p, int64_t* values) {

@@ -221,7 +221,8 @@ SL_INLINE void storePieces(T* p, const T* from) {
   constexpr int K = kPiece<T, N>, kBytes = K * int(sizeof(T));
   SL_UNROLL
   for (int i = 0; i < N; i += K) {
-    if constexpr (kBytes % 4 == 0 && sizeof(T) <= 8) {
+    // Of words only runs of several pieces: those of one keep fewer registers as an assignment.
+    if constexpr (kBytes % 4 == 0 && (sizeof(T) < 4 || (sizeof(T) <= 8 && N > K))) {
       uint32_t words[kBytes / 4];
       joinWords<K>(words, from + i);
       storeWords(p + i, words);

@@ -203,7 +203,7 @@ class _PlannedCall:
 
         places = tuple(map(place, self._arguments))
 
-        function, first = _entry(self._op)
+        function, first = _entry(self._op, self._arguments)
         return _call.op_call(
             function,
             first + tuple(argument if at == -1 else None for at, argument in zip(places, self._arguments)),
@@ -266,16 +266,18 @@ def _copy(result: Any, to: Any) -> None:
     to.copy_(result)
 
 
-def _entry(op: Any) -> tuple[Any, tuple[Any, ...]]:
+def _entry(op: Any, arguments: Any) -> tuple[Any, tuple[Any, ...]]:
     """The function that calls an op in the least time, and what it takes before the op's arguments.
 
-    That is torch's dispatcher, which asks no tensor for `__torch_function__`: those of a program are plain. Else the op without
-    the frame of OpOverload.__call__.
+    That is torch's dispatcher, which asks no tensor for `__torch_function__`: those of a program are plain. It converts nothing:
+    an op of torch's, or one that is given a number for a tensor, is called without the frame of OpOverload.__call__ alone.
     """
     import torch
 
     plain = (getattr(op, "_op", op), ())
     boxed = getattr(torch._C, "_dispatch_call_boxed", None)
+    if op.namespace == "aten" or any(isinstance(argument, bool | int | float | complex) for argument in arguments):
+        return plain
     try:
         handle = torch._C._dispatch_find_schema_or_throw(op._schema.name, op._schema.overload_name)
     except RuntimeError:  # one of TorchScript's own, of which the dispatcher knows nothing

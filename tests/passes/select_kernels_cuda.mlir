@@ -18,7 +18,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
   }
 
   // CHECK-LABEL: func.func @many_rows
-  // CHECK: kernel = "cuda.linear", why = "cuda.linear: estimated {{[0-9.]+}} us (cuda.gemv: m=17, needs 1 to 16; cuda.linear_warpgroups: operand 0 is float32, needs 16 bits or TF32; cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge)"
+  // CHECK: kernel = "cuda.linear", why = "cuda.linear: estimated {{[0-9.]+}} us (cuda.gemv: m=17, needs 1 to 16; cuda.linear_warpgroups: operand 0 is float32, needs 16 bits, or float32 that may be rounded; cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge)"
   func.func @many_rows(%x: tensor<17x1024xf32>, %w: tensor<1024x1024xf32>) -> tensor<17x1024xf32> {
     %y = op.linear %x, %w : (tensor<17x1024xf32>, tensor<1024x1024xf32>) -> tensor<17x1024xf32>
     return %y : tensor<17x1024xf32>

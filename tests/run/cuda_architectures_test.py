@@ -334,7 +334,7 @@ def test_what_warpgroups_refuse() -> None:
     for (m, n, k), dtype, words in (
         ((63, 64, 64), torch.bfloat16, "m=63, needs 64 or more"),
         ((64, 64, 60), torch.bfloat16, "k=60, needs a multiple of 8"),
-        ((64, 64, 64), torch.float64, "operand 0 is float64, needs 16 bits or TF32"),
+        ((64, 64, 64), torch.float64, "operand 0 is float64, needs 16 bits, or float32 that may be rounded"),
     ):
         model, inputs = _Fused(k, n).to(dtype), (torch.randn(m, k, dtype=dtype), torch.randn(m, n, dtype=dtype))
         with pytest.raises(sl.UserError, match=words):

@@ -39,9 +39,9 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   const bool isTf32 = s.bytes == 4 && attribute(p, "tf32", 0) != 0;
   const bool isLinear = std::strcmp(p->op, "linear") == 0;
   if (s.bytes != 2 && !isTf32) {
-    return sl::native::refuse(reason, bytes, "operand 0 is %s%d, needs 16 bits or TF32",
-                              sl::native::dtypeName(operandOf(p, 0).dtype),
-                              operandOf(p, 0).dtype.bits);
+    return sl::native::refuse(
+        reason, bytes, "operand 0 is %s%d, needs 16 bits, or float32 that may be rounded",
+        sl::native::dtypeName(operandOf(p, 0).dtype), operandOf(p, 0).dtype.bits);
   }
   if (isTf32 && !isLinear) {
     return sl::native::refuse(reason, bytes, "TF32 needs a weight whose rows lie along k");

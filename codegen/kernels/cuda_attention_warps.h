@@ -141,13 +141,8 @@ SL_INLINE void roundFetched(T (&tile)[Tune.keys][PITCH]) {
     for (int i = 0; i < kEach; ++i) {
       const int number = i * Tune.threads + int(threadIdx.x);
       if (kAll || number < Tune.keys * kPieces) {
-        Piece<uint32_t, V> piece;
-        SL_UNROLL
-        for (int j = 0; j < V; ++j) {
-          piece.at[j] = factors[i][j];
-        }
-        *reinterpret_cast<Piece<uint32_t, V>*>(&tile[number / kPieces][number % kPieces * V]) =
-            piece;
+        storePieces<V>(reinterpret_cast<uint32_t*>(&tile[number / kPieces][number % kPieces * V]),
+                       factors[i]);
       }
     }
   }

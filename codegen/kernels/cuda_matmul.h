@@ -372,7 +372,6 @@ struct SwizzledTile {
   static constexpr int V = kWholePiece<T>;
   static constexpr bool kTurns = sizeof(T) == 2;
   static constexpr int kElements = ROWS * DEPTH;
-  static constexpr int kLine = DEPTH;  ///< elements of a line where that is the reduction
   template <int LINE>
   SL_INLINE int swizzled(int line, int piece) {
     constexpr int kPieces = LINE / V;

@@ -107,7 +107,6 @@ SL_INLINE void multiplyStep(const T* a, const T* b, float (&sums)[COUNT], bool m
 template <MatmulTune Tune>
 struct SumTile {
   static constexpr int kPitch = Tune.columns + 8;
-  static constexpr int kBytes = Tune.rows * kPitch * 4;
 };
 
 /// Writes the sums of a warp's 16 rows. They are finished from there in a loop: finished in

@@ -104,37 +104,31 @@ constexpr sl_tunable kTunables[] = {{"mr", 64, 64, 64},         {"nr", 128, 64, 
                                     {"threads", 288, 160, 288}, {"splits", 1, 1, kMostSplits},
                                     {"tf32", 0, 0, 1},          {"stages", 4, 3, 6}};
 
+/// The description for linear or matmul, which differ in their weights alone.
+constexpr sl::EmittedKernel describe(const char* name, const char* op, const char* summary) {
+  return {
+      .name = name,
+      .backend = "cuda",
+      .op = op,
+      .family = "matmul",
+      .summary = summary,
+      .accepts = accepts,
+      .cost = cost,
+      .workspace = workspace,
+      .tunables = kTunables,
+      .tune = tune,
+      .whole_team = false,
+      .note = note,
+      .variants = variants,
+  };
+}
+
 }  // namespace
 
-extern constinit const sl_kernel_desc linearWarpgroupsKernel = sl::EmittedKernel{
-    .name = "cuda.linear_warpgroups",
-    .backend = "cuda",
-    .op = "linear",
-    .family = "matmul",
-    .summary = "large tiles by warpgroups and TMA over the framework's own weight, epilogue fused",
-    .accepts = accepts,
-    .cost = cost,
-    .workspace = workspace,
-    .tunables = kTunables,
-    .tune = tune,
-    .whole_team = false,
-    .note = note,
-    .variants = variants,
-};
-extern constinit const sl_kernel_desc matmulWarpgroupsKernel = sl::EmittedKernel{
-    .name = "cuda.matmul_warpgroups",
-    .backend = "cuda",
-    .op = "matmul",
-    .family = "matmul",
-    .summary = "batched product by warpgroups and TMA, epilogue fused",
-    .accepts = accepts,
-    .cost = cost,
-    .workspace = workspace,
-    .tunables = kTunables,
-    .tune = tune,
-    .whole_team = false,
-    .note = note,
-    .variants = variants,
-};
+extern constinit const sl_kernel_desc linearWarpgroupsKernel =
+    describe("cuda.linear_warpgroups", "linear",
+             "large tiles by warpgroups and TMA over the framework's own weight, epilogue fused");
+extern constinit const sl_kernel_desc matmulWarpgroupsKernel = describe(
+    "cuda.matmul_warpgroups", "matmul", "batched product by warpgroups and TMA, epilogue fused");
 
 }  // namespace straightline::cuda

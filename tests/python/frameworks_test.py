@@ -113,6 +113,7 @@ _MISSING = {
     "empty": ("del torch.empty", "empty"),
     "requires_grad": ("del Tensor.requires_grad", "requires_grad"),
     "is_grad_enabled": ("del torch.is_grad_enabled", "is_grad_enabled"),
+    "version counters": ("del torch._C._increment_version", "_increment_version"),
     "the exchange table": ("", "no dlpack exchange table"),
     "is_neg in C": ("Tensor.__dlpack_c_exchange_api__ = table", "is not what it was"),
 }
@@ -132,6 +133,7 @@ def test_a_torch_that_lacks_a_part(tmp_path: Path, part: str) -> None:
     torch, nn = types.ModuleType("torch"), types.ModuleType("torch.nn")
     torch.Tensor, torch.nn, nn.Parameter = Tensor, nn, Tensor
     torch.empty, torch.is_grad_enabled = lambda n: Tensor(), lambda: False
+    torch._C = types.SimpleNamespace(_increment_version=lambda tensor: None)
     {code}
     sys.modules.update({{"torch": torch, "torch.nn": nn}})
     """

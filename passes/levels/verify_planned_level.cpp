@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes live ranges and overlaps by itself, from the text of the program and numbers for the
 // named extents: a fault of the planner is not repeated here.
+#include <memory>
+#include <vector>
+
 #include "llvm/ADT/DynamicAPInt.h"
 #include "passes/levels/levels.h"
 
@@ -147,23 +150,46 @@ kernel::ExtentAttr placeOf(Value buffer) {
   return prepared ? prepared.getOffsetAttr() : kernel::ExtentAttr();
 }
 
-/// Whether the storages of two placed buffers overlap for some extents. Borders belong to the
-/// storage.
-bool overlap(Value a, Value b, llvm::ArrayRef<Point> points) {
-  auto typeA = llvm::cast<BufferType>(a.getType());
-  auto typeB = llvm::cast<BufferType>(b.getType());
-  if (typeA.getSpace() != typeB.getSpace()) {
-    return false;
+/// Where placed buffers begin and end at each point, computed once for each buffer.
+class Places {
+ public:
+  explicit Places(llvm::SmallVector<Point> points) : points_(std::move(points)) {}
+
+  /// Whether the storages of two placed buffers overlap for some extents. Borders belong to the
+  /// storage.
+  bool overlap(Value a, Value b) {
+    if (llvm::cast<BufferType>(a.getType()).getSpace() !=
+        llvm::cast<BufferType>(b.getType()).getSpace()) {
+      return false;
+    }
+    return llvm::any_of(llvm::zip_equal(of(a), of(b)), [](const auto& pair) {
+      const auto& [one, other] = pair;
+      return one.start < other.end && other.start < one.end;
+    });
   }
-  kernel::ExtentAttr placeA = placeOf(a);
-  kernel::ExtentAttr placeB = placeOf(b);
-  return llvm::any_of(points, [&](const Point& point) {
-    const Integer startA = valueAt(placeA.getExpr(), placeA.getNames(), point);
-    const Integer startB = valueAt(placeB.getExpr(), placeB.getNames(), point);
-    return startA < startB + valueAt(typeB.bytes(), typeB.getNames(), point) &&
-           startB < startA + valueAt(typeA.bytes(), typeA.getNames(), point);
-  });
-}
+
+ private:
+  struct Place {
+    Integer start, end;
+  };
+
+  llvm::ArrayRef<Place> of(Value buffer) {
+    std::unique_ptr<std::vector<Place>>& known = places_[buffer];
+    if (!known) {
+      known = std::make_unique<std::vector<Place>>();
+      auto type = llvm::cast<BufferType>(buffer.getType());
+      const kernel::ExtentAttr place = placeOf(buffer);
+      for (const Point& point : points_) {
+        const Integer start = valueAt(place.getExpr(), place.getNames(), point);
+        known->push_back({start, start + valueAt(type.bytes(), type.getNames(), point)});
+      }
+    }
+    return *known;
+  }
+
+  llvm::SmallVector<Point> points_;
+  llvm::DenseMap<Value, std::unique_ptr<std::vector<Place>>> places_;
+};
 
 LogicalResult verifyPlace(Operation* op, kernel::ExtentAttr place) {
   if (!place) {
@@ -232,12 +258,12 @@ class LiveRanges {
   int64_t position_ = 0;
 };
 
-LogicalResult verifyPhase(mlir::Region& region, llvm::ArrayRef<Point> points) {
+LogicalResult verifyPhase(mlir::Region& region, Places& places) {
   LiveRanges ranges(region);
   for (const auto* a = ranges.all().begin(); a != ranges.all().end(); ++a) {
     for (const auto* b = std::next(a); b != ranges.all().end(); ++b) {
       const bool together = a->second.first <= b->second.last && b->second.first <= a->second.last;
-      if (together && overlap(a->first, b->first, points)) {
+      if (together && places.overlap(a->first, b->first)) {
         mlir::InFlightDiagnostic error = b->first.getDefiningOp()->emitOpError()
                                          << "at " << placeOf(b->first) << " overlaps a slot at "
                                          << placeOf(a->first)
@@ -249,7 +275,7 @@ LogicalResult verifyPhase(mlir::Region& region, llvm::ArrayRef<Point> points) {
   }
   const MayShare shares = [&](Value a, Value b) {
     const bool slots = a.getDefiningOp<kernel::SlotOp>() && b.getDefiningOp<kernel::SlotOp>();
-    return a == b || (slots && overlap(a, b, points));
+    return a == b || (slots && places.overlap(a, b));
   };
   if (failed(verifyQueueOrder(region, shares, "planned_c4"))) {
     return mlir::failure();
@@ -257,11 +283,11 @@ LogicalResult verifyPhase(mlir::Region& region, llvm::ArrayRef<Point> points) {
   return verifyStepOrder(region, shares, "planned_c6");
 }
 
-LogicalResult verifyPrepared(kernel::ProgramOp program, llvm::ArrayRef<Point> points) {
+LogicalResult verifyPrepared(kernel::ProgramOp program, Places& places) {
   llvm::SmallVector<kernel::PreparedOp> all(program.getBodyBlock()->getOps<kernel::PreparedOp>());
   for (size_t i = 0; i < all.size(); ++i) {
     for (size_t k = 0; k < i; ++k) {
-      if (overlap(all[i].getBuffer(), all[k].getBuffer(), points)) {
+      if (places.overlap(all[i].getBuffer(), all[k].getBuffer())) {
         return all[i].emitOpError()
                << "at " << all[i].getOffsetAttr() << " overlaps the prepared buffer "
                << all[k].getNameAttr() << " at " << all[k].getOffsetAttr() << " (planned_c5)";
@@ -306,12 +332,13 @@ LogicalResult verifyPlannedLevel(mlir::ModuleOp module) {
   }
   llvm::SmallVector<Point> points = pointsOf(program);
   keepBounds(program, points);
+  Places places(std::move(points));
   kernel::PrepareOp prepare = program.getPrepareOp();
-  if (failed(verifyPrepared(program, points)) ||
-      (prepare && failed(verifyPhase(prepare.getBody(), points)))) {
+  if (failed(verifyPrepared(program, places)) ||
+      (prepare && failed(verifyPhase(prepare.getBody(), places)))) {
     return mlir::failure();
   }
-  return verifyPhase(program.getRunOp().getBody(), points);
+  return verifyPhase(program.getRunOp().getBody(), places);
 }
 
 std::unique_ptr<mlir::Pass> createVerifyPlannedLevelPass() {

@@ -182,6 +182,7 @@ EVERY_SIZE: dict[str, tuple[Callable[..., Any], list[list[tuple[int, ...]]], lis
     "matmul": (torch.matmul, [[(2, 3, 4), (4, 5)], [(6, 2, 3), (3, 8)]], [[(2, 3, 4), (5, 4)]]),
     "instance_norm": (F.instance_norm, [[(2, 3, 4, 5)], [(4, 2, 7, 3)]], []),
     "conv3d": (F.conv3d, [[(2, 3, 4, 5, 6), (4, 3, 2, 2, 3)], [(3, 5, 6, 7, 8), (2, 5, 3, 3, 2)]], []),
+    "linear": (lambda x, w: F.linear(x.view(x.shape[0] // 3, -1), w[: w.shape[0] // 2]), [[(6, 4), (4, 12)], [(9, 5), (8, 15)]], []),
     "glu": (lambda x: F.glu(x, 0), [[(4, 6)], [(8, 3)]], [[(7, 3)]]),
     "reshape_as": (torch.Tensor.reshape_as, [[(6, 4), (2, 3, 4)], [(12, 5), (4, 3, 5)]], [[(6, 4), (5, 3, 4)]]),
     "view": (lambda x, y: x.view(-1, y.shape[0]), [[(6, 4), (8,)], [(6, 10), (20,)]], [[(6, 10), (7,)]]),

@@ -31,6 +31,7 @@ def needs_native_floats(what: str, x: Tensor) -> None:
 
 def _linear(ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     needs_native_floats("linear", x)
+    x = ctx.same(x, (*x.extents[:-1], weight.extents[-1]))
     type = TensorType(x.dtype, (*x.extents[:-1], weight.extents[0]))
     if bias is not None:  # torch broadcasts it
         bias = ctx.expand(bias, weight.extents[:1])

@@ -29,6 +29,13 @@ def _scanned(x: Tensor, **options: Any) -> Any:
     return scan(_running, x[0] * 0, x, dim=0, **options)
 
 
+def _written(row: Tensor) -> Tensor:
+    own = row.clone()
+    own.mul_(2)
+    own[1:] = own[:1] + row[1:]
+    return own
+
+
 CASES: dict[str, Callable[[Tensor], Any]] = {
     "scan": lambda x: _scanned(x),
     "scan from the end": lambda x: _scanned(x, reverse=True),
@@ -48,6 +55,8 @@ CASES: dict[str, Callable[[Tensor], Any]] = {
     "vmap": lambda x: torch.vmap(lambda a: (a @ W.to(a.dtype)).softmax(-1) * (a * a).sum())(x),
     "vmap of vmap": lambda x: torch.vmap(torch.vmap(lambda a, b: a * b + 1, in_dims=(0, None)), in_dims=(0, 0))(x, x[:, 0]),
     "vmap along another dim": lambda x: torch.vmap(lambda a: a.flip(0) * (a * a).sum(), in_dims=1)(x),
+    "vmap that writes": lambda x: torch.vmap(_written)(x),
+    "two vmaps": lambda x: (torch.vmap(torch.sin)(x), torch.vmap(lambda a: a.softmax(0), in_dims=1)(x * 2)),
 }  # fmt: skip
 
 
@@ -105,8 +114,31 @@ class Counted(nn.Module):
         return torch.vmap(lambda row: self.layer(row).tanh())(x), self.calls * 1
 
 
-def test_vmap_in_a_module_with_state() -> None:
+def test_vmap_in_a_module_with_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", None)  # nothing is traced twice
     check(Counted(), (torch.randn(4, 3),), calls=[(torch.randn(4, 3),)] * 2)
+
+
+def test_vmap_without_gradients_within() -> None:
+    """Export keeps a block without gradients as a graph of its own."""
+
+    def row(a: Tensor) -> Tensor:
+        with torch.no_grad():
+            scale = a.norm() + 1
+        return a / scale
+
+    check(lambda x: torch.vmap(row)(x), (torch.randn(4, 3),), calls=[(torch.randn(4, 3),)])
+
+
+def test_a_refusal_within_a_vmap_ends_it() -> None:
+    """The next compilation finds no level of batching that the refused one left."""
+    x = torch.randn(4, 3)
+    exported = torch.export.export(Counted().eval(), (x,))
+    (node,) = [node for node in exported.graph.nodes if node.target == torch.ops.aten.tanh.default]
+    node.target = torch.ops.aten.bincount.default
+    with pytest.raises(sl.StraightlineError):
+        sl.compile(exported)
+    check(CASES["vmap"], (x,), calls=[(x,)])
 
 
 def test_complex_rows_are_refused() -> None:

@@ -56,6 +56,7 @@ from straightline.capture.torch.shared_elements import (
     is_refused_by_eager,
 )
 from straightline.capture.torch.views import named_arguments, op_name, parts_of_view, same_sizes, written_through
+from straightline.capture.torch.vmap_regions import VmapRegion, is_of_transform, nodes_and_regions, recorded_region
 from straightline.errors import InternalError, UserError
 
 _aten = torch.ops.aten
@@ -221,7 +222,10 @@ class _Rewriter:
 
     def run(self) -> ValueGraph:
         results: tuple[Any, ...] = ()
-        for node in self._source.nodes:
+        for node in nodes_and_regions(self._source):
+            if isinstance(node, VmapRegion):
+                self._vmapped(node)
+                continue
             self._template = node
             if node.op == "output":
                 with _refusals(node):
@@ -312,7 +316,10 @@ class _Rewriter:
             self._around = lambda: torch.autocast(device, dtype, enabled, cache_enabled=False)
         self._module, self._prefix = nested_attribute(self._module, target), f"{self._prefix}{target}."
         result = None
-        for inner in self._module.graph.nodes:
+        for inner in nodes_and_regions(self._module.graph):
+            if isinstance(inner, VmapRegion):
+                self._vmapped(inner)
+                continue
             self._template = inner
             if inner.op == "placeholder":
                 self._values[inner] = next(operands)
@@ -323,6 +330,22 @@ class _Rewriter:
         self._template = node
         self._module, self._prefix, self._around = before
         return result
+
+    def _vmapped(self, region: VmapRegion) -> None:
+        """Inserts the calls on whole tensors of which a torch.vmap consists."""
+        values = {node: self._values[node] for node in region.inputs}
+        fakes = {
+            node: nested_attribute(self._module, node.target) if value is None else self._fakes(value)
+            for node, value in values.items()
+        }
+        calls, results = recorded_region(region, fakes, self._mode, self._around or nullcontext)
+        known: dict[int, Any] = {}
+        self._know(known, list(fakes.values()), list(values.values()))
+        for self._template, parts in calls:
+            with _refusals(self._template):
+                self._insert(parts, known)
+        for node, result in zip(region.results, results):
+            self._values[node] = self._known(known, result)
 
     def _copied(self, node: Node, args: Any, kwargs: Any) -> Any:
         """A branch, a loop, arithmetic on sizes, or a node that torch's own functionalization made."""
@@ -432,11 +455,15 @@ class _Rewriter:
         """Inserts calls that were recorded for a call with these fake arguments, of which they use the tensors."""
         known: dict[int, Any] = {}
         self._know(known, fakes, (tuple(args), kwargs))
+        self._insert(calls, known)
+        return self._known(known, result)
+
+    def _insert(self, calls: Sequence[Call], known: dict[int, Any]) -> None:
+        """Inserts calls on fake tensors, whose values are `known` by the tensors' addresses; adds the results to these."""
         for call in calls:
             arguments = self._known(known, call.args), self._known(known, call.kwargs)
             value = self._recorded_call(call.op, *arguments, call.seen)
             self._know(known, call.result, value)
-        return self._known(known, result)
 
     def _know(self, known: dict[int, Any], fakes: Any, values: Any) -> None:
         if isinstance(fakes, torch.Tensor):
@@ -829,7 +856,7 @@ def _may_be_written(graph: Graph, same: Mapping[str, str]) -> set[Node] | None:
             continue
         op = node.target
         if not isinstance(op, torch._ops.OpOverload):
-            if str(op) in _INLINED:
+            if str(op) in _INLINED or is_of_transform(node):
                 return None
             if op is not operator.getitem:
                 continue

@@ -33,6 +33,7 @@ from straightline.capture.torch.importer import TORCH_FOLDER
 from straightline.capture.torch.model_check import check_dynamic_shapes, check_module, check_tensor
 from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
 from straightline.capture.torch.side_effects import warned_of_constants, without_seeds
+from straightline.capture.torch.vmap_regions import is_of_derivative
 from straightline.capture.torch.wider_examples import wider
 from straightline.capture.torch.written_places import WrittenPlaces
 from straightline.errors import UnsupportedError, UserError
@@ -43,9 +44,6 @@ os.register_at_fork(after_in_child=lambda: globals().update(_exporting=threading
 
 #: Where functions are that stand in for torch's while it traces.
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
-
-#: Where the functions are that export puts at the begin and the end of a torch.vmap.
-_FUNCTIONS_OF_VMAP = "torch._functorch.predispatch"
 
 Model = torch.nn.Module | ExportedProgram | Callable[..., Any]
 
@@ -92,7 +90,7 @@ def capture(
             nodes = (node for graph in _graphs_of(exported.graph_module) for node in graph.graph.nodes)
             refuse_in_training(module, nodes)
         guards = _open_guards(exported, dynamic_shapes)
-        exported = _without_vmap(exported)
+        _refuse_derivatives(exported)
         source = replace(source_of(exported, _values(exported)), guards=guards)
     return GraphImport(source, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten, target, to_aten)
 
@@ -245,22 +243,11 @@ def _open_guards(exported: ExportedProgram, dynamic_shapes: Any) -> list[str]:
     return [] if proven else list(getattr(exported, "_guards_code", None) or [])
 
 
-def _without_vmap(exported: ExportedProgram) -> ExportedProgram:
-    """The program with torch.vmap done, which export leaves in the graph: torch traces it once more.
-
-    Raises:
-        UnsupportedError: There is a derivative of torch.func's, too, which torch cannot trace again.
-    """
-    nodes = [node for module in _graphs_of(exported.graph_module) for node in module.graph.nodes]
-    of_transforms = [node for node in nodes if getattr(node.target, "__module__", "") == _FUNCTIONS_OF_VMAP]
-    if not of_transforms:
-        return exported
-    if any(node.target.__name__ == "_unwrap_for_grad" for node in of_transforms):
+def _refuse_derivatives(exported: ExportedProgram) -> None:
+    """Raises UnsupportedError if there is a derivative of torch.func's, of which export keeps no whole form."""
+    nodes = (node for module in _graphs_of(exported.graph_module) for node in module.graph.nodes)
+    if any(is_of_derivative(node) for node in nodes):
         raise derivative_error("")  # of which export keeps no line
-    try:
-        return exported.run_decompositions({})
-    except Exception as error:
-        raise_export_error(error)
 
 
 def _graphs_of(module: torch.fx.GraphModule) -> Iterator[torch.fx.GraphModule]:

@@ -264,6 +264,7 @@ OwnImage ownImageOf(kernel::FuncOp func) {
   image.blocksY = number(shape("more_blocks")[0]);
   image.blocksZ = number(shape("more_blocks")[1]);
   image.sharedBytes = source.getAs<mlir::IntegerAttr>("shared_bytes").getInt();
+  image.cooperative = source.contains("cooperative");
   return image;
 }
 

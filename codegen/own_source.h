@@ -33,6 +33,7 @@ struct OwnImage {
   llvm::SmallVector<OwnParameter> parameters;
   kernel::ExtentAttr blocksY, blocksZ;
   int64_t sharedBytes;
+  bool cooperative;
 };
 OwnImage ownImageOf(kernel::FuncOp func);
 /// What expressions of ownImageOf are over, of any kernel in the order of its entry's arguments: a

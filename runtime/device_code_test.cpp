@@ -297,7 +297,7 @@ TEST_F(DeviceCode, MustTakeAsManyArgumentsAsItsEntry) {
 TEST_F(DeviceCode, ParametersOfUsersAreCheckedAndTheDescriptionBeforeThemIsTaken) {
   static constexpr sl_expr_step kSecond[] = {{'s', 1}}, kFour[] = {{'c', 4}};
   sl_device_parameter parameter = {{kFour, 1}, 16};
-  sl_own_code own = {sizeof(sl_own_code), &parameter, 1, 0, {kFour, 1}, {kFour, 1}};
+  sl_own_code own = {sizeof(sl_own_code), &parameter, 1, 0, {kFour, 1}, {kFour, 1}, 0};
   sl_device_code users = code;
   users.own = &own;
   const sl_entry entry = {sizeof(sl_entry), "twice", "noting", SL_ENTRY_KERNEL, 1,     nullptr, 0,
@@ -325,6 +325,10 @@ TEST_F(DeviceCode, ParametersOfUsersAreCheckedAndTheDescriptionBeforeThemIsTaken
       refusal());
   own.size = 8;
   EXPECT_EQ(0U, refusal().find("sl_own_code of entry number 0 has 8 bytes")) << message.text;
+  own.size = offsetof(sl_own_code, cooperative);  // its maker knew no such launches
+  own.parameter_count = 1;
+  EXPECT_EQ(SL_OK, sl_program_create(desc, nullptr, nullptr, &program, &message)) << message.text;
+  sl_program_release(program);
   users.size = offsetof(sl_device_code, own);  // its maker knew no such code
   EXPECT_EQ(SL_OK, sl_program_create(desc, nullptr, nullptr, &program, &message)) << message.text;
 }

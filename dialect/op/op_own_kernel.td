@@ -19,7 +19,7 @@ def Op_OwnKernelOp : Op_Base<"own_kernel", [DeclareOpInterfaceMethods<MemoryEffe
     the kernel `symbol` of that, `source` is what people read of it, `arguments` are its parameters as the driver
     takes them (tensors, `none`, bits as an integer, sizes), tensors begin at multiples of `alignments` bytes (one for each
     parameter), a grid has `more_blocks` in y and z, and a block gets `shared_bytes`; with `waits` it touches memory only after it has waited
-    for the kernel before it. `note` is a sentence for people about how it was made. An `effectful` one is neither merged with its like, left out, nor moved to prepare.
+    for the kernel before it; with `cooperative` its blocks run all at once, or none does. `note` is a sentence for people about how it was made. An `effectful` one is neither merged with its like, left out, nor moved to prepare.
 
     - (own_kernel_c1) the name is "namespace::name"
     - (own_kernel_c2) the symbol begins with sl_own_; that of a source is a name of its own
@@ -39,7 +39,8 @@ def Op_OwnKernelOp : Op_Base<"own_kernel", [DeclareOpInterfaceMethods<MemoryEffe
                        DefaultValuedAttr<I64Attr, "0">:$threads, OptionalAttr<StrAttr>:$image,
                        DefaultValuedAttr<StrAttr, "\"\"">:$machine, OptionalAttr<DenseI64ArrayAttr>:$alignments,
                        OptionalAttr<StrArrayAttr>:$more_blocks, DefaultValuedAttr<I64Attr, "0">:$shared_bytes,
-                       DefaultValuedAttr<BoolAttr, "false">:$waits, DefaultValuedAttr<StrAttr, "\"\"">:$note);
+                       DefaultValuedAttr<BoolAttr, "false">:$waits, DefaultValuedAttr<BoolAttr, "false">:$cooperative,
+                       DefaultValuedAttr<StrAttr, "\"\"">:$note);
   let results = (outs Variadic<Op_Tensor>:$results);
   let assemblyFormat = "$name `(` $inputs `)` attr-dict `:` functional-type($inputs, $results)";
   let extraClassDeclaration = [{

@@ -79,9 +79,9 @@ bool isParameter(llvm::StringRef text) {
 llvm::LogicalResult verifyImage(OwnKernelOp kernel) {
   if (!kernel.getImage()) {
     if (kernel.getAlignments() || kernel.getMoreBlocks() || kernel.getSharedBytes() != 0 ||
-        !kernel.getMachine().empty() || kernel.getWaits()) {
+        !kernel.getMachine().empty() || kernel.getWaits() || kernel.getCooperative()) {
       return opError(kernel)
-             << "has machine, alignments, more_blocks, shared_bytes or waits but no "
+             << "has machine, alignments, more_blocks, shared_bytes, waits or cooperative but no "
                 "image (own_kernel_c8)";
     }
     return success();

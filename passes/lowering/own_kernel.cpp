@@ -279,6 +279,9 @@ class OwnKernelLowering {
       if (own_.getWaits()) {
         source.push_back(context_.named("waits", builder.getUnitAttr()));
       }
+      if (own_.getCooperative()) {
+        source.push_back(context_.named("cooperative", builder.getUnitAttr()));
+      }
     }
     spec.source = builder.getDictionaryAttr(source);
     context_.launch(loc_, spec);

@@ -34,6 +34,7 @@ class Options:
     num_stages: int | None = None
     num_ctas: int | None = None
     maxnreg: int | None = None
+    launch_cooperative_grid: bool | None = None
 
     def given(self) -> dict[str, int]:
         """Those that are given."""
@@ -68,6 +69,8 @@ class Compiled:
     waits: bool
     #: Blocks of a cluster, which is what Triton's grid counts; its machine code says how many there are.
     cluster: int = 1
+    #: Whether its blocks wait for each other.
+    cooperative: bool = False
 
 
 #: By everything that machine code depends on; Triton keeps files of its own as well (TRITON_CACHE_DIR).
@@ -247,9 +250,11 @@ def _compile(special: Specialized, arch: str, op: str) -> Compiled:
     count = int(threads[1]) if threads else 32 * metadata.num_warps
     advice = f"fewer num_stages than {metadata.num_stages} or smaller blocks"
     check_shared(f"{op}, the kernel {place_of(special.jit)},", metadata.shared, arch, advice)
-    early = _waiting(ptx) if number_of(arch) >= _FIRST_THAT_WAITS and metadata.shared <= _EARLY_SHARED_BYTES else ""
+    cooperative = bool(getattr(metadata, "launch_cooperative_grid", False))
+    may_wait = number_of(arch) >= _FIRST_THAT_WAITS and metadata.shared <= _EARLY_SHARED_BYTES and not cooperative
+    early = _waiting(ptx) if may_wait else ""
     image = _assembled(early, metadata, options) if early else bytes(made.asm["cubin"])
-    return Compiled(image, metadata.name, count, metadata.shared, bool(early), metadata.num_ctas)
+    return Compiled(image, metadata.name, count, metadata.shared, bool(early), metadata.num_ctas, cooperative)
 
 
 def _waiting(ptx: str) -> str:
@@ -313,10 +318,6 @@ def _refuse_launcher(metadata: Any, ptx: str, jit: Any) -> None:
         raise UnsupportedError(
             f"{place} runs in clusters of num_ctas={metadata.num_ctas}, which its machine code does not say, only Triton's "
             "launcher does; nearest supported form: num_ctas=1, or a newer Triton"
-        )
-    if getattr(metadata, "launch_cooperative_grid", False):
-        raise UnsupportedError(
-            f"{place} is launched as a cooperative grid; nearest supported form: blocks that do not wait for each other"
         )
 
 

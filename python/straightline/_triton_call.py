@@ -146,11 +146,13 @@ class Call:
         ]
         facts += [f"{name}={value}" for name, value in constants.items()]
         facts += [f"clusters of {compiled.cluster} blocks"] if compiled.cluster > 1 else []
+        facts += ["a cooperative grid"] if compiled.cooperative else []
         facts += [f"grid {' x '.join(map(str, grid))}"] if grid[1:] != (1, 1) else []
         machine = _cubin.architecture_of(compiled.image)
         return MachineCode(
             compiled.image, machine, compiled.symbol, f"{', '.join(facts)}\n\n{source_of(self.jit)}", tuple(parameters),
             grid, compiled.threads, compiled.shared_bytes, ", ".join(facts), compiled.waits,
+            compiled.cooperative,
         )  # fmt: skip
 
     def _parameters(
@@ -259,6 +261,6 @@ def with_configuration(
     """Constants and options with what a configuration of an autotuner says, and its name."""
     with_its = Options(
         config.num_warps, config.num_stages, config.num_ctas if config.num_ctas != 1 else None,
-        config.maxnreg if config.maxnreg is not None else options.maxnreg,
+        config.maxnreg if config.maxnreg is not None else options.maxnreg, options.launch_cooperative_grid,
     )  # fmt: skip
     return {**constants, **config.kwargs}, with_its, str(config)

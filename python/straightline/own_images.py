@@ -58,6 +58,8 @@ class MachineCode:
     note: str = ""
     #: Whether it touches memory only after it has waited for the kernel before it.
     waits: bool = False
+    #: Whether its blocks wait for each other, so that all of them have to run at once.
+    cooperative: bool = False
 
 
 #: Gives the launch for the arguments of an op by name (tensors as `capture.own_calls.Sized`), its results and the target's

@@ -29,6 +29,7 @@ def triton_kernel(
     num_stages: int | None = None,
     num_ctas: int | None = None,
     maxnreg: int | None = None,
+    launch_cooperative_grid: bool = False,
     aligned: bool = True,
     fake: Callable[..., Any] | None = None,
     effectful: bool = False,
@@ -51,6 +52,8 @@ def triton_kernel(
         num_stages: Stages of loops that Triton pipelines.
         num_ctas: Blocks of a cluster, up to 8, from sm_90 on. The grid counts clusters.
         maxnreg: The most registers of a thread.
+        launch_cooperative_grid: Whether blocks wait for each other. Then all of them run at once, and a grid for which the device
+            has no room is an error of the call.
         aligned: Whether every tensor begins at a multiple of 16 bytes. A program copies what lies otherwise in its own memory,
             and an argument of the caller's that does is an error of the call. With False the kernel takes any tensor, and loads
             and stores fewer elements at once.
@@ -80,7 +83,7 @@ def triton_kernel(
         )
     binding = _Binding(
         fn, parsed.name, parameters, results, grid, constants if constants is not None else {},
-        Options(num_warps, num_stages, num_ctas, maxnreg), bool(aligned),
+        Options(num_warps, num_stages, num_ctas, maxnreg, launch_cooperative_grid or None), bool(aligned),
     )  # fmt: skip
     binding.check()
     with own_kernels._lock:

@@ -287,6 +287,9 @@ typedef struct sl_own_code {
   int32_t shared_bytes;  ///< of a block, in addition to what the kernel declares
   /// of the grid, over the arguments as those of a parameter
   sl_expr blocks_y, blocks_z;
+  /// 1: blocks of the grid wait for each other, so all of them run at once or the launch fails.
+  /// Version 8 grew by it: a description that ends before it has 0.
+  int32_t cooperative;
 } sl_own_code;
 
 /// A kernel that runs on a device and not on the host: a grid of blocks of threads.

@@ -95,6 +95,28 @@ def test_products_with_shared_memory_and_named_sizes(
         torch.testing.assert_close(fn(a, b).double(), a.double() @ b.double(), rtol=2e-3, atol=2e-2)
 
 
+@pytest.mark.parametrize("launch", ["graph", "stream"])
+def test_blocks_that_wait_for_each_other(ops: Any, launch: str) -> None:
+    ops(kernels.together_op, "device_triton::together")
+
+    class Together(nn.Module):
+        def forward(self, x: Tensor, counts: Tensor) -> Tensor:
+            return torch.ops.device_triton.together(x, counts, x.numel()) * 2
+
+    def counts() -> Tensor:
+        return torch.zeros(2, dtype=torch.int32, device="cuda")
+
+    x = torch.randint(0, 9, (100 * 128,), dtype=torch.int32, device="cuda")
+    fn = sl.compile(Together(), (x, counts()), launch=launch)
+    for _ in range(5):
+        x = torch.randint_like(x, 9)
+        assert torch.equal(fn(x, counts()), (x.sum() * 2).int().expand_as(x))
+    many = torch.ones(128 << 16, dtype=torch.int32, device="cuda")  # 65,536 blocks, for which no device has room
+    with pytest.raises(sl.StraightlineError, match="COOPERATIVE_LAUNCH_TOO_LARGE"):
+        sl.compile(Together(), (many, counts()), launch=launch)(many, counts())
+    assert torch.equal(fn(x, counts()), (x.sum() * 2).int().expand_as(x))
+
+
 def test_updates_and_rows(ops: Any) -> None:
     ops(kernels.increment_op, "device_triton::increment")
     ops(kernels.softmax_op, "device_triton::softmax")

@@ -155,8 +155,13 @@ bool canOverlap() { return driver().launchWith.function && driver().graphAddEdge
 Result startOnStream(void* queue, sl_ctx* ctx, const KernelFacts& facts, LaunchConfig config,
                      void** arguments) {
   Result result = kSuccess;
-  if (facts.waits && ctx->behind == queue) {
-    LaunchAttribute attribute{kProgrammaticSerialization, {}, 1, {}};
+  const bool isEarly = facts.waits && ctx->behind == queue;
+  if (facts.cooperative && !driver().launchWith.function) {
+    return kNotSupported;
+  }
+  if (isEarly || facts.cooperative) {  // no cooperative kernel waits by itself
+    LaunchAttribute attribute{
+        facts.cooperative ? kCooperative : kProgrammaticSerialization, {}, 1, {}};
     config.attributes = &attribute;
     config.attributeCount = 1;
     result = driver().launchWith(&config, facts.kernel, arguments, nullptr);
@@ -507,6 +512,8 @@ int32_t load(int32_t number, const sl_device_code* code, void** kernel, char* re
     loaded.own = code->own;
     loaded.arguments = code->argument_count;
     loaded.facts.arguments = code->own->parameter_count;
+    loaded.facts.cooperative =
+        code->own->size > offsetof(sl_own_code, cooperative) && code->own->cooperative != 0;
   }
   constexpr int32_t kWithoutAsking = 48 * 1024;
   if (result == kSuccess && loaded.own && loaded.own->shared_bytes > kWithoutAsking) {

@@ -19,6 +19,7 @@ inline constexpr Result kSuccess = 0;
 inline constexpr Result kInvalidValue = 1;
 inline constexpr Result kOutOfMemory = 2;
 inline constexpr Result kNotInitialized = 3;
+inline constexpr Result kNotSupported = 801;
 inline constexpr Result kInvalidDevice = 101;
 inline constexpr Result kInvalidImage = 200;
 inline constexpr Result kNoImageForDevice = 209;
@@ -57,8 +58,14 @@ struct LaunchAttribute {
   unsigned value;
   unsigned char unused[60];
 };
-/// CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-inline constexpr unsigned kProgrammaticSerialization = 6;
+/// CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+inline constexpr unsigned kCooperative = 2, kProgrammaticSerialization = 6;
+
+/// CUlaunchAttributeValue.
+struct LaunchAttributeValue {
+  unsigned value;
+  unsigned char unused[60];
+};
 
 /// CUlaunchConfig.
 struct LaunchConfig {
@@ -186,6 +193,8 @@ inline constexpr uintptr_t kPerThreadStream = 2;
 #define SL_CUDA_NEWER_DRIVER(ENTRY)                                                     \
   ENTRY(launchWith, cuLaunchKernelEx, launches,                                         \
         (const LaunchConfig* config, Kernel kernel, void** arguments, void** extra))    \
+  ENTRY(graphSetAttribute, cuGraphKernelNodeSetAttribute, others,                       \
+        (GraphNode node, unsigned id, const LaunchAttributeValue* value))               \
   ENTRY(graphAddEdges, cuGraphAddDependencies_v2, others,                               \
         (Graph graph, const GraphNode* from, const GraphNode* to, const EdgeData* data, \
          size_t count))

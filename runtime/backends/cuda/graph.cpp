@@ -328,6 +328,12 @@ Result LaunchGraph::addNode(Node* node) {
   } else if (node->facts.kernel) {
     const KernelNodeParameters parameters = kernelParameters(*node);
     result = driver_.graphAddKernel(&node->handle, graph_, from, count, &parameters);
+    if (result == kSuccess && node->facts.cooperative) {
+      const LaunchAttributeValue together{1, {}};
+      result = driver_.graphSetAttribute.function
+                   ? driver_.graphSetAttribute(node->handle, kCooperative, &together)
+                   : kNotSupported;
+    }
   } else {
     const CopyParameters parameters = copyParameters(*node);
     result = driver_.graphAddCopy(&node->handle, graph_, from, count, &parameters, device_.context);

@@ -22,6 +22,7 @@ struct KernelFacts {
   Kernel kernel;
   int32_t arguments;
   bool waits;  ///< touches memory only after it has waited for the kernel before it
+  bool cooperative = false;  ///< its blocks wait for each other: all run at once
 };
 
 /// A grid of blocks; x is 0 where nothing is to run.

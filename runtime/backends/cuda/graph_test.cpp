@@ -149,6 +149,17 @@ void makeGraphs(Driver& driver) {
   };
 }
 
+/// What a node has beside its parameters.
+void takeAttributes(Driver& driver) {
+  driver.graphSetAttribute.function = [](GraphNode node, unsigned id,
+                                         const LaunchAttributeValue* value) {
+    EXPECT_EQ(kCooperative, id);
+    EXPECT_EQ(1U, value->value);
+    node->text += " together";
+    return answer("attribute");
+  };
+}
+
 /// Graphs that can be launched.
 void makeExecs(Driver& driver) {
   driver.graphInstantiate.function = [](GraphExec* exec, Graph graph, unsigned long long) {
@@ -224,6 +235,7 @@ Driver makeDriver() {
 #undef SL_COUNT
   takeStreamsAndCaptures(driver);
   makeGraphs(driver);
+  takeAttributes(driver);
   makeExecs(driver);
   updateExecs(driver);
   launchExecs(driver);
@@ -351,6 +363,23 @@ TEST_F(LaunchGraphTest, APartIsLaunchedOnceAndForgotten) {
   EXPECT_EQ("0 updates, 1 made", changes());
   graph->begin();
   EXPECT_EQ(kSuccess, graph->launchOnce(nullptr)) << "of nothing";
+}
+
+TEST_F(LaunchGraphTest, BlocksThatWaitForEachOtherAreSaidToRunAtOnce) {
+  const auto launched = [&] {
+    graph->begin();
+    uint64_t values[] = {1, 2};
+    void* arguments[] = {&values[0], &values[1]};
+    EXPECT_EQ(kSuccess, graph->kernel({&f, 2, false, true}, {4}, 64, 0, arguments));
+    EXPECT_EQ(kSuccess, run(&g, 2, 3));
+    const Result result = graph->launch(nullptr);
+    return result == kSuccess ? seen.launched : std::to_string(result);
+  };
+  seen.fails = "attribute";
+  EXPECT_EQ("2", launched());
+  EXPECT_EQ("f(1, 2)x4 together g(2, 3)x4", launched());
+  EXPECT_EQ("f(1, 2)x4 together g(2, 3)x4", launched());
+  EXPECT_EQ(1, seen.instantiations);
 }
 
 TEST_F(LaunchGraphTest, OnlyNodesThatDifferAreUpdated) {

@@ -65,6 +65,20 @@ def softmax_rows(x_ptr, columns, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + row * columns + at, e / tl.sum(e, 0), mask=at < columns)
 
 
+@triton.jit
+def all_together(x_ptr, counts_ptr, n, BLOCK: tl.constexpr, out_ptr):
+    """Writes to each element the sum of all, whose parts are in counts[1:]; counts[0] is the number of blocks that have theirs."""
+    block, blocks = tl.program_id(0), tl.num_programs(0)
+    at = block * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(counts_ptr + 1, tl.sum(tl.load(x_ptr + at, mask=at < n, other=0), 0), sem="release")
+    tl.debug_barrier()
+    tl.atomic_add(counts_ptr, 1, sem="acq_rel")
+    while tl.atomic_add(counts_ptr, 0, sem="acquire") < blocks:
+        pass
+    total = tl.atomic_add(counts_ptr + 1, 0, sem="acquire")
+    tl.store(out_ptr + at, tl.zeros((BLOCK,), tl.int32) + total, mask=at < n)
+
+
 def add_op(name: str, **options: Any) -> Any:
     """`scaled_add` as an op of 1,024 elements a block."""
     given: dict[str, Any] = {
@@ -90,6 +104,15 @@ def product_op(name: str, **options: Any) -> Any:
         product, f"{name}(Tensor a_ptr, Tensor b_ptr, SymInt m, SymInt n, SymInt k) -> Tensor",
         grid=lambda meta: (triton.cdiv(meta["m"], meta["BM"]), triton.cdiv(meta["n"], meta["BN"])),
         fake=lambda a, b, m, n, k: a.new_empty(m, n), **{"constants": {"BM": 64, "BN": 32, "BK": 32}, "num_stages": 3, **options},
+    )  # fmt: skip
+
+
+def together_op(name: str, **options: Any) -> Any:
+    """`all_together` of int32, whose blocks wait for each other."""
+    return sl.triton_kernel(
+        all_together, f"{name}(Tensor x_ptr, Tensor(a!) counts_ptr, SymInt n) -> Tensor",
+        grid=lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),), constants={"BLOCK": 128},
+        launch_cooperative_grid=True, **options,
     )  # fmt: skip
 
 

@@ -126,6 +126,20 @@ def test_clusters(ops: Any) -> None:
     assert ".blocks = (m + 63) / 64 * 4, .threads = 128" in fn.code
 
 
+def test_a_cooperative_grid(ops: Any) -> None:
+    ops(kernels.together_op, "own_triton::together")
+
+    class Together(torch.nn.Module):
+        def forward(self, x: Tensor, counts: Tensor) -> Tensor:
+            return torch.ops.own_triton.together(x, counts, 1000) * 2
+
+    x, counts = torch.ones(1000, dtype=torch.int32), torch.zeros(2, dtype=torch.int32)
+    fn = sl.compile(Together(), (x, counts), target=TARGET)
+    assert "a cooperative grid" in _row(fn)["why"]
+    assert re.search(r"sl_own_code own_own_together\[\] = \{\n.*, \{e\d+, 1\}, \{e\d+, 1\}, 1\}", fn.code), fn.code
+    assert "0, 1, own_own_together" not in fn.code, "it does not come early"
+
+
 def test_updates_and_absent_tensors(ops: Any) -> None:
     ops(kernels.increment_op, "own_triton::increment")
 

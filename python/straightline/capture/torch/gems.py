@@ -37,7 +37,7 @@ from straightline.errors import StraightlineError, UnsupportedError, UserError
 #: Ops by which Python reads data.
 _READS = frozenset(("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"))
 #: Arguments of a launch that are none of the kernel's.
-_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "launch_cooperative_grid")
 #: And those that are for Triton's launcher alone.
 _OF_LAUNCHERS = frozenset(("warmup", "device", "stream"))
 

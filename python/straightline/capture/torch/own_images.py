@@ -40,5 +40,6 @@ def image_attributes(code: MachineCode, encoder: Any, values: dict[str, Any], up
         "threads": code.threads,
         "shared_bytes": code.shared_bytes,
         "waits": code.waits,
+        "cooperative": code.cooperative,
         "note": code.note,
     }

@@ -25,7 +25,7 @@ void setOwnArguments(DeclOp declaration, mlir::ArrayAttr arguments, llvm::String
 /// kernel is `function` of that: `source` is what people read, `arguments` are its parameters in
 /// order, which begin at multiples of `alignments` bytes (array<i64>), the shape has `more_blocks`,
 /// those in y and z, `shared_bytes`, i64, is what a block gets, and with `waits` it touches memory
-/// only after it has waited for the kernel before it; with `cooperative` its blocks run all at once.
+/// only after it has waited for the kernel before it; with `cooperative` its blocks run at once.
 mlir::DictionaryAttr ownSourceOf(FuncOp function);
 void setOwnSource(FuncOp function, mlir::DictionaryAttr source);
 /// Whether the kernel is machine code that a user gave.

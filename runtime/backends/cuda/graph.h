@@ -21,7 +21,7 @@ namespace straightline::cuda {
 struct KernelFacts {
   Kernel kernel;
   int32_t arguments;
-  bool waits;  ///< touches memory only after it has waited for the kernel before it
+  bool waits;                ///< touches memory only after it has waited for the kernel before it
   bool cooperative = false;  ///< its blocks wait for each other: all run at once
 };
 

@@ -97,8 +97,16 @@ func.func @own_kernel_c7(%x: tensor<4xf32>) {
 // -----
 
 func.func @own_kernel_c8(%x: tensor<4xf32>) {
-  // expected-error @+1 {{own_kernel: has machine, alignments, more_blocks, shared_bytes or waits but no image (own_kernel_c8)}}
+  // expected-error @+1 {{own_kernel: has machine, alignments, more_blocks, shared_bytes, waits or cooperative but no image (own_kernel_c8)}}
   %0 = op.own_kernel "v::scale"(%x) {symbol = "scale", arguments = ["%0", "@0"], updates = 0 : i64, source = "", blocks = "i:1", threads = 32 : i64, machine = "sm_90"} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @own_kernel_c8(%x: tensor<4xf32>) {
+  // expected-error @+1 {{own_kernel: has machine, alignments, more_blocks, shared_bytes, waits or cooperative but no image (own_kernel_c8)}}
+  %0 = op.own_kernel "v::scale"(%x) {symbol = "scale", arguments = ["%0", "@0"], updates = 0 : i64, source = "", blocks = "i:1", threads = 32 : i64, cooperative = true} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 

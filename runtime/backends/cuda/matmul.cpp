@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuda.linear and cuda.matmul: products of any size and strides by tiles in shared memory.
-#include <cstdio>
-
 #include "kernels.h"
 #include "tuning.h"
 
@@ -13,10 +11,6 @@ using sl::native::attribute;
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return sl::native::needsOperands(p, 2, reason, bytes) && acceptsFloats(p, 2, reason, bytes) ? 1
                                                                                               : 0;
-}
-
-bool hasTf32(const sl_problem* p) {
-  return operandOf(p, 0).dtype.bits == 32 && attribute(p, "tf32", 0) != 0;
 }
 
 int64_t tileBytesOf(const sl_problem* p) {
@@ -51,14 +45,6 @@ void tune(const sl_problem* p, int64_t* values) {
   values[4] = c.threads;
   values[5] = c.splits;
   values[6] = hasTf32(p) ? 1 : 0;
-}
-
-void note(const sl_problem* p, char* text, size_t bytes) {
-  if (hasTf32(p)) {
-    std::snprintf(
-        text, bytes,
-        "TF32: factors are rounded to 10 bits, as torch.backends.cuda.matmul.allow_tf32 says");
-  }
 }
 
 constexpr sl_tunable kTunables[] = {{"mr", 4, 1, 64},           {"nr", 4, 1, 64},
@@ -111,7 +97,7 @@ extern constinit const sl_kernel_desc groupedMatmulKernel = sl::EmittedKernel{
     .tunables = kGroupedTunables,
     .tune = tuneGroups,
     .whole_team = false,
-    .note = note,
+    .note = noteTf32,
 };
 extern constinit const sl_kernel_desc linearKernel = sl::EmittedKernel{
     .name = "cuda.linear",
@@ -124,7 +110,7 @@ extern constinit const sl_kernel_desc linearKernel = sl::EmittedKernel{
     .tunables = kTunables,
     .tune = tune,
     .whole_team = false,
-    .note = note,
+    .note = noteTf32,
 };
 extern constinit const sl_kernel_desc matmulKernel = sl::EmittedKernel{
     .name = "cuda.matmul",
@@ -137,7 +123,7 @@ extern constinit const sl_kernel_desc matmulKernel = sl::EmittedKernel{
     .tunables = kTunables,
     .tune = tune,
     .whole_team = false,
-    .note = note,
+    .note = noteTf32,
 };
 
 }  // namespace straightline::cuda

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuda.linear_warpgroups and cuda.matmul_warpgroups: products of many rows by Hopper's instructions
 // for warpgroups, whose tiles the tensor memory accelerator brings.
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -36,7 +35,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     return sl::native::refuse(reason, bytes, "needs machine code for sm_90");
   }
   const WarpgroupProblem s = sizesOf(p);
-  const bool isTf32 = s.bytes == 4 && attribute(p, "tf32", 0) != 0;
+  const bool isTf32 = hasTf32(p);
   const bool isLinear = std::strcmp(p->op, "linear") == 0;
   if (s.bytes != 2 && !isTf32) {
     return sl::native::refuse(
@@ -89,14 +88,6 @@ void tune(const sl_problem* p, int64_t* values) {
   values[7] = c.stages;
 }
 
-void note(const sl_problem* p, char* text, size_t bytes) {
-  if (operandOf(p, 0).dtype.bits == 32) {
-    std::snprintf(
-        text, bytes,
-        "TF32: factors are rounded to 10 bits, as torch.backends.cuda.matmul.allow_tf32 says");
-  }
-}
-
 int32_t variants(const sl_problem*) { return kWarpgroupVariants; }
 
 constexpr sl_tunable kTunables[] = {{"mr", 64, 64, 64},         {"nr", 128, 64, 256},
@@ -118,7 +109,7 @@ constexpr sl::EmittedKernel describe(const char* name, const char* op, const cha
       .tunables = kTunables,
       .tune = tune,
       .whole_team = false,
-      .note = note,
+      .note = noteTf32,
       .variants = variants,
   };
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 
 #include "backends/native/problem.h"
 
@@ -32,6 +33,19 @@ inline Target targetOf(const sl_problem* p) {
 
 /// and with products of bfloat16 by tensor cores
 inline constexpr int64_t kFirstWithTf32 = 80;
+
+/// Whether factors of a product, which are float32, may be rounded.
+inline bool hasTf32(const sl_problem* p) {
+  return operandOf(p, 0).dtype.bits == 32 && sl::native::attribute(p, "tf32", 0) != 0;
+}
+/// The note of a product's kernel that rounds its factors.
+inline void noteTf32(const sl_problem* p, char* text, size_t bytes) {
+  if (hasTf32(p)) {
+    std::snprintf(
+        text, bytes,
+        "TF32: factors are rounded to 10 bits, as torch.backends.cuda.matmul.allow_tf32 says");
+  }
+}
 
 inline constexpr double kBytesPerUs = 4.2e6;  ///< that device memory gives
 /// from the end of one kernel to the first result of the next

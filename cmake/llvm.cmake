@@ -66,3 +66,25 @@ add_library(sl_llvm INTERFACE)
 target_include_directories(sl_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS} ${CLANG_INCLUDE_DIRS})
 separate_arguments(SL_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 target_compile_options(sl_llvm INTERFACE ${SL_LLVM_DEFINITIONS} $<$<NOT:$<BOOL:${LLVM_ENABLE_RTTI}>>:-fno-rtti>)
+
+# Headers of LLVM and MLIR, parsed once for all compiler libraries: they are two fifths of the time of a file that includes them.
+# Each file still includes what it names; SL_PRECOMPILE=OFF builds without.
+option(SL_PRECOMPILE "Precompile the headers of LLVM and MLIR" ON)
+if(SL_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(headers
+      llvm/ADT/MapVector.h llvm/ADT/SmallString.h llvm/ADT/StringExtras.h llvm/ADT/StringSwitch.h llvm/ADT/TypeSwitch.h
+      llvm/Support/FormatVariadic.h llvm/Support/raw_ostream.h mlir/Bytecode/BytecodeOpInterface.h mlir/Dialect/Arith/IR/Arith.h
+      mlir/Dialect/Func/IR/FuncOps.h mlir/IR/Builders.h mlir/IR/BuiltinOps.h mlir/IR/DialectImplementation.h
+      mlir/IR/OpImplementation.h mlir/IR/PatternMatch.h mlir/IR/SymbolTable.h mlir/Pass/Pass.h)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cpp CONTENT "")
+  add_library(sl_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
+  target_link_libraries(sl_precompiled PUBLIC sl_llvm)
+  list(TRANSFORM headers PREPEND "<")
+  list(TRANSFORM headers APPEND ">")
+  target_precompile_headers(sl_precompiled PRIVATE ${headers})
+  target_compile_options(sl_precompiled PRIVATE -Xclang -fno-pch-timestamp)
+  # What ccache takes in place of the precompiled file, which holds names of this folder: two checkouts share objects.
+  string(SHA256 sum "${headers} ${SL_LLVM_VERSION} ${CMAKE_CXX_COMPILER_VERSION}")
+  set(SL_PRECOMPILED ${PROJECT_BINARY_DIR}/CMakeFiles/sl_precompiled.dir/cmake_pch.hxx.pch)
+  file(CONFIGURE OUTPUT ${SL_PRECOMPILED}.sum CONTENT "${sum}" @ONLY)
+endif()

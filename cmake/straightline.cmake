@@ -13,15 +13,21 @@ function(sl_add_tablegen target source)
   add_public_tablegen_target(${target})
 endfunction()
 
-# sl_add_compiler_library(<name> SOURCES ... [DEPENDS tablegen targets] [LINK libraries]): a static library of the compiler side.
+# sl_add_compiler_library(<name> SOURCES ... [DEPENDS tablegen targets] [LINK libraries] [WITHOUT_MLIR]): a static library of the
+# compiler side.
 function(sl_add_compiler_library name)
-  cmake_parse_arguments(A "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
+  cmake_parse_arguments(A "WITHOUT_MLIR" "" "SOURCES;DEPENDS;LINK" ${ARGN})
   add_library(${name} STATIC ${A_SOURCES})
   target_link_libraries(${name} PUBLIC sl_llvm sl_headers ${A_LINK})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
   target_include_directories(${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR})  # tablegen's output is not ours to warn about
   if(A_DEPENDS)
     add_dependencies(${name} ${A_DEPENDS})
+  endif()
+  if(TARGET sl_precompiled AND NOT A_WITHOUT_MLIR)
+    # Not REUSE_FROM: ccache would see the checkout's path, and two checkouts would share nothing.
+    add_dependencies(${name} sl_precompiled)
+    target_compile_options(${name} PRIVATE "SHELL:-include-pch ${SL_PRECOMPILED}")
   endif()
 endfunction()
 

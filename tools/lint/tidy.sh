@@ -34,4 +34,7 @@ for file in $candidates; do
   grep -qF "\"$PWD/$file\"" "$database" && files+=("$file")
 done
 [[ ${#files[@]} -gt 0 ]] || exit 0
-printf '%s\n' "${files[@]}" | xargs -P "${CLANG_TIDY_JOBS:-$(nproc)}" -n 1 "$tidy" -p "$(dirname "$database")" --quiet 2>/dev/null
+# Precompiled headers are for one compiler alone.
+mkdir -p build/tidy
+sed 's/ -include-pch [^ ]*//' "$database" >build/tidy/compile_commands.json
+printf '%s\n' "${files[@]}" | xargs -P "${CLANG_TIDY_JOBS:-$(nproc)}" -n 1 "$tidy" -p build/tidy --quiet 2>/dev/null

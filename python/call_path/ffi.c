@@ -57,8 +57,8 @@ static sl_ffi_function* functionOf(PyObject* capsule) {
   return PyCapsule_GetPointer(capsule, SL_FFI_CAPSULE);
 }
 
-/// Reads (name, kind, index, count, updated, integer, real, text) of each argument; texts are borrowed from
-/// the tuples.
+/// Reads (name, kind, index, count, updated, integer, real, text) of each argument; texts are
+/// borrowed from the tuples.
 static int parseArguments(PyObject* rows, sl_ffi_argument* arguments) {
   for (Py_ssize_t i = 0; i < PyTuple_Size(rows); ++i) {
     sl_ffi_argument* own = &arguments[i];

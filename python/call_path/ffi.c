@@ -57,14 +57,14 @@ static sl_ffi_function* functionOf(PyObject* capsule) {
   return PyCapsule_GetPointer(capsule, SL_FFI_CAPSULE);
 }
 
-/// Reads (name, kind, index, count, integer, real, text) of each argument; texts are borrowed from
-/// the tuples.
+/// Reads (name, kind, index, count, updated, integer, real, text) of each argument; texts are
+/// borrowed from the tuples.
 static int parseArguments(PyObject* rows, sl_ffi_argument* arguments) {
   for (Py_ssize_t i = 0; i < PyTuple_Size(rows); ++i) {
     sl_ffi_argument* own = &arguments[i];
     long long integer = 0;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(rows, i), "siiiLdz", &own->name, &own->kind, &own->index,
-                          &own->count, &integer, &own->real, &own->text)) {
+    if (!PyArg_ParseTuple(PyTuple_GetItem(rows, i), "siiiiLdz", &own->name, &own->kind, &own->index,
+                          &own->count, &own->updated, &integer, &own->real, &own->text)) {
       return -1;
     }
     own->integer = integer;

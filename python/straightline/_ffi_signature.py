@@ -42,7 +42,7 @@ class Argument(NamedTuple):
         text = self.value if self.kind == TEXT else None
         integer = int(self.value) if self.kind in (INT, BOOL) else 0
         real = float(self.value) if self.kind == FLOAT else 0.0
-        return (self.name, self.kind, self.index, self.count, integer, real, text)
+        return (self.name, self.kind, self.index, self.count, int(self.updated), integer, real, text)
 
 
 class Layout(NamedTuple):
@@ -116,7 +116,7 @@ class Signature:
 
 
 def _c_row(argument: Argument) -> str:
-    name, kind, index, count, integer, real, text = argument.row()
+    name, kind, index, count, updated, integer, real, text = argument.row()
     value = "nullptr" if text is None else c_string(text)
     number = (
         '__builtin_nan("")'
@@ -125,7 +125,7 @@ def _c_row(argument: Argument) -> str:
         if math.isinf(real)
         else real.hex()
     )
-    return f"{{{c_string(name)}, {kind}, {index}, {count}, 0, {integer}LL, {number}, {value}}}"
+    return f"{{{c_string(name)}, {kind}, {index}, {count}, {updated}, {integer}LL, {number}, {value}}}"
 
 
 def c_string(text: str) -> str:

@@ -709,6 +709,9 @@ def _eager(kernel: OwnKernel, fake: Callable[..., Any]) -> Callable[..., Any]:
             _call.own_kernel_call(kernel.symbol, kernel.name, tuple(call.integers), tuple(call.numbers), kernel.status)
         for given, made in back:
             given.copy_(made)
+        torch.autograd.graph.increment_version(
+            _tensors(values[parameter.name] for parameter in kernel.parameters if parameter.is_updated)
+        )
         return None if not results else results[0] if kernel.results == 1 else tuple(results)
 
     return run

@@ -26,7 +26,7 @@ typedef struct sl_ffi_argument {
   int32_t kind;  ///< sl_ffi_kind
   int32_t index;
   int32_t count;
-  int32_t reserved;
+  int32_t updated;  ///< 1: a call writes the tensors
   int64_t integer;  ///< SL_FFI_INT and SL_FFI_BOOL
   double real;      ///< SL_FFI_FLOAT
   const char* text;

@@ -99,6 +99,10 @@ void settle(const ProcessLibrary& library, TorchFunctions* functions) {
                                  ? reinterpret_cast<bool (*)(const void*)>(
                                        c10.find("_ZNK3c1010TensorImpl13requires_gradEv"))
                                  : nullptr;
+  functions->is_inference = reinterpret_cast<bool (*)(const void*)>(
+      library.find("_ZN2at6native12is_inferenceERKNS_6TensorE"));
+  functions->bump_version = reinterpret_cast<void (*)(const void*)>(
+      library.find("_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE"));
 }
 
 const char* loadAndSettle(const ProcessLibrary& library, TorchFunctions* functions) {

@@ -55,6 +55,10 @@ struct TorchFunctions {
   /// c10::TensorImpl::requires_grad, of which the shim has no form; null where it is not known to
   /// take what a tensor handle points to (torch later than 2.13).
   bool (*requires_grad)(const void* tensor);
+  /// at::Tensor::is_inference and torch::autograd::impl::bump_version, of which the shim has no
+  /// form: a handle is the tensor that they take by reference. Null where a later torch has none.
+  bool (*is_inference)(const void* handle);
+  void (*bump_version)(const void* handle);
 
   /// By torch's number of a dtype; bits 0: none that is known here.
   sl_dtype dtypes[64];
@@ -63,6 +67,12 @@ struct TorchFunctions {
   int32_t numberOf(sl_dtype dtype) const;
   bool requiresGrad(TensorHandle tensor) const {
     return requires_grad && requires_grad(*static_cast<void* const*>(tensor));
+  }
+  /// Tells autograd that a tensor is written; those of inference mode have no version.
+  void countWrite(TensorHandle tensor) const {
+    if (bump_version && is_inference && !is_inference(tensor)) {
+      bump_version(tensor);
+    }
   }
 };
 

@@ -55,6 +55,7 @@ class TorchCall {
     target.on_stream = device_ == 2 && torch_.aoti_torch_get_current_cuda_stream &&
                        torch_.aoti_torch_get_current_cuda_stream(number_, &target.stream) == 0;
     status = sl_model_call_into(model, tensors_.data(), signature_.input_count, &target, message);
+    countWrites(status);
     for (int32_t k = 0;
          status == SL_OK && k < signature_.result_count && static_cast<uint64_t>(k) < results;
          ++k) {
@@ -84,6 +85,17 @@ class TorchCall {
     TensorHandle few_[kMost];
     std::vector<TensorHandle> more_;
   };
+
+  /// A backward that needs what was there before is refused. Nothing was written when the tensors
+  /// do not fit.
+  void countWrites(int32_t status) {
+    for (int32_t a = 0; status != SL_INVALID_ARGUMENT && a < signature_.argument_count; ++a) {
+      const sl_ffi_argument& argument = signature_.arguments[a];
+      for (int32_t i = 0; argument.updated && !isMeta_ && i < argument.count; ++i) {
+        torch_.countWrite(handles_[argument.index + i]);
+      }
+    }
+  }
 
   void drop(TensorHandle handle) const {
     if (handle) {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from pathlib import Path
 
@@ -39,3 +40,12 @@ def test_later_ones_may_be_missing() -> None:
     header = (ROOT / "runtime" / "ffi" / "torch_functions.h").read_text()
     for name in optional:
         assert re.search(rf"Null where[^;]*\n[^;]*{name}|Null where[^;]*{name}", header), name
+
+
+def test_this_torch_has_what_counts_writes() -> None:
+    """Functions of its C++, without which registered ops do not tell autograd what they wrote."""
+    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+    text = (ROOT / "runtime" / "ffi" / "torch_functions.cpp").read_text()
+    names = re.findall(r'library\.find\("(_Z\w+)"\)', text)
+    assert len(names) == 2
+    assert [name for name in names if not hasattr(library, name)] == []

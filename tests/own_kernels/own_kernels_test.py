@@ -257,6 +257,20 @@ def _copies(fn: Any) -> list[str]:
     return [f"{row['op']}: {row['why']}" for row in rows if row["backend"] != "own"]
 
 
+def test_what_a_kernel_updates_has_a_newer_version(register: Callable[..., Any]) -> None:
+    """So that autograd refuses a backward that needs what was there before."""
+    kernel = register("increment", "increment(Tensor(a!) x, float by) -> ()")
+    for x in (torch.zeros(4), torch.zeros(4, 4)[:, 1]):  # the second is updated by way of a copy
+        product = torch.ones(4, requires_grad=True) * x
+        with torch.no_grad():
+            kernel(x, 2.0)
+        assert torch.equal(x, torch.full((4,), 2.0))
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.sum().backward()
+    with torch.inference_mode():  # tensors that are made here have no version
+        kernel(torch.zeros(4), 2.0)
+
+
 def test_an_input_is_updated_where_it_lies(register: Register) -> None:
     register("increment", "increment(Tensor(a!) x, float by) -> ()")
     function = lambda x: torch.ops.own_test.increment(x, 2.0)  # noqa: E731

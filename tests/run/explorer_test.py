@@ -123,8 +123,7 @@ def test_bad_input(function: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_in_a_browser(function: Any, tmp_path: Path) -> None:
     """Chromium without a window: the page is ready, and an address picks what it names at every level."""
-    if headless.browser() is None:
-        pytest.skip("there is no Chromium here")
+    headless.needed()
     path = tmp_path / "out.html"
     function.explorer(path, function)
     facts = facts_of(path.read_text())
@@ -143,8 +142,7 @@ def test_in_a_browser(function: Any, tmp_path: Path) -> None:
 
 def test_driven_in_a_browser(function: Any, tmp_path: Path) -> None:
     """Hover, click, search, tabs, keys and the diff, as a user does them."""
-    if headless.browser() is None:
-        pytest.skip("there is no Chromium here")
+    headless.needed()
     path = tmp_path / "out.html"
     function.explorer(path, sl.compile(Model().eval(), (torch.randn(2, 3, 6, 6),)))
     facts = facts_of(path.read_text())

@@ -12,10 +12,25 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pytest
+
 
 def browser() -> str | None:
     """Its program; None: there is none here."""
-    return shutil.which("chromium") or shutil.which("google-chrome")
+    return next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
+
+
+def needed() -> None:
+    """Skips the test that asks where there is no browser; in CI, which installs one, that is a failure.
+
+    Raises:
+        AssertionError: There is none, and this is CI.
+    """
+    if browser() is None:
+        assert not os.environ.get("CI"), (
+            "CI has no Chromium: tools/setup/apt_packages.txt names chromium-headless-shell"
+        )
+        pytest.skip("there is no Chromium here")
 
 
 def options(profile: Path | str) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -53,6 +54,12 @@ def document(page: Path, fragment: str = "") -> str:
     return done.stdout
 
 
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a browser that was started in a session of its own: Debian's program is a shell script around it."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
 class Page:
     """A page that is driven as a user does, by the protocol of Chromium's developer tools over two pipes."""
 
@@ -64,7 +71,7 @@ class Page:
         # The browser reads its descriptor 3 and writes 4.
         self._process = subprocess.Popen(
             ["bash", "-c", f'exec "$0" "$@" 3<&{read} 4>&{write}', program, *options(self._profile.name), "--window-size=1600,1000", "--remote-debugging-pipe"],
-            pass_fds=(read, write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            pass_fds=(read, write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         os.close(read)
         os.close(write)
@@ -84,8 +91,7 @@ class Page:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        end(self._process)
         self._to.close()
         self._from.close()
         self._profile.cleanup()
@@ -112,6 +118,13 @@ class Page:
         answer = self._ask("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def until(self, script: str) -> None:
+        """Waits until an expression is true: what the page does by itself, such as unpacking, has been done."""
+        end = time.monotonic() + 30
+        while not self.value(script):
+            assert time.monotonic() < end, f"never true: {script}"
+            time.sleep(0.01)
 
     def mouse(self, row: str, click: bool = False) -> None:
         """Moves the mouse to an element that `document.querySelector` finds, and clicks."""

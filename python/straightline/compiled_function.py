@@ -333,22 +333,38 @@ class FunctionMethods:
             raise UserError(f"{error}; the program calls {', '.join(names)}") from error
 
     def explorer(
-        self, path: str | os.PathLike[str], other: CompiledFunction | None = None, *, passes: bool = False
+        self,
+        path: str | os.PathLike[str],
+        other: CompiledFunction | None = None,
+        *,
+        passes: bool = False,
+        profile: Profile | Sequence[Profile] | None = None,
+        program: int | None = None,
+        machine_code: bool | None = None,
     ) -> None:
-        """Writes one page with every level of the first program side by side, linked line by line.
+        """Writes one page with every level of the function side by side, linked line by line.
 
-        Source, op level, kernel level and emitted code; the plan of the arena; why each kernel was chosen. It fetches nothing.
+        Source, op level, kernel level and emitted code; the machine code of kernels on demand; the plan of the arena; why each
+        kernel was chosen. A chooser in it changes between the function's programs. It fetches nothing.
 
         Args:
             path: The .html file.
             other: Another function, whose kernel level is compared with this one's.
             passes: The page has the IR after each pass too, with what the pass changed.
+            profile: What `profile` returned, or several of it for several programs: the page shows the times.
+            program: This program alone, by its place in `examples` from 1 on. None: all, as far as they fit in 1 MiB, packed; the
+                page says which are left out.
+            machine_code: True: of all kernels; False: of none; None: as much as fits in 512 KiB, packed; the page says which
+                are left out.
 
         Raises:
-            UserError: Jinja2 or Pygments is missing (`straightline[explorer]`), or the file cannot be written.
+            UserError: Jinja2 or Pygments is missing (`straightline[explorer]`), the file cannot be written, there is no such
+                program, or a profile is of another one.
             UnsupportedError: There is no compiler.
         """
-        of_the_compiler("explorer").write(self, path, other, passes=passes)
+        of_the_compiler("explorer").write(
+            self, path, other, passes=passes, profile=profile, program=program, machine_code=machine_code
+        )
 
     def profile(self, *args: Any, runs: int = 100, nvtx: bool = False, **kwargs: Any) -> Profile:
         """Calls a twin of the function, compiled with hooks, and says what each statement takes.

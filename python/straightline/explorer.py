@@ -14,11 +14,16 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from straightline import _call, _pass_steps
+from straightline import _call, _page_machine, _pass_steps
 from straightline.errors import UserError
 
+if TYPE_CHECKING:
+    from straightline.profile import Profile
+
+#: Bytes that the packed facts of programs behind the first may take; the rest are shown by `program=`.
+_MOST_PROGRAM_BYTES = 1 << 20
 _ARENA = 6  # sl_role
 _HOOK = re.compile(r"^\s*sl::profile\(ctx, team, (\d+), ([01])\);$")
 _SUBJECT = re.compile(r'^(?:extern "C"|static) [\w\s*]*?\b(\w+)\(')
@@ -33,11 +38,19 @@ _PARTS = {
 }
 
 
-def page(function: Any, other: Any = None, *, passes: bool = False) -> str:
-    """The page of a function; `other`: another one to compare with; `passes`: with the IR after each pass.
+def page(
+    function: Any,
+    other: Any = None,
+    *,
+    passes: bool = False,
+    profile: Profile | Sequence[Profile] | None = None,
+    program: int | None = None,
+    machine_code: bool | None = None,
+) -> str:
+    """The page of a function; the arguments are those of `CompiledFunction.explorer`.
 
     Raises:
-        UserError: Jinja2 or Pygments is not installed.
+        UserError: Jinja2 or Pygments is not installed, there is no such program, or a profile is not of what the page shows.
         UnsupportedError: There is no compiler.
     """
     try:
@@ -48,53 +61,119 @@ def page(function: Any, other: Any = None, *, passes: bool = False) -> str:
         raise UserError(
             f"the explorer needs Jinja2 and Pygments ({error}): pip install 'straightline[explorer]'"
         ) from error
-    programs = (function, *function._others)
-    facts = _facts(programs[0], passes)
+    shown, scripts = _programs(function, passes, profile, program, machine_code)
     light, dark = HtmlFormatter(style="default"), HtmlFormatter(style="github-dark")
     style = (
         light.get_style_defs(".row") + "\n@media (prefers-color-scheme: dark) {\n" + dark.get_style_defs(".row") + "\n}"
     )
     style = "\n".join(line for line in style.splitlines() if "background" not in line or ".row ." in line)
-    if len(programs) > 1:
-        facts["facts"] += f"; the first of {len(programs)} programs, whose examples differ"
-    facts["hasDiff"] = other is not None
+    shown["hasDiff"] = other is not None
     template = jinja2.Template(
         (Path(__file__).parent / "templates" / "explorer.html").read_text(encoding="utf-8"), autoescape=True
     )
-    text = json.dumps(facts, separators=(",", ":")).replace("<", "\\u003c")
+    text = json.dumps(shown, separators=(",", ":")).replace("<", "\\u003c")
     return template.render(
         title=f"straightline: {function._binding.name}",
         style=markupsafe.Markup(style),
         data=markupsafe.Markup(text),
+        scripts=scripts,
+        several=len(shown["programs"]) > 1,
         has_passes=int(passes),
         has_diff=int(other is not None),
-        diff=markupsafe.Markup(_diff(function, other) if other is not None else ""),
+        diff=markupsafe.Markup(_diff(function, other, program) if other is not None else ""),
     )
 
 
-def write(function: Any, path: str | os.PathLike[str], other: Any = None, *, passes: bool = False) -> None:
+def write(function: Any, path: str | os.PathLike[str], other: Any = None, **options: Any) -> None:
     """Writes the page.
 
     Raises:
         UserError: The file cannot be written, or as `page`.
     """
-    text = page(function, other, passes=passes)
+    text = page(function, other, **options)
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write {os.fspath(path)!r}: {error.strerror}") from error
 
 
-def _diff(function: Any, other: Any) -> str:
-    """Kernel levels of both, beside each other."""
+def _programs(
+    function: Any,
+    passes: bool,
+    profile: Profile | Sequence[Profile] | None,
+    program: int | None,
+    machine_code: bool | None,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Facts of the program that the page shows first, and scripts by id: the other programs, and machine code."""
+    programs = function._all
+    if program is not None and (isinstance(program, bool) or program not in range(1, len(programs) + 1)):
+        raise UserError(f"program is {program!r} but the function has programs 1 to {len(programs)} (`fn.examples`)")
+    profiles = _profiles(profile, programs, program)
+    room = _page_machine.Room(0 if machine_code is False else None if machine_code else _page_machine.MOST_BYTES)
+    scripts: dict[str, str] = {}
+    first: dict[str, Any] = {}
+    size, there = 0, []
+    for number, one in enumerate(programs, 1):
+        if program not in (None, number) or size > _MOST_PROGRAM_BYTES:
+            continue
+        facts, code = _facts(one, passes, profiles.get(number), room)
+        facts["program"] = number
+        if code:
+            scripts[f"machine-{number}"] = code
+        if not first:
+            first = facts
+        else:
+            scripts[f"program-{number}"] = text = _page_machine.packed(
+                json.dumps(facts, separators=(",", ":")).encode()
+            )
+            size += len(text)
+        there.append(number)
+    first["programs"] = [
+        {"words": one._binding.example, "here": number in there} for number, one in enumerate(programs, 1)
+    ]
+    return first, scripts
+
+
+def _profiles(
+    profile: Profile | Sequence[Profile] | None, programs: Sequence[Any], program: int | None
+) -> dict[int, Profile]:
+    """Profiles by the number of their program."""
+    from straightline.profile import Profile
+
+    found: dict[int, Profile] = {}
+    given = [profile] if isinstance(profile, Profile) else list(profile or ())
+    for one in given:
+        if not isinstance(one, Profile):
+            raise UserError(
+                f"profile is {type(one).__name__} but must be what fn.profile(...) returns, or several of these"
+            )
+        if one.program > len(programs) or program not in (None, one.program):
+            shown = f"program {program}" if program is not None else f"programs 1 to {len(programs)}"
+            raise UserError(f"the profile is of program {one.program} of {one.name!r} but the page shows {shown}")
+        if one.program in found:
+            raise UserError(f"two profiles are of program {one.program}")
+        found[one.program] = one
+    return found
+
+
+def _diff(function: Any, other: Any, program: int | None) -> str:
+    """Kernel levels of both, or of this program of both, beside each other."""
     import difflib
 
-    here, there = (f.ir("kernel").splitlines() for f in (function, other))
-    shorten = [[line[:160] for line in lines] for lines in (here, there)]
+    texts = [f.ir("kernel") if program is None else _of(f, program).ir("kernel") for f in (function, other)]
+    shorten = [[line[:160] for line in text.splitlines()] for text in texts]
     return difflib.HtmlDiff(wrapcolumn=90).make_table(*shorten, "this", "other", context=True, numlines=3)
 
 
-def _facts(one: Any, passes: bool) -> dict[str, Any]:
+def _of(function: Any, program: int) -> Any:
+    """A program of a function by its number, without the others."""
+    if program not in range(1, len(function._all) + 1):
+        raise UserError(f"program is {program} but the other function has programs 1 to {len(function._all)}")
+    return function._all[program - 1]._compilation
+
+
+def _facts(one: Any, passes: bool, profile: Profile | None, room: _page_machine.Room) -> tuple[dict[str, Any], str]:
+    """What the page knows of a program, and its machine code, packed."""
     binding = one._binding
     compilation = binding.compiled_with(profile=True, links=True, passes=passes)
     links = json.loads(compilation.links_json)
@@ -104,6 +183,7 @@ def _facts(one: Any, passes: bool) -> dict[str, Any]:
     lines_of = _uses(buffers, statements)
     declared = {row["name"]: [f"b{row['number']}"] for row in links["buffers"] if row["name"]}
     ops_of = {row["number"]: row["ops"] for row in links["statements"]}
+    machine, code = room.machine_of(one, statements)
     known = {row["id"] for row in links["ops"] if row["name"].startswith("op.")}
     reached = {op for row in links["lines"] for op in row["ops"]}
     kernels = {row["name"]: row for row in links["kernels"]}
@@ -139,25 +219,33 @@ def _facts(one: Any, passes: bool) -> dict[str, Any]:
             kernel_keys.setdefault(line, callers.get(name, []))
     kernel_lines = _lines(links["kernel_text"], "mlir", kernel_keys)
     _explained(kernel_lines, "x1")
-    return {
+    number_of = {name: i for i, name in enumerate([*machine["names"], *machine["left"]])}
+    for name, row in kernels.items():
+        if name in number_of:
+            kernel_lines[row["line"] - 1]["asm"] = number_of[name]
+    times = _times(profile, statements)
+    facts = {
         "source": source,
         "op": op_lines,
         "kernel": kernel_lines,
-        "code": _code_lines(*_code(compilation.code), callers, declared),
+        "code": _code_lines(*_code(compilation.code), callers, declared, number_of),
         "links": relation,
         "about": {
-            **_about(links["ops"], ops_of, statements, explained["statements"], known, reached, source_keys),
+            **_about(links["ops"], ops_of, statements, explained["statements"], known, reached, source_keys, times),
             **{f"b{number}": _about_buffer(buffers[number], len(used)) for number, used in lines_of.items()},
             **_PARTS,
         },
         "memory": _memory(buffers, statements),
-        "time": _time(statements, explained["statements"]),
+        "time": _time(statements, explained["statements"]) if profile is None else _timed(profile, times),
+        "machine": machine,
         "passes": _passes(compilation.passes_json, known) if passes else None,
         "facts": (
             f"{explained['target']}, {explained['threads']} thread(s), about {explained.get('estimated_us', 0):.3g} us a call, "
             f"arena {explained['arena_bytes']:,} bytes"
+            + (f"; {profile.call_us:,.4g} us a call, median of {profile.runs}" if profile is not None else "")
         ),
     }
+    return facts, code
 
 
 def _uses(buffers: Sequence[Mapping[str, Any]], statements: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
@@ -308,6 +396,7 @@ def _code_lines(
     spans: Sequence[set[int]],
     callers: Mapping[str, Sequence[str]],
     declared: Mapping[str, Sequence[str]],
+    number_of: Mapping[str, int],
 ) -> list[dict[str, Any]]:
     """Lines with the statements, the kernel's callers or the buffer that they are of; the others with their part."""
     made: list[dict[str, Any]] = []
@@ -329,6 +418,8 @@ def _code_lines(
         if line == "}":
             subject, part = (), "x2"
         made.append({"html": marked, **({"keys": keys} if keys else {})})
+        if begins is not None and begins[1] in number_of:
+            made[-1]["asm"] = number_of[begins[1]]
     return made
 
 
@@ -340,6 +431,7 @@ def _about(
     known: set[int],
     reached: set[int],
     places: Mapping[int, str],
+    times: Mapping[int, str],
 ) -> dict[str, str]:
     """Words for each op and statement."""
     about: dict[str, str] = {}
@@ -362,6 +454,8 @@ def _about(
             words += f" -> {row['backend']} {row['kernel']}, {row['bytes']:,} bytes" + (
                 f"\nwhy: {row['why']}" if row["why"] else ""
             )
+        if i in times:
+            words += f"\ntime: {times[i]}"
         if statement["source"]:
             words += f"\nfrom {statement['source']}"
         about[f"s{i}"] = words
@@ -419,5 +513,52 @@ def _time(statements: Sequence[Mapping[str, Any]], explained: Sequence[Mapping[s
     return {
         "items": items,
         "rows": len(rows),
-        "label": f"statements of a run in order; a bar is as wide as the bytes it moves ({total:,} in all)",
+        "label": f"statements of a run in order; a bar is as wide as the bytes it moves ({total:,} in all); "
+        "times: fn.explorer(path, profile=fn.profile(...))",
+    }
+
+
+def _times(profile: Profile | None, statements: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """What each statement took, in words.
+
+    Raises:
+        UserError: The profile is of another program.
+    """
+    words: dict[int, str] = {}
+    for row in profile.rows if profile is not None else ():
+        here = statements[row.statement]["entry"] if row.statement < len(statements) else "not there"
+        if profile is None or here != row.kernel:
+            raise UserError(
+                f"the profile is not of this program: its statement {row.statement} is {row.kernel or row.op or 'no kernel'!r}, "
+                f"and the page's is {here or 'no kernel'!r}"
+            )
+        share = f" ({100 * row.median_us / profile.call_us:.1f} % of a call)" if profile.call_us else ""
+        words[row.statement] = f"median {row.median_us:.2f} us{share}, least {row.least_us:.2f} us" + (
+            f", {row.gb_per_second:.1f} GB/s" + (f", {row.gflop_per_second:.1f} GFLOP/s" if row.flops else "")
+        )
+    return words
+
+
+def _timed(profile: Profile, times: Mapping[int, str]) -> dict[str, Any]:
+    """The medians of a profile, a bar each, and at the end what a call takes beside its statements."""
+    rows = [
+        (row.median_us, f"s{row.statement}", row.kernel or row.op or "statement", times[row.statement])
+        for row in profile.rows
+    ]
+    beside = "arguments, guard, results" if profile.overhead_us >= 0 else "its kernels overlap"
+    rows.append((profile.overhead_us, "", "call", f"{profile.overhead_us:.2f} us beside its statements: {beside}"))
+    total = sum(max(0.0, us) for us, *_ in rows) or 1.0
+    items, at = [], 0.0
+    for place, (us, key, name, words) in enumerate(rows):
+        items.append(
+            {
+                "x": at, "w": max(0.0, us) / total, "y": place / len(rows), "h": 1 / len(rows),
+                "keys": [key] if key else [], "title": f"{name}: {words}", "text": f"{us:.2f} us  {name}",
+            }
+        )  # fmt: skip
+        at += max(0.0, us) / total
+    return {
+        "items": items,
+        "rows": len(rows),
+        "label": f"statements of a call in order; a bar is as wide as its median of {profile.runs} runs ({total:,.4g} us in all)",
     }

@@ -71,6 +71,7 @@ class Profile:
         runs: How many calls were measured.
         limits: What the machine can do, measured here: "gb_per_second" and "gflop_per_second" (0: not measured).
         name: The program's.
+        program: Its number among `fn.examples`, from 1 on.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Profile:
     runs: int
     limits: dict[str, float]
     _events: list[tuple[str, str, float, float]] = field(default_factory=list, repr=False)
+    program: int = 1
 
     def trace(self, path: str | os.PathLike[str]) -> None:
         """Writes the last runs as a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open.
@@ -158,6 +160,7 @@ def profile(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], runs:
             calls.append((begin, time.perf_counter_ns()))
         sizes = _sizes(one, args, kwargs)
         made = _assembled(one, hooked, recorder, calls, sizes)
+        made.program = 1 + next(i for i, program in enumerate(function._all) if program is one)
         if isinstance(recorder, _Recorder):
             return made
         return _of_device(made, recorder, function, args, kwargs, runs)

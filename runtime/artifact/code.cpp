@@ -2,8 +2,10 @@
 #include "artifact/code.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "message_writer.h"
 
@@ -39,6 +42,50 @@ int openCode(const char* name) {
   std::string path =
       std::string(folder && folder[0] ? folder : "/tmp") + "/straightline-code-XXXXXX.so";
   return mkostemps(path.data(), 3, O_CLOEXEC);
+}
+
+/// The part of the file that holds relocations, in whole pages: begin and bytes. Nothing (0, 0)
+/// where it is smaller than a few pages, or the file is of another layout than lld's.
+std::pair<size_t, size_t> relocationPages(std::string_view bytes) {
+  constexpr size_t kPage = 4096;
+  constexpr size_t kFew = 2 * kPage;  // below, giving them back costs more than it saves
+  const auto read = [&](auto& part, size_t at) {
+    const bool inside = at <= bytes.size() && sizeof(part) <= bytes.size() - at;
+    if (inside) {
+      std::memcpy(&part, bytes.data() + at, sizeof(part));
+    }
+    return inside;
+  };
+  Elf64_Ehdr header;
+  Elf64_Phdr segment;
+  size_t constantEnd = 0;  // of the first segment, whose addresses are offsets: it is never written
+  size_t dynamic = 0, dynamicEnd = 0;
+  if (!read(header, 0) || header.e_phentsize != sizeof(segment)) {
+    return {};
+  }
+  for (size_t i = 0; i < header.e_phnum; ++i) {
+    if (!read(segment, header.e_phoff + i * sizeof(segment))) {
+      return {};
+    }
+    if (segment.p_type == PT_LOAD && segment.p_vaddr == 0 && segment.p_offset == 0 &&
+        (segment.p_flags & (PF_W | PF_X)) == 0) {
+      constantEnd = segment.p_filesz;
+    } else if (segment.p_type == PT_DYNAMIC) {
+      dynamic = segment.p_offset;
+      dynamicEnd = dynamic + segment.p_filesz;
+    }
+  }
+  size_t at = 0, size = 0;
+  Elf64_Dyn entry;
+  for (; dynamic + sizeof(entry) <= dynamicEnd && read(entry, dynamic); dynamic += sizeof(entry)) {
+    at = entry.d_tag == DT_RELA ? entry.d_un.d_ptr : at;
+    size = entry.d_tag == DT_RELASZ ? entry.d_un.d_val : size;
+  }
+  if (at > constantEnd || size > constantEnd - at) {
+    return {};
+  }
+  const size_t begin = (at + kPage - 1) / kPage * kPage, end = (at + size) / kPage * kPage;
+  return end >= begin + kFew ? std::pair(begin, end - begin) : std::pair<size_t, size_t>{};
 }
 
 /// Fills the slots; gives the names that nothing here has, with commas between them.
@@ -91,6 +138,14 @@ int32_t MappedCode::open(std::string_view bytes, const char* name, sl_message* m
         .text(": its code cannot be loaded: ")
         .text(error ? error : "");
     return SL_INVALID_ARGUMENT;
+  }
+  // They have been applied, and are private to the process: a fifth of a model's code.
+  const auto [begin, size] = relocationPages(bytes);
+  struct stat file;
+  if (size != 0 && fstat(descriptor_, &file) == 0 && file.st_nlink == 0) {  // not a file that stays
+    // Where the system cannot, they stay.
+    (void)fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    static_cast<off_t>(begin), static_cast<off_t>(size));
   }
   table_ = static_cast<const sl_code*>(dlsym(library_, SL_CODE_SYMBOL));
   if (!table_) {

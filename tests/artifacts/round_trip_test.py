@@ -19,7 +19,7 @@ import torch
 from policy import same_bits
 from straightline import library_writer
 from saved_cases import CASES, Pair, Point, Structures, copy_of, mlp
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def _same(a: Any, b: Any) -> None:
@@ -315,3 +315,19 @@ def test_bad_arguments(tmp_path: Path) -> None:
         sl.load(tmp_path / "m.sl", device="cuda")
     manifest = json.loads(zipfile.ZipFile(tmp_path / "m.sl").read("manifest.json"))
     assert manifest["format"] == 1
+
+
+def test_relocations_that_were_applied_take_no_memory(tmp_path: Path) -> None:
+    """A model's code is private to each process; the fifth of it that says what to relocate is given back once it is loaded."""
+    layers = [nn.Linear(8, 8) for _ in range(24)]
+    x = torch.randn(3, 8)
+    function = sl.compile(nn.Sequential(*layers).eval(), (torch.randn(3, 8),))
+    function.save(tmp_path / "deep_code.sl", ("host",))
+    loaded = sl.load(tmp_path / "deep_code.sl")
+    # By the file: names of descriptors that close meanwhile are not there.
+    links = [link for link in Path("/proc/self/fd").iterdir() if link.exists() and "memfd:" in os.readlink(link)]
+    code = max((link.stat() for link in links if "code.so" in os.readlink(link)), key=lambda found: found.st_ino)
+    assert code.st_blocks * 512 <= code.st_size - 4096  # two pages at least, and the last one is not full
+    assert torch.equal(loaded(x), function(x))
+    kernel = next(row["kernel"] for row in function.explain().statements if row["kernel"])
+    assert loaded.machine_code(kernel) == function.machine_code(kernel)

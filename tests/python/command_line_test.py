@@ -188,12 +188,19 @@ def test_inspect(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> 
 
 def test_inspect_writes_pages(files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pages = []
-    for kind, more in (("sl", ()), ("sl", ("--passes",)), ("pt2", ("--passes",))):
+    asked = ("--profile", "2", "--program", "1", "--machine-code", "none", "--passes")
+    for kind, more in (("sl", ()), ("sl", ("--passes",)), ("pt2", asked)):
         said = _said(capsys, "inspect", files[kind], "--html", tmp_path / "m.html", *more)
         assert said.startswith(f"{tmp_path / 'm.html'}: ")
         pages.append((tmp_path / "m.html").read_text())
     assert '"passes":null' in pages[0] and all('"name":"lower-to-kernel"' in page for page in pages[1:])
-    assert "give --html FILE" in _said(capsys, "inspect", files["sl"], "--passes", status=1)
+    assert "median of 2" in pages[2] and 'id="machine-1"' in pages[0] and 'id="machine-1"' not in pages[2]
+    for alone in (("--passes",), ("--profile", "2"), ("--program", "1")):
+        assert f"{alone[0]} is about the page: give --html FILE" in _said(
+            capsys, "inspect", files["sl"], *alone, status=1
+        )
+    said = _said(capsys, "inspect", files["sl"], "--html", tmp_path / "m.html", "--machine-code", "gemm", status=1)
+    assert "must be all or none with --html" in said
 
 
 def test_only_saved_models_have_digests(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:

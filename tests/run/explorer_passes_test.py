@@ -248,8 +248,7 @@ def _rows(document: str, pane: str) -> list[tuple[set[str], str]]:
 
 def test_in_a_browser(function: Any, tmp_path: Path) -> None:
     """An address chooses pass and op; keys, search and folding work; the rows are the lines that Python makes of the edits."""
-    if headless.browser() is None:
-        pytest.skip("there is no Chromium here")
+    headless.needed()
     path = tmp_path / "out.html"
     function.explorer(path, passes=True)
     facts = facts_of(path.read_text())

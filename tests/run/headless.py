@@ -6,16 +6,32 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pytest
+
 
 def browser() -> str | None:
     """Its program; None: there is none here."""
-    return shutil.which("chromium") or shutil.which("google-chrome")
+    return next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
+
+
+def needed() -> None:
+    """Skips the test that asks where there is no browser; in CI, which installs one, that is a failure.
+
+    Raises:
+        AssertionError: There is none, and this is CI.
+    """
+    if browser() is None:
+        assert not os.environ.get("CI"), (
+            "CI has no Chromium: tools/setup/apt_packages.txt names chromium-headless-shell"
+        )
+        pytest.skip("there is no Chromium here")
 
 
 def options(profile: Path | str) -> list[str]:
@@ -38,6 +54,12 @@ def document(page: Path, fragment: str = "") -> str:
     return done.stdout
 
 
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a browser that was started in a session of its own: Debian's program is a shell script around it."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
 class Page:
     """A page that is driven as a user does, by the protocol of Chromium's developer tools over two pipes."""
 
@@ -49,7 +71,7 @@ class Page:
         # The browser reads its descriptor 3 and writes 4.
         self._process = subprocess.Popen(
             ["bash", "-c", f'exec "$0" "$@" 3<&{read} 4>&{write}', program, *options(self._profile.name), "--window-size=1600,1000", "--remote-debugging-pipe"],
-            pass_fds=(read, write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            pass_fds=(read, write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         os.close(read)
         os.close(write)
@@ -69,8 +91,7 @@ class Page:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        end(self._process)
         self._to.close()
         self._from.close()
         self._profile.cleanup()
@@ -97,6 +118,13 @@ class Page:
         answer = self._ask("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def until(self, script: str) -> None:
+        """Waits until an expression is true: what the page does by itself, such as unpacking, has been done."""
+        end = time.monotonic() + 30
+        while not self.value(script):
+            assert time.monotonic() < end, f"never true: {script}"
+            time.sleep(0.01)
 
     def mouse(self, row: str, click: bool = False) -> None:
         """Moves the mouse to an element that `document.querySelector` finds, and clicks."""

@@ -81,14 +81,14 @@ def rows_of(trace: Path, queries: Sequence[str], seconds: float = 120) -> list[l
             [browser, *headless.options(profile), f"http://127.0.0.1:{server.server_address[1]}/"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         try:
             answer = answers.get(timeout=seconds)
         except queue.Empty:
             raise RuntimeError(f"Perfetto has not answered within {seconds} s") from None
         finally:
-            process.kill()
-            process.wait()
+            headless.end(process)
             server.shutdown()
     if "error" in answer:
         raise RuntimeError(answer["error"])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import headless
 import perfetto
 import pytest
 import straightline as sl
@@ -52,6 +53,7 @@ def test_rows_are_the_statements(tmp_path: Path) -> None:
 
 def test_perfetto_reads_the_trace(tmp_path: Path) -> None:
     """Perfetto's own reader finds every event that was written: names, nesting, times in nanoseconds, sources."""
+    headless.needed()
     if why := perfetto.why_not():
         pytest.skip(why)
     x, trace = torch.randn(2, 3, 8, 8), tmp_path / "t.json"
@@ -81,6 +83,7 @@ def test_perfetto_reads_the_trace(tmp_path: Path) -> None:
 
 def test_perfetto_says_what_is_wrong(tmp_path: Path) -> None:
     """The reader that the test above believes does refuse what is no trace."""
+    headless.needed()
     if why := perfetto.why_not():
         pytest.skip(why)
     broken = tmp_path / "t.json"

@@ -24,7 +24,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with all levels side by side instead")
     parser.add_argument("--passes", action="store_true", help="with --html: the IR after each pass too")
     parser.add_argument("--show", choices=("code", "op", "kernel", "explain"), help="print a text instead")
-    parser.add_argument("--machine-code", metavar="KERNEL", help="print the instructions of a kernel instead")
+    parser.add_argument(
+        "--machine-code",
+        metavar="KERNEL",
+        help="print the instructions of a kernel instead; with --html: all or none of the kernels have them in the page",
+    )
+    parser.add_argument("--program", type=int, metavar="N", help="with --html: this program alone, from 1 on")
+    parser.add_argument(
+        "--profile", type=int, metavar="RUNS", help="with --html: the times of so many calls with random numbers"
+    )
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -34,11 +42,20 @@ def run(parsed: argparse.Namespace) -> int:
         raise UserError(
             f"--verify compares the digests of a saved model (.sl) but {parsed.model} is none: it has no digests"
         )
-    if parsed.passes and parsed.html is None:
-        raise UserError("--passes is about the page: give --html FILE")
+    for name in ("passes", "program", "profile"):
+        if getattr(parsed, name) not in (None, False) and parsed.html is None:
+            raise UserError(f"--{name} is about the page: give --html FILE")
+    if parsed.html is not None and parsed.machine_code not in (None, "all", "none"):
+        raise UserError(f"--machine-code is {parsed.machine_code!r} but must be all or none with --html")
     function = model_files.open_model(parsed, verify=parsed.verify)
     if parsed.html is not None:
-        function.explorer(parsed.html, passes=parsed.passes)
+        function.explorer(
+            parsed.html,
+            passes=parsed.passes,
+            profile=_profiled(function, parsed) if parsed.profile is not None else None,
+            program=parsed.program,
+            machine_code={"all": True, "none": False, None: None}[parsed.machine_code],
+        )
         print(f"{parsed.html}: {parsed.html.stat().st_size:,} bytes")
         return OK
     if parsed.machine_code is not None:
@@ -56,6 +73,18 @@ def run(parsed: argparse.Namespace) -> int:
 
     Console(highlight=False).print(_tree(facts, str(parsed.model), parsed.statements))
     return OK
+
+
+def _profiled(function: Any, parsed: argparse.Namespace) -> Any:
+    """Times of calls of the first program with random numbers."""
+    import numpy as np
+
+    inputs = arguments.inputs_of(function)
+    sizes = arguments.named_sizes(function, model_files.sizes_of(parsed))
+    generator = np.random.default_rng(0)
+    arrays = [arguments.random_array(info, sizes, generator) for info in inputs]
+    positional, named = arguments.bound(function, arrays)
+    return function.profile(*positional, runs=parsed.profile, **named)
 
 
 def facts_of(function: Any, path: Path | None) -> dict[str, Any]:

@@ -33,6 +33,17 @@ Value fusionInput(op::FusionOp fusion, Value argument) {
   return fusion.getInputs()[fusionInputIndex(fusion, argument)];
 }
 
+namespace {
+
+/// Whether extents of a tensor are only known per call.
+bool hasNamedExtents(Value tensor) {
+  auto type = llvm::dyn_cast<mlir::RankedTensorType>(tensor.getType());
+  auto dims = type ? llvm::dyn_cast_if_present<op::DimsAttr>(type.getEncoding()) : op::DimsAttr();
+  return dims && !dims.getNames().empty();
+}
+
+}  // namespace
+
 bool isKnownEarly(Value tensor) {
   Operation* op = tensor.getDefiningOp();
   if (!op) {
@@ -43,7 +54,7 @@ bool isKnownEarly(Value tensor) {
     return !function || !op::hasLiveParameters(function);
   }
   return op::isPrepared(op) || llvm::isa<op::ConstantOp>(op) ||
-         (op->hasTrait<op::View>() && isKnownEarly(op->getOperand(0)));
+         (op->hasTrait<op::View>() && !hasNamedExtents(tensor) && isKnownEarly(op->getOperand(0)));
 }
 
 namespace {

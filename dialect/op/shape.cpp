@@ -513,11 +513,27 @@ struct InvisibleClone : mlir::OpRewritePattern<CloneOp> {
   }
 };
 
+/// clone(reshape(x)) -> reshape(clone(x)) where x is turned: the reshape is a copy in most cases,
+/// and the clone another one.
+struct CloneOfTurned : mlir::OpRewritePattern<CloneOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(CloneOp op, mlir::PatternRewriter& rewriter) const override {
+    const Value source = beforeReshapes(op.getX());
+    if (source == op.getX() || !source.getDefiningOp<PermuteOp>()) {
+      return rewriter.notifyMatchFailure(op, "what is cloned is no reshape of a turned tensor");
+    }
+    const Value copy = CloneOp::create(rewriter, op.getLoc(), source.getType(), source);
+    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), copy);
+    return success();
+  }
+};
+
 }  // namespace
 
 void CloneOp::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns,
                                           mlir::MLIRContext* context) {
-  patterns.add<InvisibleClone>(context);
+  patterns.add<InvisibleClone, CloneOfTurned>(context);
 }
 
 }  // namespace straightline::op

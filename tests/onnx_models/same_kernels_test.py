@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import straightline as sl
 from onnx import TensorProto, helper, numpy_helper
@@ -150,3 +151,112 @@ def test_attention_as_dynamo_exports_it(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(np.asarray(sl.compile(model, threads=1)(x, k)), wanted, rtol=1e-2, atol=1e-2)
     kernels = _kernels(sl.compile(model, target="cuda:sm_90"))
     assert "attention" in kernels and "matmul" not in kernels, kernels
+
+
+def _exported_attention(mask: str, sizes: list[Any], low: float, dtype: Any = np.float32) -> onnx.ModelProto:
+    """Attention as torch.onnx.export writes scaled_dot_product_attention; `low`: what scores get that a mask drops."""
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [
+        helper.make_node("Transpose", ["k"], ["turned"], perm=[0, 1, 3, 2]),
+        helper.make_node("Mul", ["q", "val_1"], ["left"]),
+        helper.make_node("Mul", ["turned", "val_1"], ["right"]),
+        helper.make_node("MatMul", ["left", "right"], ["scores"]),
+        helper.make_node("Softmax", ["masked" if mask else "scores"], ["weights"], axis=-1),
+    ]
+    weights = {"val_1": np.asarray(0.5, dtype), "zero": np.asarray(0, dtype), "low": np.asarray(low, dtype)}
+    if mask == "causal":
+        nodes[4:4] = [
+            helper.make_node("Shape", ["q"], ["s"], start=2, end=3),
+            helper.make_node("Shape", ["k"], ["t"], start=2, end=3),
+            helper.make_node("Concat", ["s", "t"], ["st"], axis=0),
+            helper.make_node("Expand", ["one", "st"], ["ones"]),
+            helper.make_node("Trilu", ["ones"], ["seen"], upper=0),
+            helper.make_node("Equal", ["seen", "zero"], ["behind"]),
+            helper.make_node("Where", ["behind", "low", "zero"], ["mask"]),
+        ]
+        weights["one"] = np.asarray(1, dtype)
+    elif mask == "bools":
+        nodes.insert(4, helper.make_node("Where", ["kept", "zero", "low"], ["mask"]))
+    if mask:
+        nodes.insert(-1, helper.make_node("Add", ["scores", "mask"], ["masked"]))
+    if mask in ("bools", "added"):
+        nodes += [
+            helper.make_node("IsNaN", ["weights"], ["none"]),
+            helper.make_node("Where", ["none", "zero", "weights"], ["shares"]),
+        ]
+    nodes.append(helper.make_node("MatMul", ["shares" if mask in ("bools", "added") else "weights", "v"], ["y"]))
+    b, rows, keys = sizes
+    shapes = {"q": [b, 4, rows, 16], "k": [b, 4, keys, 16], "v": [b, 4, keys, 16]}
+    given = [helper.make_tensor_value_info(name, element, shape) for name, shape in shapes.items()]
+    if mask == "bools":
+        given.append(helper.make_tensor_value_info("kept", TensorProto.BOOL, [b, 1, 1, keys]))
+    elif mask == "added":
+        given.append(helper.make_tensor_value_info("mask", element, [rows, keys]))
+    graph = helper.make_graph(
+        nodes, "g", given, [helper.make_tensor_value_info("y", element, None)],
+        [numpy_helper.from_array(a, n) for n, a in weights.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+@pytest.mark.parametrize("low", [-np.inf, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize("mask", ["", "causal", "bools", "added"])
+@pytest.mark.parametrize("named", [False, True])
+def test_exported_attention(rng: np.random.Generator, mask: str, named: bool, low: float) -> None:
+    """One kernel where products are no faster, the reference's numbers also where a mask keeps nothing."""
+    for b, rows, keys in ((2, 20, 20), (1, 3, 37)):
+        model = _exported_attention(mask, ["b", "rows", "keys"] if named else [b, rows, keys], low)
+        fn = sl.compile(model, threads=1)
+        given = {name: _array(rng, b, 4, n, 16) for name, n in (("q", rows), ("k", keys), ("v", keys))}
+        if mask == "bools":
+            given["kept"] = np.arange(keys)[None, None, None] < np.asarray([7, 0])[:b, None, None, None]
+        elif mask == "added":
+            given["mask"] = np.where(np.arange(keys) < np.arange(rows)[:, None], 0.25, low).astype(np.float32)
+        (wanted,) = ReferenceEvaluator(model).run(None, given)
+        np.testing.assert_allclose(np.asarray(fn(**given)), wanted, rtol=1e-4, atol=1e-5)
+        kernels = _kernels(fn)
+        assert ("attention" in kernels) == (named or mask in ("bools", "added")), kernels
+
+
+@pytest.mark.parametrize("other", ["scales", "axis", "read twice", "zero"])
+def test_what_is_no_exported_attention(rng: np.random.Generator, other: str) -> None:
+    model = _exported_attention("bools", ["b", "l", "s"], -np.inf)
+    nodes = {node.output[0]: node for node in model.graph.node}
+    if other == "scales":
+        nodes["right"].input[1] = "third"
+        model.graph.initializer.append(numpy_helper.from_array(np.float32(0.3), "third"))
+    elif other == "axis":
+        nodes["weights"].attribute[0].i = 2
+    elif other == "zero":
+        nodes["shares"].input[1] = "third"
+        model.graph.initializer.append(numpy_helper.from_array(np.float32(0.3), "third"))
+    else:
+        model.graph.output.append(helper.make_tensor_value_info("weights", TensorProto.FLOAT, None))
+    fn = sl.compile(model, threads=1)
+    given = {name: _array(rng, 2, 4, n, 16) for name, n in (("q", 5), ("k", 9), ("v", 9))}
+    given["kept"] = np.arange(9)[None, None, None] < np.asarray([7, 3])[:, None, None, None]
+    wanted = ReferenceEvaluator(model).run(None, given)
+    got = fn(**given)
+    for one, right in zip(got if isinstance(got, tuple) else (got,), wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(one), right, rtol=1e-4, atol=1e-5)
+    assert "attention" not in _kernels(fn)
+
+
+def test_a_tile_of_dims_of_one_is_a_view(rng: np.random.Generator) -> None:
+    weights = {"n": np.asarray([1, 3, 1])}
+    nodes = [helper.make_node("Tile", ["x", "n"], ["t"]), helper.make_node("Relu", ["t"], ["y"])]
+    assert "copy" not in _kernels(_compiled(rng, ["n", 1, 4], weights, *nodes))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_a_border_reads_only_the_dims_that_have_one(rng: np.random.Generator, mode: str) -> None:
+    weights = {"p": np.asarray([0, 0, 1, 0, 0, 2])}
+    fn = _compiled(rng, ["n", 3, 4], weights, helper.make_node("Pad", ["x", "p"], ["y"], mode=mode))
+    assert _kernels(fn).count("index_select") == 1
+
+
+def test_a_turned_and_reshaped_result_is_copied_once(rng: np.random.Generator) -> None:
+    weights = {"s": np.asarray([-1, 12])}
+    turn = helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1])
+    fn = _compiled(rng, ["n", 3, 4], weights, turn, helper.make_node("Reshape", ["t", "s"], ["y"]))
+    assert len(_kernels(fn).split()) == 1, _kernels(fn)

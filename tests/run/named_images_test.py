@@ -99,6 +99,31 @@ def test_every_number_of_tiles(threads: int) -> None:
         torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("rank", [1, 2])
+@torch.no_grad()
+def test_an_affine_norm_of_each_image(rank: int) -> None:
+    """Weights that are repeated for each image of a call, not by prepare, which knows no number of images."""
+    torch.manual_seed(0)
+    model = (nn.InstanceNorm1d, nn.InstanceNorm2d)[rank - 1](6, affine=True).eval()
+    for parameter in model.parameters():
+        parameter.normal_()
+    calls = [(torch.randn(n, 6, *(5, 8)[:rank], generator=seeded()),) for n in (2, 1, 5)]
+    check(model, calls, dynamic_shapes=({0: _BATCH},))
+
+
+@torch.no_grad()
+def test_products_of_a_named_number_of_terms() -> None:
+    """Attention that a model writes out, over a cache of any length, has kernels of ours on a CPU."""
+
+    class Step(nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return (q @ k.transpose(-1, -2) * 0.25).softmax(-1) @ v
+
+    calls = [tuple(torch.randn(1, 4, t, 16, generator=seeded()) for t in (1, n, n)) for n in (32, 9, 70)]
+    (compiled, *_) = check(Step(), calls, dynamic_shapes=({}, {2: _HIGH}, {2: _HIGH}))
+    assert not [op for op in _ops(compiled) if op.startswith("aten")]
+
+
 @torch.no_grad()
 def test_an_image_without_a_batch() -> None:
     model = nn.Conv2d(3, 4, 3).eval()

@@ -18,7 +18,11 @@ class CpuTarget final : public Target {
                                    host.l1Bytes, host.l2Bytes, host.dotBf16 ? 1 : 0, host.fmaBytes);
   }
 
-  TargetFacts facts(kernel::TargetAttr) const override { return {}; }
+  TargetFacts facts(kernel::TargetAttr) const override {
+    TargetFacts facts;
+    facts.frontEnd.sumsNamedExtents = true;
+    return facts;
+  }
 
   std::string measuredOn(kernel::TargetAttr target) const override {
     return std::to_string(target.getThreads());

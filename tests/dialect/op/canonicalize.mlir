@@ -115,6 +115,22 @@ func.func @clones_of_reshapes(%x: tensor<4xf32>) -> (tensor<2x2xf32>, tensor<4xf
 
 // -----
 
+// What a turned tensor is reshaped to is copied once: the copy stands before the reshape.
+// CHECK-LABEL: func.func @clone_of_turned
+// CHECK-SAME: %[[X:[^:]*]]: tensor<2x3xf32>
+func.func @clone_of_turned(%x: tensor<2x3xf32>) -> tensor<6xf32> {
+  // CHECK: %[[P:.*]] = op.permute %[[X]]
+  // CHECK: %[[C:.*]] = op.clone %[[P]]
+  // CHECK: %[[R:.*]] = op.reshape %[[C]]
+  // CHECK: return %[[R]]
+  %p = op.permute %x {dims = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %r = op.reshape %p : (tensor<3x2xf32>) -> tensor<6xf32>
+  %c = op.clone %r : (tensor<6xf32>) -> tensor<6xf32>
+  return %c : tensor<6xf32>
+}
+
+// -----
+
 // A choice by a literal is what it takes; an input that is a result stays no alias.
 // CHECK-LABEL: func.func @known_choices
 // CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32>

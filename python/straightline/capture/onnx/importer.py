@@ -384,6 +384,11 @@ class Importer(GraphBuilder):
             return self.expand(self.constant(Dense(TensorType(type.dtype, ()), flat[:1].tobytes())), type.extents)
         return self.constant(Dense(type, flat.tobytes()))
 
+    def made(self, value: Value | None, kind: str) -> Node | None:
+        """The node whose first output a tensor is, if it is of this op."""
+        made = self._made_by.get(id(value))
+        return made[0] if made is not None and made[0].kind == kind and made[1] == 0 else None
+
     def operand_of(self, value: Value | None, kind: str) -> Value | None:
         """The first input of the node that made a value, if it is of this op."""
         made = self._made_by.get(id(value))

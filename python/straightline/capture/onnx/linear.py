@@ -10,6 +10,7 @@ from straightline.capture.builder import Dim, TensorType
 from straightline.capture.einsum import einsum
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.onnx.attention import attention
 from straightline.capture.onnx.elementwise import INTEGERS, added, to_float8, to_narrow
 from straightline.capture.onnx.importer import Importer, Node, converter, shape_text
 from straightline.capture.onnx.values import NARROW, Known, Value, dtype_of
@@ -57,6 +58,8 @@ def _with_terms(ctx: Importer, left: Tensor, terms: Dim, x: Tensor, y: Tensor) -
 def _matmul(ctx: Importer, node: Node) -> Tensor:
     """With a matrix that no input decides it is a linear layer, whose weight is packed once."""
     x, y = (ctx.tensor(t) for t in node.inputs)
+    if (found := attention(ctx, node)) is not None:
+        return found
     if x.rank < 2 or y.rank != 2 or x.dtype not in FLOATS or not ctx.is_prepared(node.inputs[1]):
         return matmul(ctx, x, y)
     x = _with_terms(ctx, x, y.extents[0], x, y)

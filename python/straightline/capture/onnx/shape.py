@@ -395,6 +395,8 @@ def _expand(ctx: Importer, node: Node) -> Tensor:
 def _tile(ctx: Importer, node: Node) -> Tensor:
     x = ctx.tensor(node.inputs[0])
     counts = ctx.sizes(node.inputs[1], "the repeats of Tile")
+    if len(counts) == x.rank and all(size == 1 or count == 1 for size, count in zip(x.extents, counts)):
+        return ctx.expand(x, [size * count for size, count in zip(x.extents, counts)])  # a view
     apart: list[Dim] = []
     wide: list[Dim] = []
     for size, count in zip(x.extents, counts, strict=True):
@@ -428,6 +430,8 @@ def _pad(ctx: Importer, node: Node) -> Tensor:
         return _constant_pad(ctx, x, each, node.input(2))
     for dim, (before, after) in each.items():
         size = x.extents[dim]
+        if before == 0 and after == 0:
+            continue
         if isinstance(before, int) and isinstance(after, int) and isinstance(size, int):
             places = ctx.literal(_pad_places(mode, before, after, size))
         else:

@@ -68,7 +68,8 @@ def _matmul(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
         raise Reject(f"matmul of rank {x.rank}, native kernels have up to 5", "three batch dims")
     if not ctx.target.supports("sums_named_extents") and not isinstance(x.extents[-1], int):
         raise Reject(
-            f"matmul over the named extent {x.extents[-1]}, which only devices have", "products over a static dim"
+            f"matmul over the named extent {x.extents[-1]}, which this target has no kernel for",
+            "products over a static dim",
         )
     if x.extents[-1] != y.extents[-2]:  # sizes that depend on data, of which torch says that they are equal
         y = ctx.same(y, (*y.extents[:-2], x.extents[-1], y.extents[-1]))
@@ -133,7 +134,9 @@ def _grouped(ctx: Importer, x: Tensor, y: Tensor, ends: Tensor | None) -> Tensor
         if not isinstance(ends.extents[0], int):
             raise Reject(f"grouped_mm with {ends.extents[0]} groups", "a static number of groups")
         if not isinstance(y.extents[0], int) and not ctx.target.supports("sums_named_extents"):
-            raise Reject(f"grouped_mm over the named extent {y.extents[0]}, which only devices have", "a static size")
+            raise Reject(
+                f"grouped_mm over the named extent {y.extents[0]}, which this target has no kernel for", "a static size"
+            )
         type = TensorType(x.dtype, (ends.extents[0], x.extents[0], y.extents[1]))
         return ctx.emit_one("grouped_matmul", [x, y, ends], type)
     if not all(isinstance(extent, int) for extent in y.extents):

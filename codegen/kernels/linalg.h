@@ -1,36 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `linalg` (factors of matrices, and triangular systems), of a batch of matrices in
-// row-major order:
+// Family `linalg` (factors of matrices, triangular systems, eigenvalues and singular values), of a
+// batch of matrices in row-major order:
 //
 //   sl::linalg<LinalgTune{MatrixStep::cholesky}>(ctx, team, shape, x, factor, info)
 //   sl::linalg<LinalgTune{MatrixStep::lu}>(ctx, team, shape, x, factors, pivots, permutation, info)
 //   sl::linalg<LinalgTune{MatrixStep::solve}>(ctx, team, shape, a, b, x)
 //   sl::linalg<LinalgTune{MatrixStep::geqrf}>(ctx, team, shape, x, factors, taus)
 //   sl::linalg<LinalgTune{MatrixStep::orgqr}>(ctx, team, shape, x, taus, q)
+//   sl::linalg<LinalgTune{MatrixStep::eigh}>(ctx, team, shape, x, vectors, values, work, info)
+//   sl::linalg<LinalgTune{MatrixStep::svd}>(ctx, team, shape, x, right, values, left, info)
 //
-//   x, factor, factors, a   [batch, n, n] float, double; geqrf, orgqr: [batch, rows, n], as q
+//   x, factor, factors, a   [batch, n, n] float, double; geqrf, orgqr, svd: [batch, rows, n], as q
 //   b, x                    [batch, n, columns]
 //   pivots, permutation     [batch, n] int32, int64 (op::LuOp says what they hold)
 //   taus                    [batch, reflections]
+//   vectors, work           [batch, n, n]; values [batch, n]
+//   right                   [batch, rows, n]; left [batch, rows, rows]; values [batch, rows]
 //   info                    [batch] int32: 0, or the row (from 1) of the first pivot that is 0 or,
-//                           of a Cholesky factor, not positive
+//                           of a Cholesky factor, not positive; eigh, svd: 1 where nothing is found
 //
 // Outputs overlap no input. Both factors are taken by rows from the first one on, each subtracting
 // its multiples from the rows below (outer products; G. Golub and C. Van Loan, Matrix Computations,
 // 3.2 and 4.2), and rows are exchanged by the largest pivot of the column, of equal ones the first:
 // all loops but the search run along rows. Reflections are LAPACK's (xGEQR2, xORG2R), each applied
-// to all columns behind it, and to those of the identity from the last one on. The family is meant
+// to all columns behind it, and to those of the identity from the last one on. Eigenvalues and
+// singular values are found by rotations (jacobi.h). The family is meant
 // for small matrices, which stay in the cache. The team splits the batch; in CUDA C++ a warp takes
 // a matrix, its lanes elements of rows.
 #ifndef STRAIGHTLINE_KERNELS_LINALG_H
 #define STRAIGHTLINE_KERNELS_LINALG_H
 
-#include "straightline/kernels/operands.h"
-#include "straightline/kernels/scalar.h"
+#include "straightline/kernels/jacobi.h"
+#include "straightline/kernels/matrix_rows.h"
 
 namespace sl {
 
-enum class MatrixStep { cholesky, lu, solve, geqrf, orgqr };
+enum class MatrixStep { cholesky, lu, solve, geqrf, orgqr, eigh, svd };
 
 struct LinalgTune {
   MatrixStep matrixStep = MatrixStep::cholesky;
@@ -43,56 +48,11 @@ struct LinalgShape {
   int64_t batch = 0;
   int64_t n = 0;
   int64_t columns = 1;  ///< of b
-  int64_t rows = 0;     ///< geqrf, orgqr
+  int64_t rows = 0;     ///< geqrf, orgqr, svd
   int64_t reflections = 0;
 };
 
 namespace linalg_detail {
-
-#if defined(__CUDACC__)
-
-/// The threads that share a matrix: a warp.
-inline constexpr int kThreads = 32;
-SL_INLINE int thisThread() { return int(threadIdx.x) % kThreads; }
-SL_INLINE void together() { __syncwarp(); }
-
-#else
-
-inline constexpr int kThreads = 1;
-SL_INLINE int thisThread() { return 0; }
-SL_INLINE void together() {}
-
-#endif  // __CUDACC__
-
-template <class T>
-SL_INLINE T magnitude(T x) {
-  return x < T(0) ? -x : x;
-}
-
-// A loop of known length would be taken apart before it becomes vectors.
-#if defined(__clang__) && !defined(__CUDACC__)
-#define SL_LINALG_VECTORS _Pragma("clang loop vectorize(enable) unroll(disable)")
-#else
-#define SL_LINALG_VECTORS
-#endif
-
-/// to[i] -= factor * from[i].
-template <class T>
-SL_INLINE void subtractRow(T* to, const T* from, T factor, int64_t count) {
-  SL_LINALG_VECTORS
-  for (int64_t i = thisThread(); i < count; i += kThreads) {
-    to[i] -= factor * from[i];
-  }
-}
-
-/// x[i] /= divisor.
-template <class T>
-SL_INLINE void divideRow(T* x, T divisor, int64_t count) {
-  SL_LINALG_VECTORS
-  for (int64_t i = thisThread(); i < count; i += kThreads) {
-    x[i] /= divisor;
-  }
-}
 
 /// The upper factor in the upper triangle of `u`, then as the tune says. Returns info.
 template <LinalgTune T, class E>
@@ -132,16 +92,6 @@ SL_INLINE int cholesky(int64_t n, const E* x, E* u) {
     }
   }
   return info;
-}
-
-/// Exchanges elements of two rows.
-template <class T>
-SL_INLINE void exchange(T* a, T* b, int64_t count) {
-  for (int64_t i = thisThread(); i < count; i += kThreads) {
-    const T other = a[i];
-    a[i] = b[i];
-    b[i] = other;
-  }
 }
 
 template <class E>
@@ -363,8 +313,6 @@ SL_INLINE void orgqr(const LinalgShape& s, const E* x, const E* taus, E* q) {
   }
 }
 
-#undef SL_LINALG_VECTORS
-
 /// Calls take(matrix) for each matrix of this thread's share.
 template <class Team, class Take>
 SL_INLINE void forEach(const LinalgShape& s, [[maybe_unused]] Team team, Take take) {
@@ -429,6 +377,28 @@ SL_INLINE void run(Team team, const LinalgShape& s, const E* x, E* factors, E* t
   const int64_t size = s.rows * s.n;
   forEach(s, team, [&](int64_t i) SL_LAMBDA {
     geqrf(s, x + i * size, factors + i * size, taus + i * s.reflections);
+  });
+}
+
+/// `other` is the copy of x that eigh works in, and the left vectors of svd.
+template <LinalgTune T, class Team, class E>
+SL_INLINE void run(Team team, const LinalgShape& s, const E* x, E* vectors, E* values, E* other,
+                   int32_t* info) {
+  static_assert(T.matrixStep == MatrixStep::eigh || T.matrixStep == MatrixStep::svd);
+  constexpr bool kEigh = T.matrixStep == MatrixStep::eigh;
+  const int64_t rows = kEigh ? s.n : s.rows, size = rows * s.n;
+  forEach(s, team, [&](int64_t i) SL_LAMBDA {
+    const E* from = x + i * size;
+    E *to = vectors + i * size, *found = values + i * rows, *rest = other + i * rows * rows;
+    int failed = 0;
+    if constexpr (kEigh) {
+      failed = jacobi::eigh<(T.upper != 0)>(s.n, from, to, found, rest);
+    } else {
+      failed = jacobi::svd(rows, s.n, from, to, found, rest);
+    }
+    if (thisThread() == 0) {
+      info[i] = failed;
+    }
   });
 }
 

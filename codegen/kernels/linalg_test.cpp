@@ -210,6 +210,147 @@ void checkReflections(int64_t batch, int64_t rows, int64_t n, int team) {
   }
 }
 
+/// Rows that are orthogonal, and of length 1.
+template <class E>
+void expectOrthogonal(const E* rows, int64_t count, int64_t n) {
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t j = 0; j <= i; ++j) {
+      double sum = 0;
+      for (int64_t k = 0; k < n; ++k) {
+        sum += double(rows[i * n + k]) * double(rows[j * n + k]);
+      }
+      ASSERT_NEAR(sum, i == j ? 1.0 : 0.0, tolerance<E>(n)) << i << ", " << j;
+    }
+  }
+}
+
+template <class E, int UPPER>
+void checkEigenvalues(int64_t batch, int64_t n, double scale, int team) {
+  constexpr LinalgTune kTune{.matrixStep = MatrixStep::eigh, .upper = UPPER};
+  std::vector<E> x = sl::testing::randomVector<E>(batch * n * n), whole = x;
+  for (int64_t at = 0; at < batch * n * n; ++at) {
+    const int64_t i = at / n % n, j = at % n, other = at - i * n - j + j * n + i;
+    x[size_t(at)] = E(double(x[size_t(at)]) * scale);
+    const bool read = UPPER ? j >= i : j <= i;
+    whole[size_t(read ? at : other)] = x[size_t(read ? at : other)];
+  }
+  for (int64_t at = 0; at < batch * n * n; ++at) {
+    const int64_t i = at / n % n, j = at % n, other = at - i * n - j + j * n + i;
+    if (UPPER ? j < i : j > i) {
+      whole[size_t(at)] = x[size_t(other)];
+      x[size_t(at)] = E(NAN);
+    }
+  }
+  std::vector<E> vectors(x.size(), E(77)), values(size_t(batch * n), E(77)), work(x.size());
+  std::vector<int32_t> info(size_t(batch), 77);
+  sl::testing::runTeam(team, [&](sl_ctx* ctx, sl_team members) {
+    sl::linalg<kTune>(ctx, members, LinalgShape{.batch = batch, .n = n},
+                      static_cast<const E*>(x.data()), vectors.data(), values.data(), work.data(),
+                      info.data());
+  });
+  for (int64_t b = 0; b < batch; ++b) {
+    ASSERT_EQ(info[size_t(b)], 0);
+    const E *v = vectors.data() + b * n * n, *w = values.data() + b * n;
+    expectOrthogonal(v, n, n);
+    for (int64_t i = 0; i < n; ++i) {
+      ASSERT_LE(i == 0 ? w[0] : w[i - 1], w[i]);
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < n; ++k) {
+          sum += double(v[k * n + i]) * double(w[k]) * double(v[k * n + j]);
+        }
+        ASSERT_NEAR(sum / scale, double(whole[size_t((b * n + i) * n + j)]) / scale,
+                    tolerance<E>(n));
+      }
+    }
+  }
+}
+
+/// Of the given rank at most: rows are sums of the first ones.
+template <class E>
+void checkSingularValues(int64_t batch, int64_t rows, int64_t n, int64_t rank, double scale,
+                         int team) {
+  std::vector<E> x = sl::testing::randomVector<E>(batch * rows * n);
+  for (int64_t at = 0; at < batch * rows * n; ++at) {
+    const int64_t i = at / n % rows;
+    const double element = i < rank   ? double(x[size_t(at)]) * scale
+                           : rank > 0 ? double(x[size_t(at - i * n)]) * double(i)
+                                      : 0.0;
+    x[size_t(at)] = E(element);
+  }
+  std::vector<E> right(x.size(), E(77)), left(size_t(batch * rows * rows), E(77)),
+      values(size_t(batch * rows), E(77));
+  std::vector<int32_t> info(size_t(batch), 77);
+  sl::testing::runTeam(team, [&](sl_ctx* ctx, sl_team members) {
+    sl::linalg<LinalgTune{.matrixStep = MatrixStep::svd}>(
+        ctx, members, LinalgShape{.batch = batch, .n = n, .rows = rows},
+        static_cast<const E*>(x.data()), right.data(), values.data(), left.data(), info.data());
+  });
+  for (int64_t b = 0; b < batch; ++b) {
+    ASSERT_EQ(info[size_t(b)], 0);
+    const E *r = right.data() + b * rows * n, *l = left.data() + b * rows * rows;
+    const E* w = values.data() + b * rows;
+    expectOrthogonal(r, rows, n);
+    expectOrthogonal(l, rows, rows);
+    const double most = rows > 0 ? double(w[0]) : 0;
+    for (int64_t i = 0; i < rows; ++i) {
+      ASSERT_GE(i == 0 ? w[0] : w[i - 1], w[i]);
+      ASSERT_LE(double(w[i]), i < rank ? most : most * tolerance<E>(n)) << i;
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < rows; ++k) {
+          sum += double(l[k * rows + i]) * double(w[k]) * double(r[k * n + j]);
+        }
+        ASSERT_NEAR(sum, double(x[size_t((b * rows + i) * n + j)]), most * tolerance<E>(n));
+      }
+    }
+  }
+}
+
+template <class E>
+void checkRotations() {
+  constexpr double kMost = sizeof(E) == 4 ? 1e37 : 1e305;
+  for (const int64_t n : {0, 1, 2, 3, 8, 17, 40}) {
+    for (const double scale : {1.0, kMost, 1 / kMost}) {
+      const int64_t batch = sl::testing::pick(0, 3), more = sl::testing::pick(0, 9);
+      SCOPED_TRACE("n " + std::to_string(n) + ", batch " + std::to_string(batch) + ", more " +
+                   std::to_string(more) + ", scale " + std::to_string(scale));
+      const int team = int(sl::testing::pick(1, 3));
+      checkEigenvalues<E, 0>(batch, n, scale, team);
+      checkEigenvalues<E, 1>(batch, n, scale, team);
+      checkSingularValues<E>(batch, n, n + more, n, scale / double(n + more + 1), team);
+      checkSingularValues<E>(batch, n, n + more, n / 2, scale / double(n * n + 1), team);
+      checkSingularValues<E>(batch, n, n + more, 0, scale, team);
+    }
+  }
+}
+
+TEST(Linalg, RotationsOfFloats) { checkRotations<float>(); }
+TEST(Linalg, RotationsOfDoubles) { checkRotations<double>(); }
+
+TEST(Linalg, NothingIsFoundOfInfinities) {
+  const std::vector<double> x = {1, 0, 0, INFINITY};
+  std::vector<double> vectors(4), values(2), other(4);
+  int32_t info = 77;
+  const LinalgShape shape{.batch = 1, .n = 2, .rows = 2};
+  const auto expectNothing = [&] {
+    EXPECT_EQ(info, 1);
+    EXPECT_TRUE(std::isnan(values[0]) && std::isnan(values[1]) && std::isnan(vectors[3]));
+  };
+  sl::testing::runTeam(1, [&](sl_ctx* ctx, sl_team team) {
+    sl::linalg<LinalgTune{.matrixStep = MatrixStep::eigh}>(
+        ctx, team, shape, x.data(), vectors.data(), values.data(), other.data(), &info);
+  });
+  expectNothing();
+  info = 77;
+  values = vectors = {0, 0, 0, 0};
+  sl::testing::runTeam(1, [&](sl_ctx* ctx, sl_team team) {
+    sl::linalg<LinalgTune{.matrixStep = MatrixStep::svd}>(
+        ctx, team, shape, x.data(), vectors.data(), values.data(), other.data(), &info);
+  });
+  expectNothing();
+}
+
 template <class E>
 void checkAll() {
   for (const int64_t n : {0, 1, 2, 3, 4, 7, 16, 33, 70}) {

@@ -123,6 +123,46 @@ LogicalResult OrgqrOp::verify() {
       succeeded(verifyType(*this, space, getResult(), "the result", element, x, "orgqr_c2")));
 }
 
+LogicalResult EighOp::verify() {
+  ExtentSpace space;
+  if (failed(verifySquare(*this, space, getX(), "x"))) {
+    return mlir::failure();
+  }
+  const auto extents = space.of(getX());
+  const llvm::ArrayRef<mlir::AffineExpr> all = extents;
+  const mlir::Type element = elementOf(getX()), number = mlir::IntegerType::get(getContext(), 32);
+  return mlir::success(
+      succeeded(verifyType(*this, space, getVectors(), "vectors", element, all, "eigh_c1")) &&
+      succeeded(
+          verifyType(*this, space, getValues(), "values", element, all.drop_back(), "eigh_c1")) &&
+      succeeded(verifyType(*this, space, getInfo(), "info", number, all.drop_back(2), "eigh_c1")));
+}
+
+LogicalResult SvdOp::verify() {
+  ExtentSpace space;
+  const auto extents = space.of(getX());
+  const llvm::ArrayRef<mlir::AffineExpr> all = extents;
+  const mlir::Type element = elementOf(getX()), number = mlir::IntegerType::get(getContext(), 32);
+  const auto size = [&](size_t fromEnd) {
+    return extents.size() < 2 ? std::nullopt
+                              : symbolic::constantValue(extents[extents.size() - fromEnd]);
+  };
+  const auto rows = size(2), columns = size(1);
+  if (!rows || !columns || *rows > *columns || !(element.isF32() || element.isF64())) {
+    return opError(*this) << "x has extents " << space.print(extents) << " of " << element
+                          << " but [.., m, n] of f32 or f64 with static sizes m <= n is needed"
+                             " (svd_c1)";
+  }
+  auto square = extents;
+  square.back() = extents[extents.size() - 2];
+  return mlir::success(
+      succeeded(verifyType(*this, space, getRight(), "right", element, all, "svd_c2")) &&
+      succeeded(
+          verifyType(*this, space, getValues(), "values", element, all.drop_back(), "svd_c2")) &&
+      succeeded(verifyType(*this, space, getLeft(), "left", element, square, "svd_c2")) &&
+      succeeded(verifyType(*this, space, getInfo(), "info", number, all.drop_back(2), "svd_c2")));
+}
+
 LogicalResult TriangularSolveOp::verify() {
   ExtentSpace space;
   if (failed(verifySquare(*this, space, getA(), "a"))) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family "linalg": factors of matrices, and triangular systems. Has generated files of its own, as op_special.td.
+// Family "linalg": factors of matrices, triangular systems, eigenvalues and singular values. Has generated files of its own, as op_special.td.
 #ifndef STRAIGHTLINE_OP_LINALG_TD
 #define STRAIGHTLINE_OP_LINALG_TD
 
@@ -73,6 +73,34 @@ def Op_OrgqrOp : Op_PlainOp<"orgqr"> {
   }];
   let arguments = (ins Op_FloatTensor:$x, Op_FloatTensor:$taus);
   let results = (outs Op_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+def Op_EighOp : Op_PlainOp<"eigh"> {
+  let summary = "eigenvalues and eigenvectors of each symmetric matrix of x [.., n, n]";
+  let description = [{
+    `values` [.., n] ascend, and row i of `vectors` is the unit vector of value i, of either sign. Only the lower triangle of x is read, or
+    with `upper` the upper one. `info` [..] is 0, or 1 where x is not finite; values and vectors are NaN there.
+
+    - (linalg_c1) the matrices are square, of f32 or f64
+    - (eigh_c1) vectors have x's type, values x's element type and extents but the last, info i32 and x's extents but the last two
+  }];
+  let arguments = (ins Op_FloatTensor:$x, BoolAttr:$upper);
+  let results = (outs Op_Tensor:$vectors, Op_Tensor:$values, Op_Tensor:$info);
+  let hasVerifier = 1;
+}
+
+def Op_SvdOp : Op_PlainOp<"svd"> {
+  let summary = "singular values and vectors of each matrix of x [.., m, n] with m <= n";
+  let description = [{
+    x = left^T diag(values) right: `values` [.., m] descend, and rows i of `right` [.., m, n] and `left` [.., m, m] are the unit vectors of
+    value i, both of either sign. `info` [..] is 0, or 1 where x is not finite; everything else is NaN there.
+
+    - (svd_c1) x has two dims or more, of f32 or f64, and static sizes m <= n
+    - (svd_c2) right has x's type, left and values x's element type, info i32
+  }];
+  let arguments = (ins Op_FloatTensor:$x);
+  let results = (outs Op_Tensor:$right, Op_Tensor:$values, Op_Tensor:$left, Op_Tensor:$info);
   let hasVerifier = 1;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Factors of matrices, and triangular systems: cholesky, lu, geqrf, orgqr, triangular_solve.
+// Factors of matrices, triangular systems, eigenvalues and singular values: cholesky, lu, geqrf,
+// orgqr, triangular_solve, eigh, svd.
 #include "dialect/op/linalg.h"
 
 #include "passes/lowering/context.h"
@@ -16,6 +17,8 @@ namespace {
 constexpr double kTermUs = 0.0002, kMatrixUs = 0.02;
 /// Products of a factor or of a column of a system, in parts of n * n * n or n * n.
 constexpr double kCholeskyPart = 1.0 / 6, kLuPart = 1.0 / 3, kSolvePart = 0.5, kQrPart = 2.0 / 3;
+/// Of rotations: sweeps, pairs of rows in one, products of a pair.
+constexpr double kJacobiPart = 8.0 * 0.5 * 8;
 
 /// What every step of the family has: the sizes, and dense operands.
 class MatrixLowering {
@@ -57,6 +60,13 @@ class MatrixLowering {
     Value own = context_.slot(context_.type(extents, typeOf(to).getElementType(), dense));
     spec_.outputs.push_back(own);
     copies_.emplace_back(own, to);
+  }
+
+  /// Memory of the kernel alone, of another value's type.
+  void scratch(Value like) {
+    const Exprs extents = context_.extentsOf(like);
+    spec_.outputs.push_back(context_.slot(context_.type(
+        extents, typeOf(context_.destination(like)).getElementType(), context_.rowMajor(extents))));
   }
 
   /// `part` of n * n * `last` products a matrix.
@@ -149,6 +159,31 @@ LogicalResult lowerTriangularSolve(op::TriangularSolveOp solve, LoweringContext&
   return success();
 }
 
+LogicalResult lowerEigh(op::EighOp eigh, LoweringContext& context) {
+  MatrixLowering lowering(eigh, eigh.getX(), "eigh", context);
+  lowering.tune("upper", eigh.getUpper());
+  lowering.read(eigh.getX());
+  lowering.write(eigh.getVectors());
+  lowering.write(eigh.getValues());
+  lowering.scratch(eigh.getVectors());
+  lowering.write(eigh.getInfo());
+  lowering.launch(kJacobiPart, lowering.size());
+  return success();
+}
+
+LogicalResult lowerSvd(op::SvdOp svd, LoweringContext& context) {
+  MatrixLowering lowering(svd, svd.getX(), "svd", context);
+  const mlir::AffineExpr rows = context.extentsOf(svd.getValues()).back();
+  lowering.put("rows", rows);
+  lowering.read(svd.getX());
+  lowering.write(svd.getRight());
+  lowering.write(svd.getValues());
+  lowering.write(svd.getLeft());
+  lowering.write(svd.getInfo());
+  lowering.launch(kJacobiPart, context.upperBound(rows));
+  return success();
+}
+
 }  // namespace
 
 void registerLinalgRules(RuleSet& rules) {
@@ -157,6 +192,8 @@ void registerLinalgRules(RuleSet& rules) {
   rules.add(lowerGeqrf);
   rules.add(lowerOrgqr);
   rules.add(lowerTriangularSolve);
+  rules.add(lowerEigh);
+  rules.add(lowerSvd);
 }
 
 }  // namespace straightline::lowering

@@ -42,6 +42,8 @@ _OTHERS: dict[str, tuple[str, ...]] = {
     "lu": ("%a : (tensor<3x4x4xT>) -> (tensor<3x4x4xT>, tensor<3x4xi32>, tensor<3x4xi64>, tensor<3xi32>)",),
     "geqrf": ("%a : (tensor<3x5x4xT>) -> (tensor<3x5x4xT>, tensor<3x4xT>)",),
     "orgqr": ("%a, %b : (tensor<3x5x4xT>, tensor<3x4xT>) -> tensor<3x5x4xT>",),
+    "eigh": ("%a {upper = false} : (tensor<3x4x4xT>) -> (tensor<3x4x4xT>, tensor<3x4xT>, tensor<3xi32>)",),
+    "svd": ("%a : (tensor<3x4x5xT>) -> (tensor<3x4x5xT>, tensor<3x4xT>, tensor<3x4x4xT>, tensor<3xi32>)",),
     "triangular_solve": (
         "%a, %b {transpose = false, unit = false, upper = true} : (tensor<3x4x4xT>, tensor<3x4x2xT>) -> tensor<3x4x2xT>",
     ),

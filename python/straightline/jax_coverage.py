@@ -281,6 +281,16 @@ def _affine(a: Any, b: Any) -> Any:
     return lax.reduce((a, b), start, lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (1,))
 
 
+def _product(u: Any, values: Any, vh: Any) -> Any:
+    """The matrices of which these are singular values and vectors."""
+    return (u * values[..., None, :]) @ vh
+
+
+def _turned(values: Any, vectors: Any) -> Any:
+    """The symmetric matrices of which these are eigenvalues and vectors."""
+    return (vectors * values[..., None, :]) @ vectors.mT
+
+
 def _windows_of_pairs(t: Any) -> Any:
     places = jnp.arange(t.size, dtype=t.dtype).reshape(t.shape)
 
@@ -378,7 +388,16 @@ def _control() -> list[Form]:
                            jsl.cho_solve(jsl.cho_factor(a[0] @ a[0].T + jnp.eye(5)), b[0])), "f32[2,5,5] f32[2,5,3]"),
         Form("custom_call", "LAPACK: QR", lambda a, b: (jnp.linalg.qr(a), jnp.linalg.qr(b), jnp.linalg.qr(b, mode="complete"),
                                                        jnp.linalg.qr(b.mT), jnp.linalg.qr(a, mode="r")), "f32[2,5,5] f32[2,5,3]"),
-        Form("custom_call", "LAPACK: others", lambda t: jnp.linalg.svd(t)[1], "f32[3,3]", refused=True),
+        Form("custom_call", "LAPACK: singular values (vectors of either sign)",
+             lambda a: (jnp.linalg.svd(a, compute_uv=False), _product(*jnp.linalg.svd(a, full_matrices=False)),
+                        jnp.linalg.pinv(a),
+                        _product(*jnp.linalg.svd(a.mT, full_matrices=False)), jnp.linalg.svd(a)[0] @ jnp.linalg.svd(a)[0].mT,
+                        jnp.linalg.norm(a, "nuc", (1, 2)), jnp.linalg.matrix_rank(a), jnp.linalg.lstsq(a[0], a[1])[0]),
+             "f32[2,5,3]"),
+        Form("custom_call", "LAPACK: eigenvalues of symmetric matrices (vectors of either sign)",
+             lambda a: (jnp.linalg.eigvalsh(a), _turned(*jnp.linalg.eigh(a)), _turned(*jnp.linalg.eigh(a, "U", False)),
+                        jax.grad(lambda a: jnp.sum(jnp.linalg.eigvalsh(a) ** 3))(a)), "f32[2,5,5]"),
+        Form("custom_call", "LAPACK: others", lambda t: jnp.abs(jnp.linalg.eigvals(t)), "f32[3,3]", refused=True),
         Form("rng_bit_generator", "any", lambda t: t + jax.random.normal(jax.random.key(1, impl="rbg"), t.shape), x, True),
         Form("composition", "jax.random.normal, uniform, bernoulli",
              lambda k: (jax.random.normal(k, (3, 4)), jax.random.uniform(k, (7,)), jax.random.bernoulli(k, 0.3, (7,))), "key"),

@@ -208,6 +208,14 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
         paddle.linalg.qr(a, "r"),
         paddle.linalg.triangular_solve(a + 4 * paddle.eye(5), b), paddle.linalg.triangular_solve(
             a + 4 * paddle.eye(5), b, False, True, True), paddle.linalg.triangular_solve(a[0] + 4 * paddle.eye(5), b)]),
+    "singular values": ([([2, 5, 3], "float32"), ([2, 5, 5], "float32")], lambda a, b: [
+        paddle.linalg.svdvals(a), *_product(*paddle.linalg.svd(a)), *_product(*paddle.linalg.svd(a.transpose([0, 2, 1]))),
+        paddle.linalg.svd(a, True)[0] @ paddle.linalg.svd(a, True)[0].transpose([0, 2, 1]), paddle.linalg.pinv(a),
+        paddle.linalg.matrix_rank(a), paddle.linalg.matrix_rank(a, 1.0),
+        paddle.linalg.matrix_rank(b + b.transpose([0, 2, 1]), hermitian=True),
+        paddle.linalg.matrix_rank(a, atol=0.5, rtol=0.1), paddle.linalg.matrix_rank(a, paddle.to_tensor([0.5, 2.0])),
+        paddle.linalg.matrix_norm(a, "nuc"), paddle.linalg.cond(a), *paddle.linalg.lstsq(a, 2 * b, driver="gelsd")[::2],
+        paddle.linalg.eigvalsh(b), *_turned(*paddle.linalg.eigh(b)), *_turned(*paddle.linalg.eigh(b, "U"))]),
     "orders": ([_M, ([5, 7], "float32")], lambda m, o: [
         paddle.median(m, 1), paddle.median(m), paddle.median(o, 0, True), paddle.median(o), *paddle.kthvalue(m, 2),
         *paddle.kthvalue(m, 2, 0, True), paddle.cumprod(m, 1), paddle.logcumsumexp(m, 1), paddle.logcumsumexp(m),
@@ -277,6 +285,16 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
     "empty": ([([0, 3], "float32"), ([0, 3, 8, 8], "float32")], lambda x, i: [
         paddle.sort(x, 0), paddle.argsort(x, 0), F.adaptive_avg_pool2d(i, 0), paddle.concat([x, x]), x.sum(0), F.softmax(x)]),
 }  # fmt: skip
+
+
+def _product(u: Any, values: Any, vh: Any) -> list[Any]:
+    """The matrices of which these are singular values and vectors; vectors have either sign."""
+    return [(u * values.unsqueeze(-2)) @ vh, values]
+
+
+def _turned(values: Any, vectors: Any) -> list[Any]:
+    """The symmetric matrices of which these are eigenvalues and vectors; vectors have either sign."""
+    return [(vectors * values.unsqueeze(-2)) @ vectors.transpose([0, 2, 1]), values]
 
 
 def _boxes(b: Any) -> Any:

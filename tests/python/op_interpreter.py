@@ -413,6 +413,16 @@ def _triangular_solve(a: torch.Tensor, b: torch.Tensor, upper: bool, transpose: 
     return torch.linalg.solve_triangular(a, b, upper=upper, unitriangular=unit)
 
 
+def _eigh(x: torch.Tensor, upper: bool) -> tuple[torch.Tensor, ...]:
+    values, vectors = torch.linalg.eigh(x, "U" if upper else "L")
+    return vectors.mT, values, torch.zeros(x.shape[:-2], dtype=torch.int32)
+
+
+def _svd(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    left, values, right = torch.linalg.svd(x, full_matrices=False)
+    return right, values, left.mT, torch.zeros(x.shape[:-2], dtype=torch.int32)
+
+
 class _Special(dict[str, Callable[..., Any]]):
     """The functions of `op.special` by their names, which are torch.special's but for three."""
 
@@ -480,6 +490,8 @@ _OPS |= {
     "cholesky": lambda x, upper: tuple(torch.linalg.cholesky_ex(x, upper=upper)),
     "lu": _lu,
     "geqrf": lambda x: tuple(torch.geqrf(x)),
+    "eigh": _eigh,
+    "svd": _svd,
     "orgqr": torch.linalg.householder_product,
     "triangular_solve": _triangular_solve,
     "cumsum": lambda x, dim: x.cumsum(dim, dtype=x.dtype),

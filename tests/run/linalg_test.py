@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 import torch
+from cuda_on_host import run_on_host
 from policy import check, is_native
 from torch import Tensor
 
 import straightline as sl
+from straightline import _compiler, _targets
+from straightline.mlir_model import compiled_module
+from straightline.options import CompileOptions
+from straightline.parameters import ParameterTable
 
 DTYPES = [torch.float32, torch.float64]
 SIZES = [0, 1, 2, 5, 17, 33]
@@ -244,3 +249,52 @@ def test_covariances(name: str, dtype: torch.dtype) -> None:
 def test_weighted_covariances_are_refused() -> None:
     with pytest.raises(sl.UnsupportedError, match=r"at linalg_test.py"):
         sl.compile(lambda x: torch.cov(x, aweights=torch.ones(12)), (torch.randn(3, 12),))
+
+
+_ROTATIONS = """
+func.func @main(%x: tensor<3x{n}x{n}x{t}>, %y: tensor<2x{m}x{n}x{t}>) -> (tensor<3x{n}x{n}x{t}>, tensor<3x{n}x{t}>, tensor<3xi32>,
+    tensor<2x{m}x{n}x{t}>, tensor<2x{m}x{t}>, tensor<2x{m}x{m}x{t}>, tensor<2xi32>) {{
+  %vectors, %values, %info = op.eigh %x {{upper = true}} : (tensor<3x{n}x{n}x{t}>) -> (tensor<3x{n}x{n}x{t}>, tensor<3x{n}x{t}>, tensor<3xi32>)
+  %right, %s, %left, %other = op.svd %y : (tensor<2x{m}x{n}x{t}>) -> (tensor<2x{m}x{n}x{t}>, tensor<2x{m}x{t}>, tensor<2x{m}x{m}x{t}>, tensor<2xi32>)
+  return %vectors, %values, %info, %right, %s, %left, %other : tensor<3x{n}x{n}x{t}>, tensor<3x{n}x{t}>, tensor<3xi32>,
+    tensor<2x{m}x{n}x{t}>, tensor<2x{m}x{t}>, tensor<2x{m}x{m}x{t}>, tensor<2xi32>
+}}
+"""
+
+
+@pytest.mark.parametrize(("on_device", "dtype"), [(False, DTYPES[0]), (False, DTYPES[1]), (True, DTYPES[0])])
+def test_eigenvalues_and_singular_values(on_device: bool, dtype: torch.dtype, tmp_path: Path) -> None:
+    """As LAPACK's, and products of the vectors give the matrices.
+
+    y's second matrix has two equal rows; x's last one an infinity, and below its diagonals there is NaN.
+    """
+    _seed()
+    n, m = 9, 5
+    x, y = torch.randn(3, n, n, dtype=dtype), torch.randn(2, m, n, dtype=dtype)
+    y[1, 3] = y[1, 0]
+    symmetric = x.triu() + x.triu(1).mT
+    x, symmetric = x.masked_fill(torch.ones(n, n, dtype=torch.bool).tril(-1), torch.nan), symmetric[:2]
+    x[2, 0, 1] = torch.inf
+    text = _ROTATIONS.format(n=n, m=m, t="f32" if dtype == torch.float32 else "f64")
+    if on_device:  # compile_mlir is for the cpu
+        options = CompileOptions(target="cuda:sm_80")
+        _targets.open_compiler()
+        module = _compiler.Module.parse(text, "rotations.mlir")
+        compiled = compiled_module(module, ParameterTable.of_declared([]), {}, options, place=options.target)
+        shapes = [(3, n, n), (3, n), (3,), (2, m, n), (2, m), (2, m, m), (2,)]
+        results = tuple(torch.empty(s, dtype=torch.int32 if len(s) == 1 else dtype) for s in shapes)
+        run_on_host(compiled, torch.nn.Module(), (x, y), results, tmp_path)
+    else:
+        results = sl.compile_mlir(text)(x, y)
+    vectors, values, info, right, s, left, other = results
+    assert (
+        info.tolist() == [0, 0, 1] and other.tolist() == [0, 0] and values[2].isnan().all() and vectors[2].isnan().all()
+    )
+    near = {"rtol": 0, "atol": 64 * torch.finfo(dtype).eps}
+    vectors, values = vectors[:2], values[:2]
+    torch.testing.assert_close(values, torch.linalg.eigvalsh(symmetric), **near)
+    torch.testing.assert_close(vectors.mT @ (values[..., None] * vectors), symmetric, **near)
+    torch.testing.assert_close(s, torch.linalg.svdvals(y), **near)
+    torch.testing.assert_close(left.mT @ (s[..., None] * right), y, **near)
+    for rows in (vectors, right, left):
+        torch.testing.assert_close(rows @ rows.mT, torch.eye(rows.shape[1], dtype=dtype).expand(2, -1, -1), **near)

@@ -42,7 +42,7 @@ FLOAT_OPERANDS: dict[str, int | None] = {
         """exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan tanh sigmoid erf silu hardsigmoid hardswish
         gelu leaky_relu elu softplus div atan2 special var softmax log_softmax layer_norm rms_norm group_norm
         batch_norm convolution avg_pool2d adaptive_avg_pool2d grid_sampler_2d lstm gru rnn cholesky lu geqrf orgqr
-        triangular_solve""".split()
+        triangular_solve eigh svd""".split()
     ),
     "scaled_dot_product_attention": 3,
     "grouped_matmul": 2,

@@ -63,6 +63,39 @@ def orgqr(ctx: GraphBuilder, factors: Tensor, taus: Tensor) -> Tensor:
     return ctx.emit_one("orgqr", [factors, taus], factors.type)
 
 
+def eigh(ctx: GraphBuilder, x: Tensor, upper: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    """Ascending eigenvalues, eigenvectors as columns, and info (i32): 1 where x is not finite; of x one triangle is read."""
+    types = [x.type, TensorType(x.dtype, x.extents[:-1]), TensorType("i32", x.extents[:-2])]
+    vectors, values, info = ctx.emit("eigh", [x], types, {"upper": upper})
+    return values, turned(ctx, vectors), info
+
+
+def svd(ctx: GraphBuilder, x: Tensor, full: bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """U [.., m, k], descending values [.., k], V^T [.., k, n] and info (i32): 1 where x is not finite; k is min(m, n).
+
+    With `full` all columns of U [.., m, m] and all rows of V^T [.., n, n].
+    """
+    rows, columns = known(x.extents[-2]), known(x.extents[-1])
+    wide = turned(ctx, x) if rows > columns else x
+    lead, count = x.extents[:-2], min(rows, columns)
+    types = [TensorType(x.dtype, (*lead, *sizes)) for sizes in (wide.extents[-2:], (count,), (count, count))]
+    right, values, left, info = ctx.emit("svd", [wide], [*types, TensorType("i32", lead)])
+    if full and rows != columns:
+        right = _completed(ctx, right)
+    if rows > columns:
+        return turned(ctx, right), values, left, info
+    return turned(ctx, left), values, right, info
+
+
+def _completed(ctx: GraphBuilder, rows: Tensor) -> Tensor:
+    """Orthogonal rows [.., k, n], and those that make [.., n, n] of them: Q's columns behind the first k."""
+    count, size = known(rows.extents[-2]), known(rows.extents[-1])
+    factors, taus = geqrf(ctx, turned(ctx, rows))
+    q = orgqr(ctx, ctx.padded(factors, [(0, size - count)]), taus)
+    rest = turned(ctx, ctx.slice(q, q.rank - 1, count, size, size - count))
+    return ctx.cat([rows, rest], rows.rank - 2, TensorType(rows.dtype, (*rows.extents[:-2], size, size)))
+
+
 def triangle(ctx: GraphBuilder, x: Tensor, *, upper: bool, diagonal: int = 0) -> Tensor:
     """The elements on a diagonal, `diagonal` columns to the right of the first one, and on its side; the rest is 0."""
     rows, columns = x.extents[-2:]

@@ -77,3 +77,27 @@ func.func @orgqr_c2(%x: tensor<5x4xf32>, %t: tensor<4xf64>) {
   %q = op.orgqr %x, %t : (tensor<5x4xf32>, tensor<4xf64>) -> tensor<5x4xf32>
   return
 }
+
+// -----
+
+func.func @eigh_c1(%x: tensor<3x4x4xf32>) {
+  // expected-error @+1 {{eigh: values has extents [3] but [3, 4] are needed (eigh_c1)}}
+  %v, %w, %i = op.eigh %x {upper = false} : (tensor<3x4x4xf32>) -> (tensor<3x4x4xf32>, tensor<3xf32>, tensor<3xi32>)
+  return
+}
+
+// -----
+
+func.func @svd_c1(%x: tensor<5x4xf32>) {
+  // expected-error @+1 {{svd: x has extents [5, 4] of 'f32' but [.., m, n] of f32 or f64 with static sizes m <= n is needed (svd_c1)}}
+  %r, %s, %l, %i = op.svd %x : (tensor<5x4xf32>) -> (tensor<5x4xf32>, tensor<4xf32>, tensor<4x4xf32>, tensor<i32>)
+  return
+}
+
+// -----
+
+func.func @svd_c2(%x: tensor<4x5xf32>) {
+  // expected-error @+1 {{svd: left has extents [4, 5] but [4, 4] are needed (svd_c2)}}
+  %r, %s, %l, %i = op.svd %x : (tensor<4x5xf32>) -> (tensor<4x5xf32>, tensor<4xf32>, tensor<4x5xf32>, tensor<i32>)
+  return
+}

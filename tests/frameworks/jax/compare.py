@@ -13,6 +13,8 @@ import straightline as sl
 import torch
 from straightline.testing.policy import check_close
 
+from tests.frameworks.jax.rounding import error_of_rounding
+
 #: How often inputs are moved to learn JAX's own error, where one draw of it is too small.
 _DRAWS = 8
 
@@ -69,7 +71,7 @@ def check(function: Callable[..., Any], *args: Any, compiled: Any = None, **opti
 
 
 def _error_of_jax(function: Callable[..., Any], args: Sequence[Any], place: int) -> float:
-    """The largest error of JAX in one result over inputs that are moved by an ulp."""
+    """The largest error of JAX in one result over inputs that are moved by an ulp, or of float32's rounding at each step."""
     numbers = np.random.default_rng(0)
 
     def moved(x: Any) -> Any:
@@ -81,8 +83,12 @@ def _error_of_jax(function: Callable[..., Any], args: Sequence[Any], place: int)
     worst = 0.0
     for _ in range(_DRAWS):
         near = jax.tree_util.tree_map(moved, tuple(args))
-        found = np.asarray(jax.tree_util.tree_leaves(jax.jit(function)(*near))[place], np.float64)
+        found = np.asarray(jax.tree_util.tree_leaves(jax.jit(function)(*near))[place])
         want = np.asarray(jax.tree_util.tree_leaves(in_float64(function, near))[place], np.float64)
         usable = np.isfinite(found) & np.isfinite(want)
-        worst = max(worst, float(np.abs(found - want)[usable].max(initial=0.0)))
-    return worst
+        worst = max(worst, float(np.abs(found.astype(np.float64) - want)[usable].max(initial=0.0)))
+    if found.dtype != np.float32:
+        return worst
+    with jax.enable_x64(True):
+        wide = jax.tree_util.tree_map(_wide, tuple(args))
+        return max(worst, error_of_rounding(function, wide, place, _DRAWS))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX's calls of LAPACK for factors of matrices, and triangular systems, as ops of the family "linalg"."""
+"""JAX's calls of LAPACK for factors of matrices, systems, singular values and eigenvalues, as ops of the family "linalg"."""
 
 from __future__ import annotations
 
@@ -56,6 +56,19 @@ def _orgqr(ctx: Importer, op: Op) -> list[Value]:
     return [linalg.orgqr(ctx, _matrices(ctx, op, square=False), ctx.tensor(op.inputs[1]))]
 
 
+def _svd(ctx: Importer, op: Op) -> list[Value]:
+    """gesdd, gesvd: what is left of the matrix, values, U, V^T, and info. JAX reads no vectors in mode N, and never the first."""
+    mode, x = _letter(op, "mode"), _matrices(ctx, op, square=False)
+    u, values, vh, info = linalg.svd(ctx, x, full=mode != "S")
+    return [x, values, u, vh, info]
+
+
+def _eigh(ctx: Importer, op: Op) -> list[Value]:
+    """syevd: vectors, values and info."""
+    values, vectors, info = linalg.eigh(ctx, _matrices(ctx, op), _letter(op, "uplo") == "U")
+    return [vectors, values, info]
+
+
 #: By the name of the function that is called.
 CALLS: dict[str, Callable[[Importer, Op], list[Value]]] = {
     f"{library}_{letter}{function}_ffi": convert
@@ -65,6 +78,9 @@ CALLS: dict[str, Callable[[Importer, Op], list[Value]]] = {
         ("lapack", "trsm", _triangular_solve),
         ("lapack", "geqrf", _geqrf),
         ("lapack", "orgqr", _orgqr),
+        ("lapack", "gesdd", _svd),
+        ("lapack", "gesvd", _svd),
+        ("lapack", "syevd", _eigh),
     )
     for letter in "sd"
 }

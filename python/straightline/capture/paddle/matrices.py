@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
@@ -267,3 +268,104 @@ def _triangular_solve(ctx: Importer, node: Node) -> Tensor:
 def _cholesky_solve(ctx: Importer, node: Node) -> Tensor:
     factor, b, _ = _system(ctx, node, ctx.tensor(node.inputs[1]), ctx.tensor(node.inputs[0]))
     return linalg.cholesky_solve(ctx, factor, b, bool(node.attribute("upper", False)))
+
+
+# Singular values and eigenvalues --------------------------------------------------------------------------------------
+
+
+def _singular(ctx: Importer, node: Node, full: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    x = linalg.matrices(node.op.short, ctx.tensor(node.inputs[0]), square=False)
+    u, values, vh, info = linalg.svd(ctx, x, full)
+    linalg.check(ctx, info, f"{node.op.short}: a matrix has an element that is not finite")
+    return u, values, vh
+
+
+@converter("svd", takes="float32 and float64, every form; vectors of either sign")
+def _svd(ctx: Importer, node: Node) -> list[Tensor | None]:
+    return list(_singular(ctx, node, bool(node.attribute("full_matrices", False))))
+
+
+@converter("svdvals", takes="float32 and float64")
+def _svdvals(ctx: Importer, node: Node) -> Tensor:
+    return _singular(ctx, node)[1]
+
+
+def _symmetric(ctx: Importer, node: Node) -> tuple[Tensor, Tensor]:
+    x = _square(node, ctx.tensor(node.inputs[0]))
+    upper = str(node.attribute("UPLO", node.attribute("uplo", "L"))) == "U"
+    values, vectors, info = linalg.eigh(ctx, x, upper)
+    linalg.check(ctx, info, f"{node.op.short}: a matrix has an element that is not finite")
+    return values, vectors
+
+
+@converter("eigh", "eigvalsh", takes="float32 and float64, either triangle; vectors of either sign")
+def _eigh(ctx: Importer, node: Node) -> list[Tensor | None]:
+    return list(_symmetric(ctx, node))
+
+
+def _rank(ctx: Importer, node: Node, limit: Callable[[Tensor], Tensor]) -> Tensor:
+    """How many singular values are above a limit, which is computed of the largest ones [..]."""
+    if node.attribute("hermitian", False):
+        values = _symmetric(ctx, node)[0]
+        values = ctx.emit_one("abs", [values], values.type)
+    else:
+        values = _singular(ctx, node)[1]
+    last = values.rank - 1
+    most = ctx.reduce("amax", values, [last], False)
+    bound = limit(most)
+    bound = ctx.reshape(bound, (*bound.extents, 1)) if bound.rank else bound
+    return ctx.reduce("sum", ctx.cast(ctx.compare("gt", values, bound), "i64"), [last], False)
+
+
+def _usual_limit(node: Node, x: Tensor) -> float:
+    """Of the largest singular value."""
+    return max(known(x.extents[-2]), known(x.extents[-1])) * float(np.finfo(v.numpy_dtype(x.dtype)).eps)
+
+
+@converter("matrix_rank", takes="float32 and float64, hermitian ones too")
+def _matrix_rank(ctx: Importer, node: Node) -> Tensor:
+    x, tol = ctx.tensor(node.inputs[0]), float(node.attribute("tol", 0.0))
+    if node.attribute("use_default_tol", True):
+        return _rank(ctx, node, lambda most: ctx.binary("mul", most, _usual_limit(node, x)))
+    return _rank(ctx, node, lambda most: ctx.full(tol, x.dtype, ()))
+
+
+@converter("matrix_rank_atol_rtol", takes="float32 and float64, hermitian ones too")
+def _matrix_rank_of_limits(ctx: Importer, node: Node) -> Tensor:
+    """The larger of an absolute limit and one relative to the largest singular value; both are 0-d or have the batch's sizes."""
+    x = ctx.tensor(node.inputs[0])
+    absolute = ctx.cast(ctx.tensor(node.inputs[1]), x.dtype)
+    other = node.input(2)
+
+    def limit(most: Tensor) -> Tensor:
+        usual = ctx.full(_usual_limit(node, x), x.dtype, ())
+        if other is None:  # the usual one where the absolute one is 0
+            part = ctx.where(ctx.compare("gt", absolute, 0.0), 0.0, usual)
+        else:
+            part = ctx.cast(ctx.tensor(other), x.dtype)
+        return ctx.binary("maximum", absolute, ctx.binary("mul", most, part))
+
+    return _rank(ctx, node, limit)
+
+
+@converter("matrix_rank_tol", takes="float32 and float64, hermitian ones too")
+def _matrix_rank_of_tensor(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    absolute = ctx.cast(ctx.tensor(node.inputs[1]), x.dtype)
+    part = _usual_limit(node, x) if node.attribute("use_default_tol", True) else 0.0
+    return _rank(ctx, node, lambda most: ctx.binary("maximum", absolute, ctx.binary("mul", most, part)))
+
+
+@converter("lstsq", takes="float32 and float64, every driver; solution, rank, singular values", refuses="residuals")
+def _lstsq(ctx: Importer, node: Node) -> list[Tensor | None]:
+    """The shortest solution, by singular values above rcond times the largest one."""
+    b = ctx.tensor(node.inputs[1])
+    rcond = float(ctx.number(node.inputs[2], "rcond"))
+    u, values, vh = _singular(ctx, node)
+    most = ctx.slice(values, values.rank - 1, 0, 1, 1)
+    kept = ctx.compare("gt", values, ctx.binary("mul", most, rcond))
+    inverse = ctx.where(kept, ctx.emit_one("reciprocal", [values], values.type), 0.0)
+    parts = product(ctx, linalg.turned(ctx, u), b)
+    parts = ctx.binary("mul", parts, ctx.reshape(inverse, (*inverse.extents, 1)))
+    rank = ctx.reduce("sum", ctx.cast(kept, "i32"), [kept.rank - 1], False)
+    return [product(ctx, linalg.turned(ctx, vh), parts), None, rank, values]

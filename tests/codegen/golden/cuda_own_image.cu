@@ -73,7 +73,7 @@ static constexpr sl_device_parameter parameters_own_sums[] = {
 };
 
 static constexpr sl_own_code own_own_sums[] = {
-    {sizeof(sl_own_code), parameters_own_sums, 5, 2048, {e9, 1}, {e10, 1}},
+    {sizeof(sl_own_code), parameters_own_sums, 5, 2048, {e9, 1}, {e10, 1}, 0},
 };
 
 static constexpr sl_device_code code_own_sums[] = {

@@ -102,7 +102,7 @@ def test_named_sizes_are_in_grid_and_parameters(ops: Any) -> None:
     code = fn.code
     assert "BK=32, grid (m + 63) floordiv 64 x (n + 31) floordiv 32 x 1" in _row(fn)["why"]
     assert "(m + 63) / 64" in code
-    assert re.search(r"sl_own_code own_own_product\[\] = \{\n.*, 8, \d{4,}, \{e\d+, 5\}, \{e\d+, 1\}\}", code), code
+    assert re.search(r"sl_own_code own_own_product\[\] = \{\n.*, 8, \d{4,}, \{e\d+, 5\}, \{e\d+, 1\}, 0\}", code), code
     # m and n are arguments of 32 bits, k is the constant 64
     assert _cubin.parameters_of(_image(fn, "product"), "product") == (8, 8, 4, 4, 4, 8, 8, 8)
 

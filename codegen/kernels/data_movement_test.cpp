@@ -679,4 +679,43 @@ TEST(Transpose, BlocksAndEdges) {
   }
 }
 
+/// Batches of batches, as the lines of images with a border have them.
+TEST(Transpose, BatchesOfBatches) {
+  constexpr int64_t kOuter = 3, kInner = 5, kRows = 24, kCols = 37;
+  const sl::TransposeShape shape{.batch = kOuter * kInner,
+                                 .rows = kRows,
+                                 .cols = kCols,
+                                 .inBatch = kCols,
+                                 .inRow = kInner * kCols,
+                                 .outBatch = (kCols + 2) * kRows,
+                                 .outCol = kRows,
+                                 .inner = kInner,
+                                 .inOuter = kRows * kInner * kCols,
+                                 .outOuter = (kInner + 2) * (kCols + 2) * kRows};
+  std::vector<float> in(size_t(kOuter * shape.inOuter));
+  for (size_t i = 0; i < in.size(); ++i) {
+    in[i] = float(i);
+  }
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<float> out(size_t(kOuter * shape.outOuter), -1.0F);
+    runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
+      sl::transpose<sl::TransposeTune{.block = 16}>(
+          ctx, team, shape, static_cast<const float*>(in.data()), out.data());
+    });
+    for (int64_t o = 0; o < kOuter; ++o) {
+      for (int64_t b = 0; b < kInner + 2; ++b) {
+        for (int64_t c = 0; c < kCols + 2; ++c) {
+          for (int64_t r = 0; r < kRows; ++r) {
+            const float expected = b < kInner && c < kCols
+                                       ? in[size_t(((o * kRows + r) * kInner + b) * kCols + c)]
+                                       : -1.0F;
+            ASSERT_EQ(out[size_t(o * shape.outOuter + (b * (kCols + 2) + c) * kRows + r)], expected)
+                << o << " " << b << " " << c << " " << r;
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace

@@ -22,7 +22,15 @@ struct TransposeShape {
   int64_t batch = 1, rows = 0, cols = 0;
   int64_t inBatch = 0, inRow = 0;    ///< strides, elements
   int64_t outBatch = 0, outCol = 0;  ///< strides, elements
+  /// Where the batch is one of batches: matrices of each, which have the strides above, and the
+  /// strides from one to the next; 0: it is none.
+  int64_t inner = 0, inOuter = 0, outOuter = 0;
 };
+
+/// Where a matrix of the batch begins in memory with these strides.
+SL_INLINE int64_t placeOfMatrix(int64_t matrix, int64_t inner, int64_t stride, int64_t outer) {
+  return inner > 0 ? matrix % inner * stride + matrix / inner * outer : matrix * stride;
+}
 
 #if defined(__CUDACC__)
 
@@ -43,14 +51,16 @@ SL_INLINE void transpose(TransposeShape s, const E* in, E* out) {
   SL_UNROLL
   for (int i = line; i < kSide; i += kLines) {
     if (row + i < s.rows && column + lane < s.cols) {
-      square[i][lane] = in[b * s.inBatch + (row + i) * s.inRow + column + lane];
+      square[i][lane] =
+          in[placeOfMatrix(b, s.inner, s.inBatch, s.inOuter) + (row + i) * s.inRow + column + lane];
     }
   }
   __syncthreads();
   SL_UNROLL
   for (int i = line; i < kSide; i += kLines) {
     if (column + i < s.cols && row + lane < s.rows) {
-      out[b * s.outBatch + (column + i) * s.outCol + row + lane] = square[lane][i];
+      out[placeOfMatrix(b, s.inner, s.outBatch, s.outOuter) + (column + i) * s.outCol + row +
+          lane] = square[lane][i];
     }
   }
 }
@@ -66,8 +76,8 @@ SL_INLINE void transpose(sl_ctx*, sl_team team, TransposeShape s, const E* in, E
   Range part = split(s.batch * strips, team, 1);
   for (int64_t i = part.begin; i < part.end; ++i) {
     const int64_t b = i / strips, c = i % strips * N;
-    const E* source = in + b * s.inBatch + c;
-    E* target = out + b * s.outBatch + c * s.outCol;
+    const E* source = in + placeOfMatrix(b, s.inner, s.inBatch, s.inOuter) + c;
+    E* target = out + placeOfMatrix(b, s.inner, s.outBatch, s.outOuter) + c * s.outCol;
     const int64_t cols = minOf(int64_t{N}, s.cols - c);
     turnSquare<N>(source, s.inRow, target, s.outCol, s.rows, cols);
   }

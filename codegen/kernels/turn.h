@@ -76,25 +76,35 @@ inline constexpr int kTurnedSide =
                                          : 16;
 
 /// out[c][r] = in[r][c] for r < rows and c < cols, with strides between the rows of each; both are
-/// contiguous otherwise and do not overlap. N: side of the squares, at most a register's lanes.
+/// contiguous otherwise and do not overlap. N: side of the squares, at most a register's lanes;
+/// what they leave at both edges is turned in smaller ones.
 template <int N, class E>
 SL_INLINE void turnSquare(const E* in, int64_t inRow, E* out, int64_t outRow, int64_t rows,
                           int64_t cols) {
-  for (int64_t r = 0; r < rows; r += N) {
-    for (int64_t c = 0; c < cols; c += N) {
-      if constexpr (sizeof(E) <= 8 && N > 1) {
-        using U = typename BitsOf<sizeof(E)>::type;
-        if (r + N <= rows && c + N <= cols) {
-          // As bytes, so that the other type breaks no rule of aliasing.
-          transposeBlock<N>(reinterpret_cast<const U*>(in + r * inRow + c), inRow,
-                            reinterpret_cast<U*>(out + c * outRow + r), outRow);
-          continue;
-        }
+  if constexpr (sizeof(E) <= 8 && N > 1) {
+    using U = typename BitsOf<sizeof(E)>::type;
+    const int64_t wholeRows = rows - rows % N, wholeCols = cols - cols % N;
+    for (int64_t r = 0; r < wholeRows; r += N) {
+      for (int64_t c = 0; c < wholeCols; c += N) {
+        // As bytes, so that the other type breaks no rule of aliasing.
+        transposeBlock<N>(reinterpret_cast<const U*>(in + r * inRow + c), inRow,
+                          reinterpret_cast<U*>(out + c * outRow + r), outRow);
       }
-      for (int64_t j = c; j < minOf(c + N, cols); ++j) {
-        for (int64_t i = r; i < minOf(r + N, rows); ++i) {
-          out[j * outRow + i] = in[i * inRow + j];
-        }
+    }
+    // Right of the squares, then below all: one piece of code for both.
+    SL_NO_UNROLL
+    for (int64_t edge = 0; edge < 2; ++edge) {
+      const int64_t r = edge == 0 ? 0 : wholeRows, c = edge == 0 ? wholeCols : 0;
+      const int64_t ofRows = edge == 0 ? wholeRows : rows - wholeRows;
+      if (ofRows > 0 && c < cols) {
+        turnSquare<N / 2>(in + r * inRow + c, inRow, out + c * outRow + r, outRow, ofRows,
+                          cols - c);
+      }
+    }
+  } else {
+    for (int64_t c = 0; c < cols; ++c) {
+      for (int64_t r = 0; r < rows; ++r) {
+        out[c * outRow + r] = in[r * inRow + c];
       }
     }
   }

@@ -147,8 +147,8 @@ kernel::LaunchOp LoweringContext::launch(Location loc, KernelSpec& spec) {
   return launch;
 }
 
-/// A copy that exchanges rows and columns, of at most one batch of matrices, goes to the kernel for
-/// that. Returns whether it was one.
+/// A copy that exchanges rows and columns, of at most a batch of batches of matrices (lines of
+/// images of named sizes), goes to the kernel for that. Returns whether it was one.
 static bool launchTranspose(LoweringContext& context, Location loc, Value from, Value to,
                             llvm::StringRef opName) {
   const kernel::BufferType in = typeOf(from);
@@ -159,7 +159,7 @@ static bool launchTranspose(LoweringContext& context, Location loc, Value from, 
   loops = mergeLoops(std::move(loops));
   const mlir::AffineExpr one = context.constant(1);
   const mlir::AffineExpr zero = context.constant(0);
-  if ((loops.size() != 2 && loops.size() != 3) || loops.back().strides[1] != one ||
+  if (loops.size() < 2 || loops.size() > 4 || loops.back().strides[1] != one ||
       in.getElementType() != out.getElementType()) {
     return false;
   }
@@ -170,11 +170,13 @@ static bool launchTranspose(LoweringContext& context, Location loc, Value from, 
   }
   const Loop cols = *found;
   loops.erase(found);
-  const Loop batch = loops.empty() ? Loop{one, {zero, zero}} : loops[0];
+  const Loop batch = loops.empty() ? Loop{one, {zero, zero}} : loops.pop_back_val();
+  const Loop outer = loops.empty() ? Loop{one, {zero, zero}} : loops[0];
+  const mlir::AffineExpr matrices = outer.extent * batch.extent;
   Problem problem("transpose", context.target());
   for (size_t operand = 0; operand < 2; ++operand) {
     problem.addOperand(
-        in.getElementType(), staticOrDynamic({batch.extent, rows.extent, cols.extent}),
+        in.getElementType(), staticOrDynamic({matrices, rows.extent, cols.extent}),
         staticOrDynamic({batch.strides[operand], rows.strides[operand], cols.strides[operand]}),
         false);
   }
@@ -187,7 +189,8 @@ static bool launchTranspose(LoweringContext& context, Location loc, Value from, 
   }
   KernelSpec spec;
   spec.family = choice.kernel->family;
-  spec.name = "transpose" + sizeName({batch, rows, cols});
+  spec.name = "transpose" + (loops.empty() ? sizeName({batch, rows, cols})
+                                           : sizeName({outer, batch, rows, cols}));
   spec.op = opName.str();
   spec.why = choice.why;
   spec.costUs = choice.costUs;
@@ -196,10 +199,14 @@ static bool launchTranspose(LoweringContext& context, Location loc, Value from, 
   auto entry = [&](llvm::StringRef key, mlir::AffineExpr value) {
     return context.named(key, context.number(value));
   };
-  spec.shape = {entry("batch", batch.extent),    entry("rows", rows.extent),
+  spec.shape = {entry("batch", matrices),        entry("rows", rows.extent),
                 entry("cols", cols.extent),      entry("inBatch", batch.strides[0]),
                 entry("inRow", rows.strides[0]), entry("outBatch", batch.strides[1]),
                 entry("outCol", cols.strides[1])};
+  if (!loops.empty()) {
+    spec.shape.append({entry("inner", batch.extent), entry("inOuter", outer.strides[0]),
+                       entry("outOuter", outer.strides[1])});
+  }
   spec.inputs = {from};
   spec.outputs = {to};
   context.launch(loc, spec);

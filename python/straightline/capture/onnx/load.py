@@ -79,9 +79,10 @@ def _of_bytes(data: bytes, name: str) -> onnx.ModelProto:
         proto = onnx.ModelProto()
     if proto.HasField("graph"):
         return proto
+    start = f"begin with {data[:8]!r}" if data else "are empty"
     raise UserError(
-        f"the bytes, which {f'begin with {data[:8]!r}' if data else 'are empty'}, are none of what sl.compile takes as bytes: an ONNX model, "
-        "what serialize() of a jax.export.Exported gives, or a StableHLO module's bytecode; text of MLIR goes to sl.compile_mlir"
+        f"the bytes, which {start}, are none of what sl.compile takes as bytes: an ONNX model, what serialize() of a "
+        "jax.export.Exported gives, or a StableHLO module's bytecode; text of MLIR goes to sl.compile_mlir"
     )
 
 

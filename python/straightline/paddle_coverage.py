@@ -30,7 +30,8 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
     "integers": ([_I, _I], lambda x, y: [
         x + y, x - y, x * y, x * 3 + 2, x // (y + 1), x % (y + 1), paddle.maximum(x, y), -x, x & y, x | y, x ^ y, ~x,
         x.abs(), x.sum(), x.max(1), x.prod(0), x.astype("float32") / 2, x == y, x >= 1, paddle.clip(x, 1, 2),
-        (x - 2) // (y + 1), (x - 2) % (y + 1), x // (-1 - y), x % (-1 - y)]),
+        (x - 2) // (y + 1), (x - 2) % (y + 1), x // (-1 - y), x % (-1 - y),
+        paddle.bitwise_left_shift(x - 2, y * 9), paddle.bitwise_right_shift(x * 99 - 150, y * 9)]),
     "unary": ([_M], lambda x: [
         f(x) for f in (paddle.abs, paddle.exp, paddle.expm1, paddle.sin, paddle.cos, paddle.tan, paddle.tanh, F.sigmoid,
                        F.relu, paddle.erf, F.silu, F.swish, paddle.floor, paddle.ceil, paddle.trunc, paddle.sign,
@@ -217,6 +218,7 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
         paddle.linalg.matrix_norm(a, "nuc"), paddle.linalg.cond(a), *paddle.linalg.lstsq(a, 2 * b, driver="gelsd")[::2],
         paddle.linalg.eigvalsh(b), *_turned(*paddle.linalg.eigh(b)), *_turned(*paddle.linalg.eigh(b, "U"))]),
     "orders": ([_M, ([5, 7], "float32")], lambda m, o: [
+        paddle.polygamma(m * m + 0.5, 1), paddle.polygamma(m * m + 0.5, 3),
         paddle.median(m, 1), paddle.median(m), paddle.median(o, 0, True), paddle.median(o), *paddle.kthvalue(m, 2),
         *paddle.kthvalue(m, 2, 0, True), paddle.cumprod(m, 1), paddle.logcumsumexp(m, 1), paddle.logcumsumexp(m),
         *paddle.cummax(m, 1), *paddle.cummin(m, 0, "int32"), paddle.dist(m, m * 2), paddle.dist(m, m * 2, 1),

@@ -30,6 +30,10 @@ def test_no_model_at_all(tmp_path: Path) -> None:
     refused(sl.UserError, "text.onnx is no", path)
     path.write_bytes(b"")
     refused(sl.UserError, "text.onnx is no ONNX model: it has no graph", path)
+    refused(
+        sl.UserError, "the bytes, which are empty, are none of what sl.compile takes as bytes: an ONNX model, ", b""
+    )
+    refused(sl.UserError, r"the bytes, which begin with b'module {', .*StableHLO.*sl.compile_mlir", b"module {}")
 
 
 def test_cut_off(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def load(model: Any) -> LoadedModel:
         proto = onnx.ModelProto()
         proto.CopyFrom(model)
     else:
-        proto = _parsed(bytes(model), name)
+        proto = _of_bytes(bytes(model), name)
     _check(proto, name)
     _free_negative_sizes(proto.graph)
     weights: dict[str, np.ndarray] = {}
@@ -69,6 +69,21 @@ def load(model: Any) -> LoadedModel:
         _take_in(function.node, folder, name)
     _take_in(proto.graph.node, folder, name)
     return LoadedModel(name, _upgraded(proto, name), weights)
+
+
+def _of_bytes(data: bytes, name: str) -> onnx.ModelProto:
+    """A model of bytes, which may be meant as something else."""
+    try:
+        proto = _parsed(data, name)
+    except UserError:
+        proto = onnx.ModelProto()
+    if proto.HasField("graph"):
+        return proto
+    start = f"begin with {data[:8]!r}" if data else "are empty"
+    raise UserError(
+        f"the bytes, which {start}, are none of what sl.compile takes as bytes: an ONNX model, what serialize() of a "
+        "jax.export.Exported gives, or a StableHLO module's bytecode; text of MLIR goes to sl.compile_mlir"
+    )
 
 
 def _parsed(data: bytes, name: str) -> onnx.ModelProto:

@@ -44,6 +44,14 @@ def _special(ctx: Importer, node: Node) -> Tensor:
     return ctx.unary("special", x, function=_SPECIAL[node.op.short])
 
 
+@converter("polygamma", takes="floats, orders from 1 on")
+def _polygamma(ctx: Importer, node: Node) -> Tensor:
+    x = _floats(node, ctx.tensor(node.inputs[0]))
+    wide = ctx.cast(x, "f32" if x.dtype in _HALVES else x.dtype)
+    order = ctx.full(float(node.attribute("n")), wide.dtype, wide.extents)
+    return ctx.cast(ctx.emit_one("special", [order, wide], wide.type, {"function": "polygamma"}), x.dtype)
+
+
 @converter("softshrink", "hardshrink", takes="floats")
 def _shrink(ctx: Importer, node: Node) -> Tensor:
     x, threshold = ctx.tensor(node.inputs[0]), float(node.attribute("threshold"))

@@ -13,7 +13,7 @@ from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Number, Reject, Tensor
 from straightline.capture.paddle.importer import Importer, Node, converter, fold
 from straightline.capture.paddle.linear import with_bias
-from straightline.capture.paddle.values import Known, Value, known
+from straightline.capture.paddle.values import Known, Value, known, numpy_dtype
 
 _UNARY = {
     "abs": "abs", "exp": "exp", "expm1": "expm1", "log": "log", "log1p": "log1p", "log2": "log2", "log10": "log10",
@@ -220,6 +220,36 @@ def _binary(ctx: Importer, node: Node) -> Tensor:
             raise Reject(f"{node.op.short} of bool", "integers or floats")
         name = logical[name]
     return ctx.binary(name, x, y)
+
+
+@converter(
+    "bitwise_left_shift",
+    "bitwise_right_shift",
+    takes="integers, shifted by any number",
+    refuses="logical shifts of signed ones",
+)
+def _shift(ctx: Importer, node: Node) -> Tensor:
+    """By two powers of two, each of which int64 holds; by fewer than none or all bits, the sign alone is left."""
+    x, y = (ctx.tensor(t) for t in node.inputs[:2])
+    left, bits = node.op.short == "bitwise_left_shift", np.iinfo(numpy_dtype(x.dtype)).bits
+    signed = not x.dtype.startswith("u")
+    if x.dtype != y.dtype:
+        raise Reject(f"a shift of {x.dtype} by {y.dtype}", "operands of one element type")
+    if not left and signed and not node.attribute("is_arithmetic", True):
+        raise Reject(f"a logical shift of {x.dtype}", "is_arithmetic=True, or an unsigned type")
+    x, y = ctx.cast(x, "i64"), ctx.cast(y, "i64")
+    inside = ctx.binary("logical_and", ctx.compare("ge", y, 0), ctx.compare("lt", y, bits))
+    count = ctx.where(inside, y, 0)
+    half = ctx.binary("floor_divide", count, 2)
+    found = x
+    for part in (half, ctx.binary("sub", count, half)):
+        powers = ctx.literal(np.left_shift(1, np.arange(bits // 2 + 1)), "i64")
+        places = ctx.reshape(part, (product_of(part.extents),))
+        flat = ctx.emit_one("index_select", [powers, places], TensorType("i64", places.extents), {"dim": 0})
+        power = ctx.reshape(flat, part.extents)
+        found = ctx.binary("mul" if left else "floor_divide", found, power)
+    rest = ctx.where(ctx.compare("lt", x, 0), ctx.full(-1, "i64", x.extents), 0) if signed and not left else 0
+    return ctx.cast(ctx.where(inside, found, rest), node.op.types[0].dtype)  # type: ignore[union-attr]
 
 
 @converter("pow", takes="a constant exponent; of integers a whole one from 0 to 63")

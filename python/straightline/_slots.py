@@ -56,6 +56,13 @@ class _Chosen:
         _call.choose_slots(self._before.pop())
 
 
+def chosen() -> Choice:
+    """What `slot` chooses for calls of this thread."""
+    choice = _call.choose_slots(None)
+    _call.choose_slots(choice)
+    return choice or {}
+
+
 def checked(slots: Any) -> dict[str, tuple[str, ...]]:
     """The option as a dict of tuples.
 

@@ -40,17 +40,31 @@ def merged(tensors: Mapping[str, Any], adapters: object, table: ParameterTable) 
             or len(given) != 3
             or not all(hasattr(part, "shape") for part in given[:2])
         ):
-            problems.append(f"{name!r} has {given!r} but must have (A, B, scale)")
+            problems.append(f"{name!r} has {_parts(given)} but must have (A, B, scale)")
             continue
         a, b, scale = given
+        try:
+            scale = float(scale)
+        except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor of several numbers
+            problems.append(f"{name!r} has the scale {_parts(scale)} but it must be a number")
+            continue
         words = _differs(tensors[known], a, b)
         if words:
             problems.append(f"{name!r}: {words}")
         else:
-            found[known] = _added(tensors[known], a, b, float(scale))
+            found[known] = _added(tensors[known], a, b, scale)
     if problems:
         raise UserError("the adapters do not fit the compiled module:\n  " + "\n  ".join(problems))
     return found
+
+
+def _parts(given: Any) -> str:
+    """A value in an error: tensors by their shapes, not their elements."""
+    if isinstance(given, (tuple, list)):
+        return f"({', '.join(map(_parts, given))})"
+    if hasattr(given, "shape"):
+        return f"{type(given).__name__}{list(given.shape)}"
+    return repr(given)
 
 
 def _differs(weight: Any, a: Any, b: Any) -> str:

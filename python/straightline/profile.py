@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from straightline import _call, _devices, _signature
+from straightline import _call, _devices, _signature, _slots
 from straightline.errors import GuardError, UnsupportedError, UserError
 
 _PARAMETER, _PREPARED = 0, 2  # sl_role
@@ -190,10 +190,11 @@ def _of_device(
 
 
 def _program_for(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The program of the function that takes these arguments."""
-    programs = (function, *function._others)
+    """The program of the function that takes these arguments, among those of the kernels that `sl.slot` chooses."""
+    head = (function, *function._slotted)[_slots.place_of(function._slots)(_slots.chosen()) if function._slots else 0]
+    programs = (head, *head._others)
     if len(programs) == 1:
-        return function
+        return head
     for one in programs:
         alone = one._binding.function(one._compilation, _Set(one._weights, one._sources), one._kernels, one._emitted)
         try:

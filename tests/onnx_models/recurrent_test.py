@@ -206,3 +206,24 @@ def test_alphas_and_betas_go_to_those_that_have_them(rng: np.random.Generator) -
     form.weights = {name: array[:1] for name, array in form.weights.items()}
     form.activations = form.attributes["activations"]
     _check(rng, form)
+
+
+@pytest.mark.parametrize(
+    ("of_w", "of_r", "direction", "words"),
+    [
+        (1 << 30, 1 << 30, "forward", f"weights of {1 << 30} directions with direction='forward'; .* weights of 1"),
+        (1, 1 << 30, "forward", f"weights of 1 directions, and recurrent ones of {1 << 30}"),
+        (1, 1, "bidirectional", "weights of 1 directions with direction='bidirectional'; .* weights of 2"),
+        (2, 2, "reverse", "weights of 2 directions with direction='reverse'; .* weights of 1"),
+        (0, 0, "forward", "weights of 0 directions"),
+    ],
+)
+def test_numbers_of_directions(of_w: int, of_r: int, direction: str, words: str) -> None:
+    """They are checked before anything is made of each: a number that is damaged took a minute."""
+    shapes = {"x": [4, 2, 5], "w": [of_w, 12, 5], "r": [of_r, 12, 3]}
+    node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=3, direction=direction)
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    model = helper.make_model(helper.make_graph([node], "g", given, [result]), ir_version=10)
+    with pytest.raises(sl.UnsupportedError, match=words):
+        sl.compile(model)

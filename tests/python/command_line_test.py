@@ -199,6 +199,12 @@ def test_inspect_writes_pages(files: dict[str, Path], tmp_path: Path, capsys: py
         assert f"{alone[0]} is about the page: give --html FILE" in _said(
             capsys, "inspect", files["sl"], *alone, status=1
         )
+    several = sl.compile(torch.nn.Linear(4, 4).eval(), [(torch.randn(1, 4),), (torch.randn(2, 4),)])
+    several.save(tmp_path / "several.sl")
+    asked = ("--profile", "2", "--program", "2")
+    _said(capsys, "inspect", tmp_path / "several.sl", "--html", tmp_path / "m.html", *asked)
+    page = (tmp_path / "m.html").read_text()
+    assert "median of 2" in page and '"program":2' in page
     said = _said(capsys, "inspect", files["sl"], "--html", tmp_path / "m.html", "--machine-code", "gemm", status=1)
     assert "must be all or none with --html" in said
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,13 @@ def test_bad_adapters() -> None:
         "'bias': it has shape [32]",
     ):
         assert words in str(caught.value)
-    for given in ([1], {"weight": (a, b)}, {"weight": 3}):
-        with pytest.raises(sl.UserError):
+    for given, words in (
+        ([1], "adapters is a list but must be a dict"),
+        ({"weight": (a, b)}, "'weight' has (Tensor[4, 16], Tensor[32, 4]) but must have (A, B, scale)"),
+        ({"weight": 3}, "'weight' has 3 but must have (A, B, scale)"),
+        ({"weight": (a, b, "half")}, "'weight' has the scale 'half' but it must be a number"),
+        ({"weight": (a, b, torch.ones(2))}, "'weight' has the scale Tensor[2] but it must be a number"),
+    ):
+        with pytest.raises(sl.UserError, match=re.escape(words)):
             fn.with_lora(given)
     assert torch.isfinite(fn(x)).all()

@@ -139,3 +139,17 @@ def test_bad_arguments(tmp_path: Path) -> None:
         fn.profile(torch.randn(2, 9), runs=1)
     with pytest.raises(sl.UserError, match="cannot write"):
         fn.profile(x, runs=1).trace(tmp_path / "no" / "t.json")
+
+
+def test_a_slot_that_is_chosen_is_profiled() -> None:
+    """`sl.slot` counts for `profile` as for calls, and the profile says which program it is of."""
+    x = torch.randn(1, 4)
+    fn = sl.compile(nn.Linear(4, 4).eval(), (x,), slots={"linear": ("native", "onednn")})
+    for number, target in enumerate(("native", "onednn"), 1):
+        with sl.slot(linear=target):
+            profile = fn.profile(x, runs=2)
+        assert profile.program == number and target in fn.examples[number - 1]
+        assert target in {row.backend for row in profile.rows}
+    assert fn.profile(x, runs=2).program == 1
+    with sl.slot(linear="cuda"), pytest.raises(sl.UserError, match="slot linear is chosen as 'cuda'"):
+        fn.profile(x)

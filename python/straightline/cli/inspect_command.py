@@ -76,14 +76,16 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _profiled(function: Any, parsed: argparse.Namespace) -> Any:
-    """Times of calls of the first program with random numbers."""
+    """Times of calls with random numbers of the program that the page shows first."""
     import numpy as np
 
-    inputs = arguments.inputs_of(function)
-    sizes = arguments.named_sizes(function, model_files.sizes_of(parsed))
+    number = parsed.program if parsed.program in range(1, len(function._all) + 1) else 1
+    one = function._all[number - 1]
+    inputs = arguments.inputs_of(one)
+    sizes = arguments.named_sizes(one, model_files.sizes_of(parsed))
     generator = np.random.default_rng(0)
     arrays = [arguments.random_array(info, sizes, generator) for info in inputs]
-    positional, named = arguments.bound(function, arrays)
+    positional, named = arguments.bound(one, arrays)
     return function.profile(*positional, runs=parsed.profile, **named)
 
 

@@ -52,8 +52,20 @@ def _tensors(ctx: Importer, node: Node) -> _Layer:
     w, r = (ctx.tensor(t) for t in node.inputs[1:3])
     if (w.rank, r.rank) != (3, 3):
         raise Reject(f"weights of ranks {w.rank} and {r.rank}", "ranks of 3")
-    sides = ([ctx.select(t, 0, d) for d in range(known(t.extents[0]))] for t in (w, r))
+    count = _directions(node, w, r)
+    sides = ([ctx.select(t, 0, d) for d in range(count)] for t in (w, r))
     return _layer(ctx, node, *sides)
+
+
+def _directions(node: Node, w: Tensor, r: Tensor) -> int:
+    """How many directions the node has: as many as its attribute says, before anything is made of each."""
+    direction = str(node.attribute("direction", "forward"))
+    wanted, (of_w, of_r) = 2 if direction == "bidirectional" else 1, (known(t.extents[0]) for t in (w, r))
+    if of_w != of_r:
+        raise Reject(f"weights of {of_w} directions, and recurrent ones of {of_r}", "equally many")
+    if of_w != wanted:
+        raise Reject(f"weights of {of_w} directions with direction={direction!r}", f"weights of {wanted}")
+    return wanted
 
 
 def _need_shape(tensors: Sequence[Tensor], wanted: tuple[Dim, ...], what: str) -> None:
@@ -85,8 +97,6 @@ def _layer(ctx: Importer, node: Node, w: list[Tensor], r: list[Tensor]) -> _Laye
     lstm = node.kind != "GRU" and node.kind != "RNN"
     lengths = optional(4)
     gates = _GATES.get(node.kind, 4) * hidden
-    if len(r) != directions:
-        raise Reject(f"weights of {directions} directions, and recurrent ones of {len(r)}", "equally many")
     _need_shape(w, (gates, x.extents[2]), "a weight of inputs")
     _need_shape(r, (gates, hidden), "a recurrent weight")
     _need_shape([t for t in [optional(3)] if t], (directions, 2 * gates), "a bias")
@@ -119,9 +129,10 @@ def _of_scaled(ctx: Importer, node: Node, place: int, scale: int) -> list[Tensor
     Scales, and zero points behind them, are [d] or [d, 4 * h].
     """
     bytes_ = ctx.permute(ctx.tensor(node.inputs[place]), [0, 2, 1])
+    count = _directions(node, *(ctx.tensor(t) for t in node.inputs[1:3]))
     zero = node.input(scale + 1)
     found = []
-    for d in range(known(bytes_.extents[0])):
+    for d in range(count):
 
         def beside(value: Value | None, d: int = d) -> Tensor:
             number = ctx.select(ctx.tensor(value, "f32"), 0, d)

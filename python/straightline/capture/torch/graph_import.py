@@ -532,7 +532,7 @@ class GraphImport:
         }
         guards = size_guards(self._source.guards, shapes, {spec.name: (spec.min, spec.max) for spec in symbols})
         for guard in guards:
-            check_truth(self._ctx, guard.truth, guard.words)
+            check_truth(self._ctx, guard.truth, f"{guard.words}: {guard.names}")
 
     def _begin(self, inputs: Sequence[InputSpec]) -> None:
         tensors = [(spec.name, _with_layout(spec)) for spec in inputs if spec.type is not None]

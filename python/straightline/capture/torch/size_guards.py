@@ -37,13 +37,17 @@ Term = int | Extent | tuple[Any, ...]
 
 @dataclass(frozen=True)
 class SizeGuard:
-    """A comparison of two sizes that holds in every call; `words` says so to the user."""
+    """A comparison of two sizes that holds in every call; `words` says so to the user, and `names` with the sizes' names.
+
+    A check that fails adds the values of the names in its text.
+    """
 
     comparison: str
     left: Dim
     right: Dim
     words: str
     truth: Term
+    names: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class EitherGuard:
 
     words: str
     truth: Term
+    names: str = ""
 
 
 def size_guards(
@@ -92,7 +97,7 @@ def _needed(node: ast.expr, reader: _Reader) -> Sequence[SizeGuard | EitherGuard
         alternatives = [[], []]
     if len(alternatives) == 1:
         return alternatives[0]
-    return [EitherGuard(f"{_words(node)} must hold", reader.term(node))]
+    return [EitherGuard(f"{_words(node)} must hold", reader.term(node), reader.names(node))]
 
 
 def multiples(guards: Sequence[str]) -> Iterator[tuple[str, int, int]]:
@@ -172,7 +177,7 @@ class _Reader:
         words = f"{_words(node.left)} must {verb} {_words(node.comparators[0])}"
         if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Mod) and right == 0 and comparison == "eq":
             words = f"{_words(node.left.left)} must be a multiple of {_words(node.left.right)}"
-        return SizeGuard(comparison, left, right, words, self.term(node))
+        return SizeGuard(comparison, left, right, words, self.term(node), self.names(node))
 
     def size(self, node: ast.expr) -> Dim:
         match node:
@@ -199,6 +204,18 @@ class _Reader:
         if name not in self.shapes or dim >= len(self.shapes[name]):
             raise _NoSize
         return self.shapes[name][dim]
+
+    def names(self, node: ast.expr) -> str:
+        """The condition with the program's names of sizes: `n >= m`."""
+        shapes = self.shapes
+
+        class Sizes(ast.NodeTransformer):
+            def visit_Subscript(self, subscript: ast.Subscript) -> ast.expr:
+                name, dim = _place(subscript)
+                text = str(shapes[name][dim])
+                return ast.Name(f"({text})" if " " in text else text)
+
+        return ast.unparse(Sizes().visit(copy.deepcopy(node)))
 
     def term(self, node: ast.expr) -> Term:
         """A condition, or a size, for `truth`."""

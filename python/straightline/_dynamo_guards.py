@@ -220,6 +220,7 @@ class Dynamo:
         entries = []
         for manager, transformed, its_backend, compile_id, *its_region in found:
             same = its_backend is backend or its_backend == backend
+            same = same and not hasattr(manager, "_straightline_never")  # of `_dynamo_first_calls`
             if same and its_region in ([], [region]) and isinstance(transformed, types.CodeType):
                 entries.append(self._entry(manager, transformed, str(compile_id), frame, find))
         return entries

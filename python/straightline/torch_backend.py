@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.utils._sympy.printers import PythonPrinter
 
-from straightline import _complex, _dynamo_recurrent, _programs, _signature
+from straightline import _complex, _dynamo_first_calls, _dynamo_recurrent, _programs, _signature
 from straightline.capture.torch.fx_capture import FrozenInput, GraphCapture, ResultPlan, capture_graph
 from straightline.capture.torch.importer import location_of
 from straightline.compiled_function import CompiledElsewhere, CompiledFunction
@@ -257,3 +257,4 @@ def _size_text(size: Any) -> str:
 
 
 _dynamo_recurrent.install(straightline)
+_dynamo_first_calls.install(straightline)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import re
 import threading
@@ -301,6 +302,45 @@ def test_threads_at_their_first_call() -> None:
     with torch.no_grad():
         for i, x in enumerate(inputs):
             torch.testing.assert_close(results[i], model(x))
+
+
+@pytest.mark.parametrize(
+    "around", [functools.partial(torch.compile, backend="straightline"), sl.jit], ids=["backend", "jit"]
+)
+def test_one_of_many_threads_compiles(around: Any) -> None:
+    """The others wait and enter what it made; more than Dynamo's limit of entries, and other shapes are compiled later."""
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+    function, x = around(model), randn(2, 8)
+    count = torch._dynamo.config.recompile_limit + 2
+    barrier, results, errors = threading.Barrier(count), [], []
+
+    def call() -> None:
+        barrier.wait()
+        with torch.no_grad():
+            try:
+                results.append(function(x))
+            except Exception as error:
+                errors.append(error)
+
+    def all_call() -> None:
+        threads = [threading.Thread(target=call) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    all_call()
+    with torch.no_grad():
+        assert len(results) == count
+        for result in results:
+            torch.testing.assert_close(result, model(x))
+        assert len(sl.programs(function)) < 4  # 1, but for a thread that stops between Dynamo's guards and its callback
+        other = randn(3, 8)
+        torch.testing.assert_close(function(other), model(other))
+    assert len(sl.programs(function)) > 1
+    function = around(lambda x: x + 1, options={"threads": 0})
+    all_call()
+    assert [str(error).count("threads is 0 but must be") for error in errors] == [1] * count
 
 
 def test_stances() -> None:

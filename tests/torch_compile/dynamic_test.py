@@ -174,3 +174,21 @@ def test_numbers_that_depend_on_data() -> None:
         torch.compiler.reset()
         with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="UnsupportedError"):
             torch.compile(model, backend="straightline")(randn(4))
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_attention_of_a_number_of_heads_that_has_a_name(batch: int) -> None:
+    def attention(x: torch.Tensor) -> list[torch.Tensor]:
+        apart, wide = (x, x * 2, x + 1), x[..., :4]
+        scores = x @ x.mT
+        return [
+            F.scaled_dot_product_attention(*apart, is_causal=True),
+            F.scaled_dot_product_attention(*apart, attn_mask=scores[0, :1]),
+            F.scaled_dot_product_attention(*apart, attn_mask=scores[0]),
+            F.scaled_dot_product_attention(*apart, attn_mask=scores > 0.1),
+            F.scaled_dot_product_attention(x, x, wide),
+        ]
+
+    calls = [(randn(batch, heads, 5, 8),) for heads in (3, 6, 4)]
+    compiled = check(attention, *calls, dynamic=None)
+    assert len(sl.programs(compiled)) < 3

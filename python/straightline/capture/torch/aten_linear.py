@@ -245,6 +245,8 @@ def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         is_causal |= kept == CAUSAL
     if q.rank > 4:
         q, k, v, mask = _of_rank_4(ctx, q, k, v, mask)
+    if q.rank == 4 and not (isinstance(q.extents[1], int) and isinstance(k.extents[1], int)):
+        q, k, v, mask = _of_one_head(ctx, q, k, v, mask)
     if mask is not None:  # boolean (True attends) or added to the scores
         mask = ctx.expand(mask, (*q.extents[:-1], k.extents[-2]))
     scale = float(a.scale) if a.scale is not None else 1.0 / math.sqrt(width) if width else 1.0
@@ -340,6 +342,26 @@ def _of_rank_4(
         mask = ctx.reshape(mask, (count, *mask.extents[-3:]))
     elif mask is not None:
         mask = ctx.reshape(mask, mask.extents[-3:])
+    return q, k, v, mask
+
+
+def _of_one_head(
+    ctx: Importer, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Queries, keys, values and mask with a named number of heads, as more rows of one head: kernels need a constant number."""
+    (batch, heads), others = q.extents[:2], k.extents[1]
+    count = _rows((batch, heads))
+    if heads != others:
+        raise Reject(f"attention of {heads} heads over {others}", "constant numbers of heads")
+    if count is None:
+        raise Reject("attention with a named batch size and a named number of heads", "one of them constant")
+    q, k, v = (ctx.reshape(x, (count, 1, *x.extents[2:])) for x in (q, k, v))
+    if mask is not None and mask.rank > 2:
+        rest = mask.extents[-2:]
+        if any(extent != 1 for extent in mask.extents[:-2]):
+            mask = ctx.reshape(ctx.expand(mask, (batch, heads, *rest)), (count, 1, *rest))
+        else:
+            mask = ctx.reshape(mask, rest)
     return q, k, v, mask
 
 

@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from straightline.capture.torch.complex_decompositions import COMPLEX, is_of_complex, parts_of_complex
-from straightline.capture.torch.decompositions import OWN, updates_statistics
+from straightline.capture.torch.decompositions import OWN, parts_of_list_write, updates_statistics
 from straightline.capture.torch.dropouts import draws
 from straightline.capture.torch.importer import CONVERTERS, TAKES_COMPLEX
 from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
@@ -121,7 +121,7 @@ def parts_of(op: Op) -> Callable[..., Any] | None:
     table = _table()
     if op in table:
         return table[op]
-    return op.decompose if is_composite(op) else _body_of_triton(op)
+    return op.decompose if is_composite(op) else parts_of_list_write(op) or _body_of_triton(op)
 
 
 def is_of_triton(op: Op) -> bool:

@@ -436,6 +436,21 @@ def _attention_for_cpu(
     return result, torch.logsumexp(scores, -1)
 
 
+@functools.cache
+def parts_of_list_write(op: Op) -> Callable[..., Any] | None:
+    """Of an op that writes each tensor of a list (optimizers of `foreach=True`): the form that gives new ones, and copies."""
+    name = op._schema.name.partition("::")[2]
+    form = getattr(getattr(_aten, name[:-1], None), op._overloadname, None)
+    if not (name.startswith("_foreach_") and name.endswith("_")) or form is None:
+        return None
+
+    def parts(tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> None:
+        for tensor, value in zip(tensors, form(tensors, *args, **kwargs), strict=True):
+            tensor.copy_(value)
+
+    return parts
+
+
 @_own(_aten.native_group_norm.default)
 def _native_group_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, N: Any, C: Any, HxW: Any, group: int, eps: float

@@ -40,7 +40,7 @@ from straightline.capture.torch.decompose import (
     says_views,
     shares_memory,
 )
-from straightline.capture.torch.decompositions import OWN, updates_statistics
+from straightline.capture.torch.decompositions import OWN, parts_of_list_write, updates_statistics
 from straightline.capture.torch.importer import (
     UnsupportedNode,
     described,
@@ -391,7 +391,7 @@ class _Rewriter:
     def _is_taken_apart(self, op: Op, args: Any, kwargs: Any) -> bool:
         if self._around is not None:
             return True
-        is_candidate = op in OWN or not op._schema.is_mutable
+        is_candidate = op in OWN or not op._schema.is_mutable or parts_of_list_write(op) is not None
         return is_candidate and not is_whole_call(op, self._fakes(args), self._fakes(kwargs))
 
     def _recorded_call(self, op: Op, args: Any, kwargs: Any, fake: Any) -> Any:

@@ -387,10 +387,11 @@ class Printer {
                      "}");
     }
     table("sl_device_parameter", "parameters_" + entry.name, rows);
-    table("sl_own_code", "own_" + entry.name,
-          {"{sizeof(sl_own_code), " + (rows.empty() ? "nullptr" : "parameters_" + entry.name) +
-           ", " + std::to_string(rows.size()) + ", " + std::to_string(image.sharedBytes) + ", " +
-           over(image.blocksY) + ", " + over(image.blocksZ) + (image.cooperative ? ", 1}" : ", 0}")});
+    table(
+        "sl_own_code", "own_" + entry.name,
+        {"{sizeof(sl_own_code), " + (rows.empty() ? "nullptr" : "parameters_" + entry.name) + ", " +
+         std::to_string(rows.size()) + ", " + std::to_string(image.sharedBytes) + ", " +
+         over(image.blocksY) + ", " + over(image.blocksZ) + (image.cooperative ? ", 1}" : ", 0}")});
     return "own_" + entry.name;
   }
 

@@ -26,7 +26,7 @@ function(sl_add_compiler_library name)
   endif()
   if(TARGET sl_precompiled AND NOT A_WITHOUT_MLIR)
     # Not REUSE_FROM: ccache would see the checkout's path, and two checkouts would share nothing.
-    add_dependencies(${name} sl_precompiled)
+    set_property(SOURCE ${A_SOURCES} APPEND PROPERTY OBJECT_DEPENDS ${SL_PRECOMPILED})
     target_compile_options(${name} PRIVATE "SHELL:-include-pch ${SL_PRECOMPILED}")
   endif()
 endfunction()

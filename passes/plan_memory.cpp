@@ -7,10 +7,13 @@
 // are multiples of one number (an image's elements times a named batch) are placed in the same way
 // by their factors, and offsets are multiples of that number; the others share classes: slots of
 // one class have disjoint live ranges and equal sizes, and class offsets are sums evaluated per
-// call. Everything is aligned to 64 bytes; borders are part of the storage.
+// call. Where that takes more memory (lines and columns of images are both named), slots of several
+// sizes take turns in one place, of which each needs at most a known multiple (size_ratio.h).
+// Everything is aligned to 64 bytes; borders are part of the storage.
 //
 // Algorithm: greedy by size with best-fit gaps, as in Pisarchyk and Lee, "Efficient memory
 // management for deep neural net inference" (2020), section 5.2.
+#include <cmath>
 #include <numeric>
 
 #include "dialect/kernel/computed_extents.h"
@@ -19,6 +22,7 @@
 #include "llvm/Support/MathExtras.h"
 #include "passes/live_ranges.h"
 #include "passes/passes.h"
+#include "passes/size_ratio.h"
 #include "passes/step_order.h"
 
 namespace straightline::passes {
@@ -62,6 +66,12 @@ Product productOf(AffineExpr expr) {
                      : Product{common, left.rest * (left.factor / common) +
                                            right.rest * (right.factor / common)};
 }
+
+/// Places in turns are taken where they need at most this part of the memory, and so many bytes
+/// less: offsets of the others are numbers more often.
+constexpr double kWorthTurns = 0.9, kLeastGain = 1 << 20;
+/// Places are multiples of such a part of their first member, and at most so many of it.
+constexpr int64_t kParts = 16, kMostTurns = 64;
 
 /// When a slot's bytes matter.
 struct Life {
@@ -191,13 +201,18 @@ class Planner {
 
   void planSpace(const Lives& lives, llvm::ArrayRef<kernel::SlotOp> slots) {
     // Sizes at their bounds; a size without a useful bound stays symbolic.
-    llvm::SmallVector<std::pair<kernel::SlotOp, int64_t>> fixed;
-    llvm::SmallVector<kernel::SlotOp> symbolicSlots;
+    llvm::SmallVector<std::pair<kernel::SlotOp, int64_t>> fixed, numbers;
+    llvm::SmallVector<kernel::SlotOp> symbolicSlots, named;
     int64_t total = 0;
     for (kernel::SlotOp slot : slots) {
       AffineExpr bytes = bytesOf(llvm::cast<kernel::BufferType>(slot.getBuffer().getType()));
       std::optional<int64_t> constant = symbolic::constantValue(bytes);
       std::optional<symbolic::Bounds> bounds = symbolic::bounds(bytes, names_, bounds_);
+      if (constant) {
+        numbers.emplace_back(slot, llvm::alignTo(std::max<int64_t>(*constant, 1), kAlignment));
+      } else {
+        named.push_back(slot);
+      }
       const bool bounded =
           bounds && bounds->highest <= kBoundedLimit && total + bounds->highest <= kBoundedLimit;
       if (!constant && !bounded) {
@@ -211,7 +226,7 @@ class Planner {
     }
     const int64_t end =
         placeByFit(lives, fixed, zero(), mlir::getAffineConstantExpr(1, program_.getContext()));
-    planSymbolic(lives, symbolicSlots, end);
+    planTurns(lives, numbers, named, planSymbolic(lives, symbolicSlots, end));
   }
 
   /// Places slots by best fit, the largest first, in units of `unit` bytes. Returns where they end.
@@ -253,7 +268,8 @@ class Planner {
     return others;
   }
 
-  void planSymbolic(const Lives& lives, llvm::ArrayRef<kernel::SlotOp> slots, int64_t start) {
+  /// Returns where they end.
+  AffineExpr planSymbolic(const Lives& lives, llvm::ArrayRef<kernel::SlotOp> slots, int64_t start) {
     struct SizeClass {
       AffineExpr bytes;
       llvm::SmallVector<kernel::SlotOp> members;
@@ -281,6 +297,107 @@ class Planner {
         member.setOffsetAttr(attribute(offset));
       }
       offset = offset + aligned(sizeClass.bytes);
+    }
+    return offset;
+  }
+
+  /// Slots that take turns in one place, which has `parts` / kParts of the first one's bytes.
+  struct Turns {
+    AffineExpr bytes;
+    double typical;  ///< value of `bytes`
+    int64_t parts = kParts;
+    llvm::SmallVector<kernel::SlotOp> members;
+    std::vector<Life> lives;
+
+    double size() const { return typical * double(parts) / double(kParts); }
+  };
+
+  /// What a place has to have for one more slot; nullopt: the slot cannot be there.
+  static std::optional<int64_t> partsFor(AffineExpr bytes, const Life& life, const Turns& place,
+                                         const Lives& lives, SizeRatios& ratios) {
+    for (const Life& other : place.lives) {
+      if (lives.together(other, life)) {
+        return std::nullopt;
+      }
+    }
+    const std::optional<double> ratio = ratios.most(bytes, place.bytes);
+    return ratio && *ratio <= double(kMostTurns)
+               ? std::optional(std::max(place.parts, int64_t(std::ceil(*ratio * double(kParts)))))
+               : std::nullopt;
+  }
+
+  /// Slots of several sizes in turns, the largest first. A slot goes where the place grows least,
+  /// if by less than its own size.
+  std::vector<Turns> turnsOf(const Lives& lives, llvm::ArrayRef<kernel::SlotOp> slots,
+                             SizeRatios& ratios) {
+    std::vector<std::pair<kernel::SlotOp, AffineExpr>> sorted;
+    for (kernel::SlotOp slot : slots) {
+      sorted.emplace_back(slot,
+                          bytesOf(llvm::cast<kernel::BufferType>(slot.getBuffer().getType())));
+    }
+    llvm::stable_sort(sorted, [&](const auto& a, const auto& b) {
+      return ratios.typical(a.second) > ratios.typical(b.second);
+    });
+    std::vector<Turns> places;
+    for (auto [slot, bytes] : sorted) {
+      Life life = lives.of(slot.getBuffer());
+      const double own = ratios.typical(bytes);
+      int64_t parts = kParts;
+      Turns* best = nullptr;
+      double least = own;
+      for (Turns& place : places) {
+        const std::optional<int64_t> needed = partsFor(bytes, life, place, lives, ratios);
+        if (!needed) {
+          continue;
+        }
+        const double growth = place.typical * double(*needed - place.parts) / double(kParts);
+        if (growth < least || (growth == least && best && place.size() < best->size())) {
+          best = &place;
+          least = growth;
+          parts = *needed;
+        }
+      }
+      if (best) {
+        best->parts = parts;
+      } else {
+        best = &places.emplace_back(Turns{bytes, own, kParts, {}, {}});
+      }
+      best->members.push_back(slot);
+      best->lives.push_back(std::move(life));
+    }
+    return places;
+  }
+
+  /// Places slots anew, `numbers` by fit and those of `named` sizes in turns behind them, where
+  /// that takes less memory than what ends at `last`.
+  void planTurns(const Lives& lives, llvm::SmallVector<std::pair<kernel::SlotOp, int64_t>>& numbers,
+                 llvm::ArrayRef<kernel::SlotOp> named, AffineExpr last) {
+    if (named.empty()) {
+      return;
+    }
+    SizeRatios ratios(names_, bounds_);
+    const std::vector<Turns> places = turnsOf(lives, named, ratios);
+    double total = 0;
+    for (const auto& [slot, bytes] : numbers) {
+      total += double(bytes);
+    }
+    for (const Turns& place : places) {
+      total += place.size();
+    }
+    const double before = ratios.typical(last);
+    if (total > kWorthTurns * before || total + kLeastGain > before) {
+      return;
+    }
+    const int64_t start =
+        placeByFit(lives, numbers, zero(), mlir::getAffineConstantExpr(1, program_.getContext()));
+    AffineExpr offset = mlir::getAffineConstantExpr(start, program_.getContext());
+    for (const Turns& place : places) {
+      for (kernel::SlotOp member : place.members) {
+        member.setOffsetAttr(attribute(offset));
+      }
+      const AffineExpr bytes =
+          place.parts == kParts ? place.bytes : (place.bytes * place.parts).ceilDiv(kParts);
+      offset = offset + aligned(bytes);
     }
   }
 

@@ -10,7 +10,7 @@ STAMPS := .cache/setup
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup frameworks build demo test sanitize lint tidy bench docs example-plugins tour conformance coverage every-float wheel runtime-wheel clean
+.PHONY: setup frameworks build demo test sanitize lint tidy bench docs example-plugins tour conformance conformance-onnx conformance-torch coverage every-float wheel runtime-wheel clean
 
 SYSTEM := $(STAMPS)/system
 VENV_BUILD := $(STAMPS)/venv-build
@@ -124,9 +124,15 @@ tour: $(VENV_TOUR) build
 	@mkdir -p build/tour
 	PYTHONPATH=build/$(PRESET)/python .venv-tour/bin/python -m bench.tour --json build/tour/tour.json --markdown build/tour/tour.md $(TOUR)
 
-# Torch's own samples of its ops (python -m bench.conformance --help): two of each of 680 entries, two minutes.
-# CONFORMANCE="--dtype int64" passes options on.
-conformance: $(VENV_TEST) build
+# Torch's own samples of its ops (python -m bench.conformance --help), two of each of 680 entries, and onnx's suites: four minutes.
+# CONFORMANCE="--dtype int64" passes options on to the first.
+conformance: conformance-torch conformance-onnx
+
+conformance-onnx: $(VENV_TEST) build
+	status=0; for kind in node simple pytorch-operator pytorch-converted; do \
+	  PYTHONPATH=build/$(PRESET)/python $(PY) -m straightline.onnx_coverage --kind $$kind || status=1; done; exit $$status
+
+conformance-torch: $(VENV_TEST) build
 	@mkdir -p build/conformance
 	PYTHONPATH=build/$(PRESET)/python $(PY) -m bench.conformance --json build/conformance/records.json --markdown build/conformance/table.md $(CONFORMANCE)
 

@@ -31,6 +31,7 @@ Failure targetFacts(const std::string& target, std::string* json) {
     llvm::raw_string_ostream(*json) << llvm::json::Value(
         llvm::json::Object{{"multiplies_bytes", facts.multipliesBytes},
                            {"sums_named_extents", own.sumsNamedExtents},
+                           {"sums_named_groups", own.sumsNamedGroups},
                            {"copies_elements", own.copiesElements},
                            {"rolls_by_rows", own.rollsByRows},
                            {"convolves_few_channels", own.convolvesFewChannels},

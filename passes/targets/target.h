@@ -51,6 +51,8 @@ struct MachineSyntax {
 struct FrontEndFacts {
   /// Products whose summed dim is a named extent.
   bool sumsNamedExtents = false;
+  /// The same of groups of them (grouped products over parts of the summed dim).
+  bool sumsNamedGroups = false;
   /// Overlapping windows (unfold) that are copied element by element.
   bool copiesElements = false;
   /// Rolls along several dims that read whole rows through indices, in one pass and launch.

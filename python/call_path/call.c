@@ -206,9 +206,6 @@ static int prepareOutputs(Callable* self, Scratch* scratch, PyObject* out, sl_ki
         return -1;
       }
     }
-    if (kind == SL_KIND_TORCH && slCountGiven(self, scratch)) {
-      return -1;
-    }
   }
   for (int32_t o = 0; o < self->desc->output_count; ++o) {
     sl_fresh* fresh = &scratch->fresh[o];

@@ -154,8 +154,6 @@ int slCheckOutAliases(Callable* self, Scratch* scratch, int32_t output, sl_range
 /// Before a call of torch's tensors: those that the program updates are written, as autograd has to
 /// know.
 int slCountWrites(const Callable* self, const Scratch* scratch);
-/// The same for the tensors of `out=`, before other outputs have objects.
-int slCountGiven(const Callable* self, const Scratch* scratch);
 
 // ---- guard.c
 

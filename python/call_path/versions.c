@@ -10,21 +10,6 @@ static int countAll(PyObject* written) {
   return failed ? -1 : 0;
 }
 
-int slCountGiven(const Callable* self, const Scratch* scratch) {
-  if (self->desc->output_count == 1) {
-    PyObject* object = scratch->fresh[0].object;
-    return object ? countAll(PyTuple_Pack(1, object)) : 0;
-  }
-  PyObject* given = PyList_New(0);
-  for (int32_t o = 0; given && o < self->desc->output_count; ++o) {
-    PyObject* object = scratch->fresh[o].object;
-    if (object && PyList_Append(given, object)) {
-      Py_CLEAR(given);
-    }
-  }
-  return countAll(given);
-}
-
 int slCountWrites(const Callable* self, const Scratch* scratch) {
   PyObject* const updated = scratch->record->updated;
   if (PyList_Size(updated) > 0 && slTorchWritten(updated)) {

@@ -70,15 +70,10 @@ def test_named_extents_in_shapes(threads: int) -> None:
 
 
 def test_product_over_a_named_extent() -> None:
-    """Not native on a CPU yet: torch does it, and without torch it is refused with its line. On a device it is our own."""
     rows = Dim("rows", min=1, max=10)
     example, shapes = (torch.randn(3, 4),), ({0: rows},)
     check(lambda x: x.t() @ x, example, calls=[(torch.randn(n, 4),) for n in (1, 10)], dynamic_shapes=shapes)
-    if OWN_BACKEND == "cuda":
-        sl.compile(lambda x: x.t() @ x, example, dynamic_shapes=shapes, allow=(OWN_BACKEND,))
-        return
-    with pytest.raises(sl.UnsupportedError, match=r"contract_test\.py:\d+.*matmul over the named extent rows"):
-        sl.compile(lambda x: x.t() @ x, example, dynamic_shapes=shapes, allow=(OWN_BACKEND,))
+    sl.compile(lambda x: x.t() @ x, example, dynamic_shapes=shapes, allow=(OWN_BACKEND,))
 
 
 def test_a_size_as_a_result() -> None:

@@ -194,7 +194,8 @@ TEST_F(TargetTest, FrontEndsAskForFacts) {
                    R"("copies_elements":false,"interpolates_by_scale":false,)"
                    R"("most_compared_pairs":99,"most_matrix_rows":128,)"
                    R"("multiplies_bytes":true,"resamples_bytes_as_integers":true,)"
-                   R"("rolls_by_rows":false,"runs_framework_ops":true,"sums_named_extents":true})");
+                   R"("rolls_by_rows":false,"runs_framework_ops":true,"sums_named_extents":true,)"
+                   R"("sums_named_groups":false})");
   facts.clear();
   EXPECT_FALSE(targetFacts("", &facts).failed());
   EXPECT_NE(facts.find(R"("most_compared_pairs":131072)"), std::string::npos) << facts;

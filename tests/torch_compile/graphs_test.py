@@ -323,34 +323,22 @@ def _double(x: torch.Tensor) -> torch.Tensor:
     return x.mul_(2) + 1
 
 
-def test_what_out_and_registered_ops_write_has_a_newer_version() -> None:
+def test_what_a_registered_op_writes_has_a_newer_version() -> None:
     x = torch.ones(4, device=DEVICE)
-    pair = sl.compile(lambda x: (x + 1, [x * 2]), (x,))
     op = sl.compile(_double, (x.clone(),)).register("graphs_test::double").op
-    first, second = torch.empty_like(x), torch.empty_like(x)
-    for write, written in (
-        (lambda: pair(x, out=(first, [None])), (first,)),
-        (lambda: pair(x, out=(first, [second])), (first, second)),
-        (lambda: op(second), (second,)),
-    ):
-        before = [tensor._version for tensor in (x, *written)]
-        product = sum((torch.ones(4, device=DEVICE, requires_grad=True) * tensor).sum() for tensor in written)
-        with torch.no_grad():
-            write()
-        assert [tensor._version for tensor in (x, *written)] == [before[0], *(version + 1 for version in before[1:])]
-        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-            product.backward()
+    before = x._version
+    product = torch.ones(4, device=DEVICE, requires_grad=True) * x
+    with torch.no_grad():
+        op(x)
+    assert x._version == before + 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
     with torch.inference_mode():  # tensors that are made here have no version
         made = torch.ones(4, device=DEVICE)
-        pair(made, out=(torch.empty_like(made), [None]))
         op(made)
     op(made)
-    before = second._version
     with pytest.raises(RuntimeError, match="dim 0 is 5"):
         op(torch.ones(5, device=DEVICE))
-    with pytest.raises(sl.UserError):
-        pair(x, out=(second[:3], [None]))
-    assert second._version == before
 
 
 def test_a_buffer_that_a_program_writes_has_a_newer_version() -> None:

@@ -78,6 +78,7 @@ class CudaTarget final : public Target {
     // cuDNN takes that many, and wants whole keys: a copy costs less than doing without it.
     facts.queriesForWholeKeys = 64;
     facts.frontEnd = {.sumsNamedExtents = true,
+                      .sumsNamedGroups = true,
                       .copiesElements = true,
                       .rollsByRows = true,
                       .convolvesFewChannels = true,

@@ -133,7 +133,7 @@ def _grouped(ctx: Importer, x: Tensor, y: Tensor, ends: Tensor | None) -> Tensor
     if y.rank == 2:  # groups of terms
         if not isinstance(ends.extents[0], int):
             raise Reject(f"grouped_mm with {ends.extents[0]} groups", "a static number of groups")
-        if not isinstance(y.extents[0], int) and not ctx.target.supports("sums_named_extents"):
+        if not isinstance(y.extents[0], int) and not ctx.target.supports("sums_named_groups"):
             raise Reject(
                 f"grouped_mm over the named extent {y.extents[0]}, which this target has no kernel for", "a static size"
             )

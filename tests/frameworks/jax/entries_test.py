@@ -124,7 +124,7 @@ def test_a_fixed_size_says_how_it_gets_a_name() -> None:
 def _effects(x: Any) -> Any:
     jax.debug.print("{}", x)
     y = io_callback(lambda v: v, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
-    return jnp.linalg.svd(y)[1], jnp.arctan(x + 1j).real
+    return jnp.linalg.eigvals(y).real, jnp.arctan(x + 1j).real
 
 
 def test_all_ops_that_are_refused_are_listed_with_their_lines() -> None:

@@ -176,6 +176,10 @@ class Planner {
   AffineExpr aligned(AffineExpr bytes) {
     return (bytes + (kAlignment - 1)).floorDiv(kAlignment) * kAlignment;
   }
+  /// Of a slot: no place is empty.
+  static int64_t sizeOf(int64_t bytes) {
+    return llvm::alignTo(std::max<int64_t>(bytes, 1), kAlignment);
+  }
   kernel::ExtentAttr attribute(AffineExpr expr) {
     return kernel::ExtentAttr::get(program_.getContext(), names_, expr);
   }
@@ -209,7 +213,7 @@ class Planner {
       std::optional<int64_t> constant = symbolic::constantValue(bytes);
       std::optional<symbolic::Bounds> bounds = symbolic::bounds(bytes, names_, bounds_);
       if (constant) {
-        numbers.emplace_back(slot, llvm::alignTo(std::max<int64_t>(*constant, 1), kAlignment));
+        numbers.emplace_back(slot, sizeOf(*constant));
       } else {
         named.push_back(slot);
       }
@@ -219,10 +223,8 @@ class Planner {
         symbolicSlots.push_back(slot);
         continue;
       }
-      const int64_t size =
-          llvm::alignTo(std::max<int64_t>(constant ? *constant : bounds->highest, 1), kAlignment);
-      total += constant ? 0 : size;
-      fixed.push_back({slot, size});
+      fixed.emplace_back(slot, sizeOf(constant ? *constant : bounds->highest));
+      total += constant ? 0 : fixed.back().second;
     }
     const int64_t end =
         placeByFit(lives, fixed, zero(), mlir::getAffineConstantExpr(1, program_.getContext()));

@@ -127,12 +127,11 @@ bool SizeRatios::isPositive(AffineExpr product) const {
            if (name < 0 || bounds_[name].lowest < 0) {
              return false;
            }
-           const symbolic::Bounds& bounds = bounds_[name];
-           const int64_t tried = std::min(kTried, bounds.highest - bounds.lowest);
-           const auto last = double(bounds.lowest + tried);
+           const int64_t tried = lastTried(name);
+           const auto last = double(tried);
            const std::optional<Between> lines = linesOf(factor);
            return nearBegin(name, last, {factor}, {}).has_value() &&
-                  (bounds.lowest + tried == bounds.highest ||
+                  (tried == bounds_[name].highest ||
                    (lines && lines->lower.slope >= 0 && lines->lower.at(last) >= 0));
          });
 }
@@ -218,19 +217,23 @@ std::optional<double> SizeRatios::ofProducts(AffineExpr size, AffineExpr other) 
   return std::isfinite(ratio) ? std::optional(ratio * kSlack) : std::nullopt;
 }
 
+int64_t SizeRatios::lastTried(int name) const {
+  const symbolic::Bounds& bounds = bounds_[name];
+  return bounds.lowest + std::min(kTried, bounds.highest - bounds.lowest);
+}
+
 std::optional<double> SizeRatios::ofName(int name, llvm::ArrayRef<AffineExpr> factors,
                                          llvm::ArrayRef<AffineExpr> others) {
   if (factors.empty() && others.empty()) {
     return 1.0;
   }
-  const symbolic::Bounds& bounds = bounds_[name];
-  if (bounds.lowest < 0) {
+  if (bounds_[name].lowest < 0) {
     return std::nullopt;
   }
-  const int64_t tried = std::min(kTried, bounds.highest - bounds.lowest);
-  const auto last = double(bounds.lowest + tried);
+  const int64_t tried = lastTried(name);
+  const auto last = double(tried);
   const std::optional<double> near = nearBegin(name, last, factors, others);
-  if (!near || bounds.lowest + tried == bounds.highest) {
+  if (!near || tried == bounds_[name].highest) {
     return near;
   }
   const std::optional<double> far = from(last, factors, others);

@@ -54,6 +54,8 @@ class SizeRatios {
   bool isPositive(mlir::AffineExpr product) const;
   /// The name of all symbols of a factor; -1: several.
   int nameOf(mlir::AffineExpr factor) const;
+  /// The last value of a name that is tried by itself.
+  int64_t lastTried(int name) const;
   /// Of products of factors over one name.
   std::optional<double> ofName(int name, llvm::ArrayRef<mlir::AffineExpr> factors,
                                llvm::ArrayRef<mlir::AffineExpr> others);

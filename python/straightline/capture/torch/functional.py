@@ -222,11 +222,7 @@ class _Rewriter:
 
     def run(self) -> ValueGraph:
         results: tuple[Any, ...] = ()
-        for node in nodes_and_regions(self._source):
-            if isinstance(node, VmapRegion):
-                self._vmapped(node)
-                continue
-            self._template = node
+        for node in self._nodes(self._source):
             if node.op == "output":
                 with _refusals(node):
                     results = self._results(node)
@@ -244,6 +240,15 @@ class _Rewriter:
         return ValueGraph(self._graph, attributes, updates, frozenset(self._placed))
 
     # Nodes
+
+    def _nodes(self, graph: Graph) -> Iterator[Node]:
+        """The graph's nodes, each while it is at work; those of a torch.vmap are rewritten here."""
+        for node in nodes_and_regions(graph):
+            if isinstance(node, VmapRegion):
+                self._vmapped(node)
+            else:
+                self._template = node
+                yield node
 
     def _placeholder(self, node: Node) -> Any:
         made = self._graph.create_node("placeholder", node.target, node.args, node.kwargs, node.name)
@@ -316,11 +321,7 @@ class _Rewriter:
             self._around = lambda: torch.autocast(device, dtype, enabled, cache_enabled=False)
         self._module, self._prefix = nested_attribute(self._module, target), f"{self._prefix}{target}."
         result = None
-        for inner in nodes_and_regions(self._module.graph):
-            if isinstance(inner, VmapRegion):
-                self._vmapped(inner)
-                continue
-            self._template = inner
+        for inner in self._nodes(self._module.graph):
             if inner.op == "placeholder":
                 self._values[inner] = next(operands)
             elif inner.op == "output":

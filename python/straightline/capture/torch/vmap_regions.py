@@ -20,7 +20,9 @@ from straightline.capture.torch.decompose import Call, Recorder, below_autograd
 
 #: The module of the functions that stand in the graph.
 _FUNCTIONS = "torch._functorch.predispatch"
-_LOAD, _BEGIN, _END = "lazy_load_decompositions", "_vmap_increment_nesting", "_vmap_decrement_nesting"
+_LOAD = "lazy_load_decompositions"
+#: Levels of batching that a call of a function adds.
+_LEVELS = {"_vmap_increment_nesting": 1, "_vmap_decrement_nesting": -1}
 
 
 @dataclass
@@ -49,7 +51,12 @@ def is_of_transform(node: Node) -> bool:
 
 def is_of_derivative(node: Node) -> bool:
     """As `is_of_transform`, of one that is no vmap's."""
-    return is_of_transform(node) and node.target.__name__ == "_unwrap_for_grad"
+    return _function_of_transform(node) == "_unwrap_for_grad"
+
+
+def _function_of_transform(node: Node) -> str:
+    """The name of the function; "": the node calls none of these."""
+    return node.target.__name__ if is_of_transform(node) else ""
 
 
 def nodes_and_regions(graph: Graph) -> Iterator[Node | VmapRegion]:
@@ -57,10 +64,10 @@ def nodes_and_regions(graph: Graph) -> Iterator[Node | VmapRegion]:
     region: list[Node] = []
     depth = 0
     for node in graph.nodes:
-        name = node.target.__name__ if is_of_transform(node) else ""
+        name = _function_of_transform(node)
         if name == _LOAD:
             continue
-        depth += {_BEGIN: 1, _END: -1}.get(name, 0)
+        depth += _LEVELS.get(name, 0)
         if node.op == "get_attr" or not (region or depth):
             yield node
             continue
@@ -94,8 +101,7 @@ def recorded_region(
         try:
             for node in region.nodes:
                 args, kwargs = map_arg(node.args, values.__getitem__), map_arg(node.kwargs, values.__getitem__)
-                name = node.target.__name__ if is_of_transform(node) else ""
-                level += {_BEGIN: 1, _END: -1}.get(name, 0)
+                level += _LEVELS.get(_function_of_transform(node), 0)
                 with Recorder() as recorder, around():
                     values[node] = node.target(*args, **kwargs)
                 calls.append((node, recorder.calls))

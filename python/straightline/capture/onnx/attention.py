@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -66,9 +67,15 @@ def _scaled(ctx: Importer, value: Value | None) -> tuple[Tensor, float] | None:
     """What a value is a literal times."""
     product = ctx.made(value, "Mul")
     for x, factor in (product.inputs, product.inputs[::-1]) if product is not None else ():
-        if isinstance(factor, Known) and not factor.is_sizes and factor.array.size == 1 and isinstance(x, Tensor):
-            return x, float(factor.array.item())
+        number = _number(factor)
+        if number is not None and not factor.is_sizes and isinstance(x, Tensor):
+            return x, float(number)
     return None
+
+
+def _number(value: Value | None) -> Any:
+    """The only element of a constant; None: the value is none, or has several."""
+    return value.array.item() if isinstance(value, Known) and value.array.size == 1 else None
 
 
 def _attention(
@@ -109,8 +116,7 @@ def _kept(ctx: Importer, mask: Value) -> Tensor | None:
     if choice is None:
         return None
     condition, kept, dropped = choice.inputs
-    numbers = [x.array.item() if isinstance(x, Known) and x.array.size == 1 else None for x in (kept, dropped)]
-    return condition if numbers == [0, -math.inf] and isinstance(condition, Tensor) else None
+    return condition if [_number(kept), _number(dropped)] == [0, -math.inf] and isinstance(condition, Tensor) else None
 
 
 def _is_causal(ctx: Importer, mask: Value, scores: TensorType) -> bool:
@@ -130,10 +136,7 @@ def _is_causal(ctx: Importer, mask: Value, scores: TensorType) -> bool:
     asked = ctx.made(choice.inputs[0], "Equal") if choice is not None else None
     if choice is None or asked is None or ctx.type_of(mask).extents != scores.extents[-2:]:
         return False
-    numbers = [
-        x.array.item() if isinstance(x, Known) and x.array.size == 1 else None
-        for x in (*choice.inputs[1:], *asked.inputs)
-    ]
+    numbers = [_number(x) for x in (*choice.inputs[1:], *asked.inputs)]
     triangle = ctx.made(asked.inputs[0], "Trilu")
     if triangle is None or triangle.attribute("upper", 1) or triangle.input(1) is not None or numbers[3] != 0:
         return False

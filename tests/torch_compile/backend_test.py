@@ -392,6 +392,33 @@ def test_beside_captures_of_exports() -> None:
     assert not wrong and torch._decomp.decompositions.one_layer_rnn is before
 
 
+def test_a_capture_has_the_lock_of_compilations() -> None:
+    """Sizes that Dynamo compares on another thread are no part of a graph that is exported (torch 2.15 failed in a call in 30)."""
+    begun, traced = threading.Event(), threading.Event()
+
+    def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        begun.set()
+        assert not traced.wait(0.3)  # the capture waits until this compilation has ended
+        return module.forward
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        traced.set()
+        return x + 1
+
+    def capture() -> None:
+        begun.wait()
+        sl.compile(function, (randn(3),))
+
+    sl.compile(function, (randn(3),))  # the first one takes longer than the wait
+    traced.clear()
+    thread = threading.Thread(target=capture)
+    thread.start()
+    x = randn(5)
+    assert torch.equal(torch.compile(lambda x: x * 2, backend=backend)(x), x * 2)
+    thread.join()
+    assert traced.is_set()
+
+
 def test_random_numbers_are_eagers() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.dropout(x, 0.5, True) + torch.rand(x.shape) + torch.randn_like(x)

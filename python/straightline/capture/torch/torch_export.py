@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch._dynamo import convert_frame
 from torch.export import ExportedProgram, _trace
 from torch.fx.proxy import TracerBase
 from torch.nn.modules import transformer
@@ -38,9 +39,19 @@ from straightline.capture.torch.wider_examples import wider
 from straightline.capture.torch.written_places import WrittenPlaces
 from straightline.errors import UnsupportedError, UserError
 
-#: torch.export keeps state of the export that goes on in globals, and so does `_plain_ops`: one thread at a time.
-_exporting = threading.RLock()
-os.register_at_fork(after_in_child=lambda: globals().update(_exporting=threading.RLock()))
+
+def _one_at_a_time() -> threading.RLock:
+    """The lock of torch's own compilations.
+
+    torch.export keeps state of the export that goes on in globals, and so does `_plain_ops`. Dynamo reads some of it: a size
+    that it compares on one thread would become a part of the graph that is exported on another.
+    """
+    return convert_frame.compile_lock
+
+
+# A thread that holds it is not in a forked process.
+os.register_at_fork(after_in_child=lambda: setattr(convert_frame, "compile_lock", threading.RLock()))
+
 
 #: Where functions are that stand in for torch's while it traces.
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -77,7 +88,7 @@ def capture(
     """
     builder = TextBuilder() if builder is None else builder
     kwargs = dict(kwargs or {})
-    with _exporting:
+    with _one_at_a_time():
         if isinstance(model, ExportedProgram):
             exported, examples = model, model.example_inputs
             args, kwargs = examples if examples is not None else ((), {})

@@ -331,9 +331,9 @@ def test_a_program_for_each_kind_of_call(rng: np.random.Generator, tmp_path: Pat
     onnx.save(model, tmp_path / "m.onnx")
     function = sl.compile(tmp_path / "m.onnx", values="calls")
     for rows in (2, 4, 2):
-        x = rng.standard_normal((rows, 3)).astype("float32")
+        x = rng.integers(-9, 10, (rows, 3)).astype("float32")  # their sums are exact
         for axis in (0, 1):
-            np.testing.assert_allclose(function(x, axes=np.asarray([axis])), x.sum(axis), rtol=1e-5)
+            np.testing.assert_array_equal(function(x, axes=np.asarray([axis])), x.sum(axis))
     assert len(function.programs) == 4 and "4 so far" in repr(function)
     relu = sl.compile(model_of([node("Relu", ["x"], ["y"])], [info("x", ["n"])], [info("y", ["n"])]), values="calls")
     for _ in range(3):  # other values, one program

@@ -35,13 +35,14 @@ class _Choices:
     """
 
     def __init__(self) -> None:
-        self.made: list[bool] = []
+        self.made: list[bool] | None = None
         self.left: list[bool] | None = None
 
     def __call__(self, found: bool) -> bool:
         if self.left is not None:
             return self.left.pop(0)
-        self.made.append(found)
+        if self.made is not None:
+            self.made.append(found)
         return found
 
 

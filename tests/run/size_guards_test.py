@@ -163,6 +163,11 @@ def test_a_guard_of_several_comparisons() -> None:
         ("L['x'].size()[0] < 3 or L['x'].size()[0] > 9", ["dim 0 of 'x' < 3 or dim 0 of 'x' > 9 must hold"]),
         ("L['x'].size()[0] < 3 or L['x'].size()[1] > 9", ["dim 0 of 'x' must be less than 3"]),
         ("min(L['x'].size()[0], L['x'].size()[0] * L['x'].size()[1]) == L['x'].size()[0]", []),
+        (
+            "torch.sym_min(L['x'].size()[0], L['x'].size()[0] * L['x'].size()[1]) == L['x'].size()[0]",
+            [],
+        ),  # of torch 2.15
+        ("torch.sym_max(L['x'].size()[0], 4) == 5", ["dim 0 of 'x' must be at least 4", "dim 0 of 'x' must be 5"]),
         ("1 < max(1, L['x'].size()[0])", ["dim 0 of 'x' must be greater than 1", "1 must be less than dim 0 of 'x'"]),
         ("max(L['x'].size()[0], 4) == 5", ["dim 0 of 'x' must be at least 4", "dim 0 of 'x' must be 5"]),
         ("math.trunc(0.5*torch.sym_float(L['x'].size()[0])) != 7", ["math.trunc(0.5 * torch.sym_float(dim 0 of 'x'))"]),

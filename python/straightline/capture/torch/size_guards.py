@@ -75,8 +75,7 @@ def size_guards(
     found: list[SizeGuard | EitherGuard] = []
     for guard in guards:
         try:
-            node = ast.parse(guard, mode="eval").body
-            for condition in _needed(node, _Reader(shapes, ranges)):
+            for condition in _needed(_parsed(guard), _Reader(shapes, ranges)):
                 if condition not in found:
                     found.append(condition)
         except (_NoSize, SyntaxError, UnsupportedError):
@@ -85,6 +84,17 @@ def size_guards(
                 "nearest supported form: a named Dim whose every size is right (2 * Dim), given with the module"
             ) from None
     return found
+
+
+def _parsed(guard: str) -> ast.expr:
+    """The condition, with `min(..)` where a newer torch writes `torch.sym_min(..)`."""
+
+    class Choices(ast.NodeTransformer):
+        def visit_Attribute(self, attribute: ast.Attribute) -> ast.AST:
+            plain = {"torch.sym_min": "min", "torch.sym_max": "max"}.get(ast.unparse(attribute))
+            return ast.Name(plain) if plain else self.generic_visit(attribute)
+
+    return Choices().visit(ast.parse(guard, mode="eval").body)
 
 
 def _needed(node: ast.expr, reader: _Reader) -> Sequence[SizeGuard | EitherGuard]:

@@ -56,6 +56,7 @@ const char* load(const ProcessLibrary& library, TorchFunctions* functions) {
   SL_TORCH(aoti_torch_empty_strided)
   SL_TORCH(aoti_torch_grad_mode_is_enabled)
   SL_TORCH(aoti_torch_abi_version)
+  SL_TORCH(torch_set_requires_grad)
   SL_TORCH(aoti_torch_check)
   SL_TORCH(torch_list_size)
   SL_TORCH(torch_list_get_item)
@@ -74,10 +75,22 @@ const char* load(const ProcessLibrary& library, TorchFunctions* functions) {
   return missing;
 }
 
-/// "2.13.x": torch's number of itself has a byte each for major and minor, from the highest.
-bool isKnown(uint64_t version) {
-  const uint64_t major = version >> 56, minor = (version >> 48) & 0xff;
-  return major == 2 && minor >= 10 && minor <= 13;
+/// Whether a function takes what a handle points to for a tensor: it says of a fresh one what was
+/// set.
+bool readsWhatWasSet(bool (*requiresGrad)(const void*), const TorchFunctions& functions) {
+  const int64_t one = 1;
+  TensorHandle tensor = nullptr;
+  if (!requiresGrad ||
+      functions.aoti_torch_empty_strided(1, &one, &one, functions.numberOf({2, 32, 1}),
+                                         functions.cpu, 0, &tensor)) {
+    return false;
+  }
+  const void* object = *static_cast<void* const*>(tensor);
+  const bool before = requiresGrad(object);
+  const bool isSet = functions.torch_set_requires_grad(tensor, true) == 0;
+  const bool isRight = isSet && !before && requiresGrad(object);
+  functions.aoti_torch_delete_tensor_object(tensor);
+  return isRight;
 }
 
 void settle(const ProcessLibrary& library, TorchFunctions* functions) {
@@ -95,10 +108,9 @@ void settle(const ProcessLibrary& library, TorchFunctions* functions) {
       reinterpret_cast<decltype(functions->aoti_torch_get_current_cuda_stream)>(
           cuda.find("aoti_torch_get_current_cuda_stream"));
   static const ProcessLibrary c10("libc10.so");
-  functions->requires_grad = isKnown(functions->aoti_torch_abi_version())
-                                 ? reinterpret_cast<bool (*)(const void*)>(
-                                       c10.find("_ZNK3c1010TensorImpl13requires_gradEv"))
-                                 : nullptr;
+  const auto requiresGrad =
+      reinterpret_cast<bool (*)(const void*)>(c10.find("_ZNK3c1010TensorImpl13requires_gradEv"));
+  functions->requires_grad = readsWhatWasSet(requiresGrad, *functions) ? requiresGrad : nullptr;
   functions->is_inference = reinterpret_cast<bool (*)(const void*)>(
       library.find("_ZN2at6native12is_inferenceERKNS_6TensorE"));
   functions->bump_version = reinterpret_cast<void (*)(const void*)>(

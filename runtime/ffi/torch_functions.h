@@ -31,6 +31,7 @@ struct TorchFunctions {
                                       TensorHandle* out);
   bool (*aoti_torch_grad_mode_is_enabled)();
   uint64_t (*aoti_torch_abi_version)();
+  int32_t (*torch_set_requires_grad)(TensorHandle tensor, bool requires_grad);
   /// Throws torch's error unless `holds`.
   void (*aoti_torch_check)(bool holds, const char* function, const char* file, uint32_t line,
                            const char* message);
@@ -52,8 +53,8 @@ struct TorchFunctions {
   int32_t (*aoti_torch_get_current_cuda_stream)(int32_t device, void** out);
   /// Null where this torch does not say why something failed (before 2.13).
   const char* (*torch_exception_get_what_without_backtrace)();
-  /// c10::TensorImpl::requires_grad, of which the shim has no form; null where it is not known to
-  /// take what a tensor handle points to (torch later than 2.13).
+  /// c10::TensorImpl::requires_grad, of which the shim has no form; null where it does not
+  /// say of what a handle points to what was set.
   bool (*requires_grad)(const void* tensor);
   /// at::Tensor::is_inference and torch::autograd::impl::bump_version, of which the shim has no
   /// form: a handle is the tensor that they take by reference. Null where a later torch has none.

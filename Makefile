@@ -10,7 +10,7 @@ STAMPS := .cache/setup
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup frameworks build demo test sanitize lint tidy bench docs example-plugins tour conformance conformance-onnx conformance-torch coverage every-float wheel runtime-wheel clean
+.PHONY: setup frameworks build demo test sanitize lint tidy bench docs example-plugins tour conformance conformance-onnx conformance-torch coverage other-torch every-float wheel runtime-wheel clean
 
 SYSTEM := $(STAMPS)/system
 VENV_BUILD := $(STAMPS)/venv-build
@@ -135,6 +135,12 @@ conformance-onnx: $(VENV_TEST) build
 conformance-torch: $(VENV_TEST) build
 	@mkdir -p build/conformance
 	PYTHONPATH=build/$(PRESET)/python $(PY) -m bench.conformance --json build/conformance/records.json --markdown build/conformance/table.md $(CONFORMANCE)
+
+# The conformance slice with another torch, of an environment over .venv: make other-torch TORCH=2.10.0 TESTS=tests/torch_compile
+TESTS ?= tests/conformance
+other-torch: $(VENV_TEST) build
+	tools/setup/layered_environment.sh torch-$(TORCH) torch==$(TORCH)
+	PYTHONPATH=build/$(PRESET)/python .venv-torch-$(TORCH)/bin/python -m pytest -n $(JOBS) --dist loadfile $(TESTS)
 
 # The pages of docs/coverage: samples of six dtypes, and calls made from the schemas of ops that these do not reach (10 minutes).
 coverage: $(VENV_TEST) build

@@ -8,7 +8,10 @@
 // an extent of 0 does nothing. Lanes beyond the end repeat a valid element, so f sees no invented
 // values. Each thread takes a part of the outer loops (of the only loop, when they all merge).
 // f converts between element types itself. With Fixed<PointwiseShape{...}> branches that this shape
-// does not take are not compiled. In CUDA C++ (cuda_pointwise.h) there is no ctx and no team, and a
+// does not take are not compiled. With `repeats` the loops are in the order in which outputs lie in
+// memory, no input changes along the innermost one, of so many elements, and along the next each
+// input is contiguous or constant and each output has no gaps (images that are enlarged). In CUDA
+// C++ (cuda_pointwise.h) there is no ctx and no team, nothing differs with `repeats`, and a
 // thread of the grid takes `vector` neighbours.
 #ifndef STRAIGHTLINE_KERNELS_POINTWISE_H
 #define STRAIGHTLINE_KERNELS_POINTWISE_H
@@ -22,6 +25,7 @@ namespace sl {
 struct PointwiseTune {
   int rank = 0;
   int inputs = 0;
+  int repeats = 1;     ///< CPU only: see above
   int vector = 1;      ///< CUDA only: neighbours along the innermost loop that a thread takes
   int firstBlock = 0;  ///< CUDA only: of the grid, that computes this
 };
@@ -244,6 +248,107 @@ SL_INLINE void runFixed(F f, Pointers p, int64_t whole, bool last, Ints<I...> al
   }
 }
 
+/// N elements, each TIMES times.
+template <int TIMES, class E, int... I>
+SL_INLINE void storeRepeated(const E* cells, E* to, Ints<I...>) {
+  constexpr int N = sizeof...(I);
+  using U = typename BitsOf<sizeof(E)>::type;
+  if constexpr (N == 1) {
+    for (int i = 0; i < TIMES; ++i) {
+      to[i] = cells[0];
+    }
+  } else {
+    const vec<U, N> values = load<N>(reinterpret_cast<const U*>(cells));
+    unrolled<TIMES>([&](auto part) SL_LAMBDA {
+      constexpr int kFirst = decltype(part)::value * N;
+      store(reinterpret_cast<U*>(to) + kFirst,
+            __builtin_shufflevector(values, values, ((kFirst + I) / TIMES)...));
+    });
+  }
+}
+
+template <class E, int N>
+struct Cells {
+  E at[N];
+};
+
+/// One run along the last loop but one, `n` elements of inputs, of which each result is repeated.
+template <int N, int INPUTS, int TIMES, class F, class Pointers, int... I>
+SL_INLINE void runRepeated(F f, Pointers p, const int64_t* strides, int64_t n, Ints<I...> all) {
+  constexpr int kOutputs = int(sizeof...(I)) - INPUTS;
+  auto cells = tupleOf(Cells<Pointee<typename RemoveReference<decltype(get<I>(p))>::type>, N>{}...);
+  for (int64_t i = 0; i < n; i += N) {
+    const int count = int(minOf(N, n - i));
+    Pointers at = p;
+    unrolled<kOutputs>([&](auto output) SL_LAMBDA {
+      constexpr int K = INPUTS + decltype(output)::value;
+      get<K>(at) = get<K>(cells).at;
+    });
+    if (count == N) {
+      chunk<N, INPUTS, true>(f, at, strides, N, all, all);
+    } else {
+      chunk<N, INPUTS, false>(f, at, strides, count, all, all);
+    }
+    unrolled<kOutputs>([&](auto output) SL_LAMBDA {
+      constexpr int K = INPUTS + decltype(output)::value;
+      auto* to = get<K>(p) + i * TIMES;
+      if (count == N) {
+        storeRepeated<TIMES>(get<K>(at), to, IntsUpTo<N>{});
+      } else {
+        for (int j = 0; j < count * TIMES; ++j) {
+          to[j] = get<K>(at)[j / TIMES];
+        }
+      }
+    });
+    unrolled<INPUTS>([&](auto input) SL_LAMBDA {
+      constexpr int K = decltype(input)::value;
+      get<K>(p) += strides[K] * N;
+    });
+  }
+}
+
+/// All runs of a shape whose results are repeated.
+template <PointwiseTune T, int N, class F, class Base, int... I>
+SL_INLINE void repeated(const PointwiseShape& shape, sl_team team, F f, const Base& base,
+                        Ints<I...> all) {
+  constexpr int O = sizeof...(I);
+  constexpr int kOuter = T.rank - 2;
+  Nest<T.rank, O> nest;
+  nest.rank = T.rank;
+  int64_t strides[O];
+  for (int o = 0; o < O; ++o) {
+    for (int d = 0; d < T.rank; ++d) {
+      nest.extent[d] = shape.extent[d];
+      nest.stride[o][d] = shape.stride[o][d];
+    }
+    strides[o] = o < T.inputs ? shape.stride[o][kOuter] : 1;
+  }
+  const int64_t line = nest.extent[kOuter];
+  const auto run = [&](const int64_t* offsets, int64_t n) SL_LAMBDA {
+    runRepeated<N, T.inputs, T.repeats>(f, tupleOf((get<I>(base) + offsets[I])...), strides, n,
+                                        all);
+  };
+  if constexpr (kOuter == 0) {
+    const Range part = split(line, team, ceilDiv(kGrain, T.repeats));
+    int64_t offsets[O];
+    for (int o = 0; o < O; ++o) {
+      offsets[o] = part.begin * nest.stride[o][0];
+    }
+    run(offsets, part.end - part.begin);
+  } else {
+    const int64_t count = line == 0 ? 0 : nest.count() / (line * T.repeats);
+    const Range part = split(count, team, ceilDiv(kGrain, maxOf(line * T.repeats, 1)));
+    Cursor<T.rank, O> at;
+    if (part.begin < part.end) {
+      at.seek(nest, kOuter, part.begin);
+    }
+    for (int64_t row = part.begin; row < part.end; ++row) {
+      run(at.offset, line);
+      at.template advanceFixed<kOuter>(nest);
+    }
+  }
+}
+
 }  // namespace pointwise_detail
 
 template <PointwiseTune T, PointwiseShape S, class F, class... P>
@@ -302,6 +407,9 @@ SL_INLINE void pointwise(sl_ctx*, sl_team team, PointwiseShape shape, F f, P... 
     detail::run<N, T.inputs>(f, tupleOf((get<I>(base) + offsets[I])...), strides, lanes, n, all);
   };
 
+  if constexpr (T.repeats > 1) {
+    return detail::repeated<T, N>(shape, team, f, base, All{});
+  }
   Nest<R, O> nest = detail::withLongInner(detail::nestOf<R, O, T.inputs>(shape));
   int64_t inner = nest.innerExtent();
   int64_t strides[O];

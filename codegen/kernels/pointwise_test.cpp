@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -197,6 +198,87 @@ TEST(Pointwise, DivisionByZeroIsReported) {
   EXPECT_EQ(y[18], -2);
   b[18] = 0;
   EXPECT_EQ(divide(), SL_ZERO_DIVISION);
+}
+
+/// Lines of which each result is repeated, and each line twice, as images are enlarged: of an input
+/// along the line and one that is constant there, into outputs of two types.
+template <class E, int TIMES>
+void checkRepeated(int64_t rows, int64_t line) {
+  const int64_t wide = line * TIMES;
+  std::vector<E> a(rows * line + 1), b(rows + 1);
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = E(int(i * 7 % 101));
+  }
+  for (size_t i = 0; i < b.size(); ++i) {
+    b[i] = E(int(i * 5 % 23));
+  }
+  const sl::PointwiseShape shape{
+      .extent = {rows, 2, line, TIMES},
+      .stride = {
+          {line, 0, 1, 0}, {1, 0, 0, 0}, {2 * wide, wide, TIMES, 1}, {2 * wide, wide, TIMES, 1}}};
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<E> sum(rows * 2 * wide + 1, E(111));  // one more, which is not written
+    std::vector<int32_t> also(sum.size(), 111);
+    runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
+      sl::pointwise<sl::PointwiseTune{.rank = 4, .inputs = 2, .repeats = TIMES}>(
+          ctx, team, shape,
+          [](auto x, auto y, auto& r, auto& s) SL_LAMBDA {
+            r = x + y;
+            s = sl::cast<int32_t>(x);
+          },
+          static_cast<const E*>(a.data()), static_cast<const E*>(b.data()), sum.data(),
+          also.data());
+    });
+    for (int64_t i = 0; i < rows * 2 * wide; ++i) {
+      const int64_t row = i / (2 * wide), from = row * line + i % wide / TIMES;
+      ASSERT_EQ(sum[i], E(a[from] + b[row])) << i << " of " << line << " x " << TIMES;
+      ASSERT_EQ(also[i], int32_t(a[from])) << i << " of " << line << " x " << TIMES;
+    }
+    ASSERT_EQ(sum.back(), E(111));
+    ASSERT_EQ(also.back(), 111);
+  }
+}
+
+TEST(Pointwise, RepeatedResults) {
+  for (int64_t line : {0, 1, 3, 15, 16, 17, 40}) {
+    for (int64_t rows : {0, 1, 5}) {
+      checkRepeated<float, 2>(rows, line);
+      checkRepeated<float, 3>(rows, line);
+      checkRepeated<double, 8>(rows, line);
+      checkRepeated<int64_t, 4>(rows, line);
+      checkRepeated<uint8_t, 2>(rows, line);
+    }
+  }
+}
+
+TEST(Pointwise, RepeatedElementsOfALineAreSplit) {
+  const int64_t line = 10007;
+  std::vector<float> x(line);
+  for (int64_t i = 0; i < line; ++i) {
+    x[i] = float(i);
+  }
+  const sl::PointwiseShape shape{.extent = {line, 2}, .stride = {{1, 0}, {2, 1}}};
+  std::vector<float> y(2 * line);
+  const auto run = [&](sl_ctx* ctx, sl_team team) {
+    sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 1, .repeats = 2}>(
+        ctx, team, shape, [](auto a, auto& r) SL_LAMBDA { r = a; },
+        static_cast<const float*>(x.data()), y.data());
+  };
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::fill(y.begin(), y.end(), -1.0f);
+    runTeam(threads, run);
+    for (int64_t i = 0; i < 2 * line; ++i) {
+      ASSERT_EQ(y[i], float(i / 2)) << threads;
+    }
+  }
+  std::fill(y.begin(), y.end(), -1.0f);
+  runTeam(2, [&](sl_ctx* ctx, sl_team team) {
+    if (team.index == 0) {
+      run(ctx, team);
+    }
+  });
+  EXPECT_EQ(y.front(), 0);
+  EXPECT_EQ(y.back(), -1);  // the other thread's part
 }
 
 TEST(Pointwise, NoInputs) {

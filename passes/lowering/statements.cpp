@@ -235,6 +235,33 @@ void LoweringContext::copy(Location loc, Value from, Value to, llvm::StringRef o
 /// So many elements read and written stay in a core's own caches.
 static constexpr double kCached = 128 << 10;
 
+/// How often each result is repeated, where sizes have names: no input changes along the innermost
+/// loop, of so many elements, and along the next inputs are contiguous or constant, outputs
+/// contiguous. 1: they are not repeated.
+static int64_t repeatsOf(llvm::ArrayRef<Loop> loops, size_t inputs) {
+  constexpr int64_t kMostRepeats = 8;
+  if (loops.size() < 2 || llvm::all_of(loops, [](const Loop& loop) {
+        return symbolic::constantValue(loop.extent).has_value();
+      })) {
+    return 1;
+  }
+  const Loop &line = loops[loops.size() - 2], &inner = loops.back();
+  const std::optional<int64_t> times = symbolic::constantValue(inner.extent);
+  if (!times || *times < 2 || *times > kMostRepeats) {
+    return 1;
+  }
+  for (size_t operand = 0; operand < inner.strides.size(); ++operand) {
+    const std::optional<int64_t> along = symbolic::constantValue(line.strides[operand]);
+    const std::optional<int64_t> step = symbolic::constantValue(inner.strides[operand]);
+    const bool isRepeated =
+        operand < inputs ? step == 0 && (along == 0 || along == 1) : step == 1 && along == *times;
+    if (!isRepeated) {
+      return 1;
+    }
+  }
+  return *times;
+}
+
 void LoweringContext::launchPointwise(mlir::Location loc, KernelSpec& spec, const Exprs& extents,
                                       llvm::ArrayRef<Exprs> strides) {
   llvm::SmallVector<Loop> loops = makeLoops(*this, extents, strides);
@@ -249,6 +276,9 @@ void LoweringContext::launchPointwise(mlir::Location loc, KernelSpec& spec, cons
   spec.name += sizeName(loops);
   spec.tune = {named("rank", number(static_cast<int64_t>(loops.size()))),
                named("inputs", number(static_cast<int64_t>(spec.inputs.size())))};
+  if (const int64_t times = repeatsOf(loops, spec.inputs.size()); times > 1) {
+    spec.tune.push_back(named("repeats", number(times)));
+  }
   spec.shape = {named("extent", numbers(lowering::extentsOf(loops))),
                 named("stride", mlir::ArrayAttr::get(context(), strideRows))};
   const double elements = static_cast<double>(upperBound(product(extents)));

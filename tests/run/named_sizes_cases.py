@@ -97,6 +97,13 @@ CASES: dict[str, tuple[nn.Module, Callable[[int], tuple[Tensor, ...]], Sequence[
         Of(lambda s, x: (F.max_pool2d(F.relu(s.a(x)), 2), s.b(x).mean((2, 3))), a=nn.Conv2d(3, 8, 3, padding=1), b=nn.Conv2d(3, 5, 1)),
         lambda n: (random_(n, 3, 10, 8),), ({0: None},), 0,
     ),
+    "repeated elements": (
+        Of(lambda s, x, r: tuple(y.contiguous() for y in (
+            x[:, None, :, None].expand(3, 2, x.shape[1], 2), (x[:, :, None] * r[:, None, None]).expand(*x.shape, 4), x.t()[:, :, None].expand(x.shape[1], 3, 2),
+            x.to(torch.int64)[:, :, None].expand(*x.shape, 3), (x > 0)[:, :, None].expand(*x.shape, 8), x.half()[:, :, None].expand(*x.shape, 2),
+        ))),
+        lambda n: (random_(3, n), random_(3)), ({1: None}, {}), 0,
+    ),
     "signals": (
         Of(lambda s, x: (F.avg_pool1d(x, 2), s.a(x), s.b(x)), a=nn.GroupNorm(1, 3), b=nn.BatchNorm1d(3)),
         lambda n: (random_(1, 3, n),), ({2: None},), 4,

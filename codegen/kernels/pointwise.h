@@ -87,18 +87,25 @@ SL_INLINE void run(F f, Pointers p, const int64_t* strides, bool lanes, int64_t 
   }
 }
 
+/// The loops as they are given.
+template <int RANK, int O>
+SL_INLINE constexpr Nest<RANK, O> givenLoops(const PointwiseShape& shape) {
+  Nest<RANK, O> loops;
+  loops.rank = RANK;
+  for (int d = 0; d < RANK; ++d) {
+    loops.extent[d] = shape.extent[d];
+    for (int o = 0; o < O; ++o) {
+      loops.stride[o][d] = shape.stride[o][d];
+    }
+  }
+  return loops;
+}
+
 /// Loops ordered for the first output: its largest stride outermost; then merged. Reversed loops
 /// stay as they are.
 template <int RANK, int O, int OUTPUT>
 SL_INLINE constexpr Nest<RANK, O> nestOf(const PointwiseShape& shape) {
-  Nest<RANK, O> raw;
-  raw.rank = RANK;
-  for (int d = 0; d < RANK; ++d) {
-    raw.extent[d] = shape.extent[d];
-    for (int o = 0; o < O; ++o) {
-      raw.stride[o][d] = shape.stride[o][d];
-    }
-  }
+  Nest<RANK, O> raw = givenLoops<RANK, O>(shape);
   auto size = [&](int d) {
     int64_t s = raw.stride[OUTPUT][d];
     return raw.extent[d] == 1 ? INT64_MIN_SL : s < 0 ? -s : s;
@@ -313,15 +320,10 @@ SL_INLINE void repeated(const PointwiseShape& shape, sl_team team, F f, const Ba
                         Ints<I...> all) {
   constexpr int O = sizeof...(I);
   constexpr int kOuter = T.rank - 2;
-  Nest<T.rank, O> nest;
-  nest.rank = T.rank;
+  const Nest<T.rank, O> nest = givenLoops<T.rank, O>(shape);
   int64_t strides[O];
   for (int o = 0; o < O; ++o) {
-    for (int d = 0; d < T.rank; ++d) {
-      nest.extent[d] = shape.extent[d];
-      nest.stride[o][d] = shape.stride[o][d];
-    }
-    strides[o] = o < T.inputs ? shape.stride[o][kOuter] : 1;
+    strides[o] = o < T.inputs ? nest.stride[o][kOuter] : 1;
   }
   const int64_t line = nest.extent[kOuter];
   const auto run = [&](const int64_t* offsets, int64_t n) SL_LAMBDA {

@@ -260,7 +260,9 @@ def _measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
 def _in_process(name: str, options: argparse.Namespace, compile_only: bool) -> dict[str, Any]:
     command = [sys.executable, "-W", "ignore", "-m", "bench.cuda_models", "--case", name, "--peers", *options.peers]
     command += ["--compile-only"] if compile_only else ["--kernels"] if options.kernels else []
-    environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "2" if compile_only else "8"}
+    cores = len(os.sched_getaffinity(0))
+    threads = max(2, cores // options.at_once) if compile_only else min(8, cores)
+    environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
     try:
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=options.seconds, check=False

@@ -7,6 +7,7 @@
 #include "codegen/cpp_text.h"
 #include "codegen/program_index.h"
 #include "dialect/kernel/kernel_dialect.h"
+#include "dialect/kernel/recorded.h"
 #include "llvm/Support/JSON.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -165,9 +166,14 @@ std::string linksJson(mlir::ModuleOp opLevel, mlir::ModuleOp kernelLevel, const 
   json["lines"] = std::move(others);
   for (kernel::FuncOp func : kernelLevel.getOps<kernel::FuncOp>()) {
     mlir::Operation* next = func->getNextNode();
+    llvm::json::Array parts;
+    for (kernel::FuncOp part : kernel::partsOf(func)) {
+      parts.push_back(part.getSymName());
+    }
     kernels.push_back(llvm::json::Object{{"name", func.getSymName()},
                                          {"line", static_cast<int64_t>(lines.lookup(func).first)},
                                          {"end", static_cast<int64_t>(lines.lookup(next).first)},
+                                         {"parts", std::move(parts)},
                                          {"ops", listOf(numbersWithin(func))}});
   }
   json["statements"] = std::move(statements);

@@ -206,6 +206,9 @@ def _facts(one: Any, passes: bool, profile: Profile | None, room: _page_machine.
     callers: dict[str, list[str]] = {}
     for i, statement in enumerate(statements):
         callers.setdefault(statement["entry"], []).append(f"s{i}")
+    for name, row in kernels.items():
+        for part in row["parts"]:  # one launch of several kernels
+            callers.setdefault(part, []).extend(callers.get(name, []))
     for row in links["lines"]:
         if row["line"] not in kernel_keys:
             kernel_keys[row["line"]] = [f"o{op}" for op in row["ops"] if op in known]

@@ -44,8 +44,8 @@ class Tail(nn.Module):
     """An op that only torch has, beside kernels of ours."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The largest of each row."""
-        return torch.topk(torch.softmax(x * 2, -1), 3)
+        """The third smallest of each row."""
+        return torch.kthvalue(torch.softmax(x * 2, -1), 3)
 
 
 def context() -> int | None:
@@ -228,14 +228,19 @@ def test_refused() -> None:
 _ALONE = """
 import ctypes, torch
 import straightline as sl
-x = torch.randn(64, 64, device="cuda:1")
-fn = sl.compile(lambda x: torch.softmax(x, -1).sum(0), (x,))
-fn(x)
-torch.cuda.synchronize(1)
 driver = ctypes.CDLL("libcuda.so.1")
-flags, active = ctypes.c_uint(), ctypes.c_int()
-assert driver.cuDevicePrimaryCtxGetState(0, ctypes.byref(flags), ctypes.byref(active)) == 0
-print("ACTIVE", active.value)
+def state(when):
+    flags, active = ctypes.c_uint(), ctypes.c_int()
+    driver.cuDevicePrimaryCtxGetState(0, ctypes.byref(flags), ctypes.byref(active))
+    print("ACTIVE", active.value, when)
+x = torch.randn(64, 64, device="cuda:1")
+state("given")
+fn = sl.compile(lambda x: torch.softmax(x, -1).sum(0), (x,))
+state("compiled")
+fn(x)
+state("called")
+torch.cuda.synchronize(1)
+state("synchronized")
 """
 
 
@@ -243,4 +248,5 @@ def test_alone() -> None:
     """A process that uses the second device alone has no context on the first."""
     done = subprocess.run([sys.executable, "-c", _ALONE], capture_output=True, text=True, check=False)
     print("    context on the first device:", done.stdout.strip(), done.stderr[-300:])
-    assert "ACTIVE 0" in done.stdout, done.stderr[-2000:]
+    assert "ACTIVE 0 given" in done.stdout, done.stdout + done.stderr[-2000:]
+    assert "ACTIVE 0 synchronized" in done.stdout, done.stdout + done.stderr[-2000:]

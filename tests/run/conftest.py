@@ -97,6 +97,7 @@ _OF_THE_CPU = {
     "layouts_test.py::test_nothing_is_reordered_around_a_depthwise_convolution": "",
     "layouts_test.py::test_a_product_adds_the_residual_behind_a_permute": "",  # emulated on the host
     "layouts_test.py::test_an_image_made_of_rows_of_channels_stays_as_it_lies": "",  # patches are copied first there
+    "linalg_test.py::test_eigenvalues_and_singular_values": "",  # compiled for the CPU, and emulated on the host
     "lifetime_test.py::test_code_is_deterministic": "",  # its other processes compile for the CPU
     "lifetime_test.py::test_the_caller_may_fork": "",  # refused there: tests/device/launch_test.py
     "log_test.py::test_progress_where_the_environment_says_so": "",  # waits for clang
@@ -114,6 +115,7 @@ _OF_THE_CPU = {
     "products_test.py::test_a_linear_whose_weight_may_change": "",
     "products_test.py::test_bfloat16_that_others_read": "",
     "products_test.py::test_with_a_column_and_with_a_row": "",
+    "profile_test.py::test_a_slot_that_is_chosen_is_profiled": "",  # of kernels of the CPU
     "python_ops_test.py::test_lists_of_tensors_are_called_by_c": "",
     "python_ops_test.py::test_plain_calls_are_made_by_c": "",
     "python_ops_test.py::test_results_that_lie_otherwise_are_copied_by_torch": "",

@@ -30,6 +30,20 @@ def _text(line: dict[str, Any]) -> str:
     return re.sub(r"<[^>]*>", "", line["html"])
 
 
+def _check_that_every_line_has_words(facts: dict[str, Any]) -> None:
+    for pane in ("source", "op", "kernel", "code"):
+        for line in facts[pane]:
+            words = [facts["about"][key] for key in line.get("keys", ())]
+            assert not _text(line).strip() or words and all(words), _text(line)
+
+
+def test_kernels_that_share_a_launch_have_words() -> None:
+    """The functions of a launch of several kernels belong to the statement that launches them all."""
+    compiled = sl.compile(Model().eval(), (torch.randn(1, 3, 6, 6),), target="cuda:sm_90")
+    assert "kernel.parts = [" in compiled.ir("kernel")
+    _check_that_every_line_has_words(facts_of(explorer.page(compiled)))
+
+
 def test_every_op_is_linked_or_explained(function: Any) -> None:
     facts = facts_of(explorer.page(function))
     ops = [line for line in facts["op"] if " = op." in _text(line) or _text(line).strip().startswith("op.")]
@@ -41,11 +55,7 @@ def test_every_op_is_linked_or_explained(function: Any) -> None:
             assert re.search("gone after the pass [a-z-]+", facts["about"][key])
     gone = [_text(line) for line in ops if line.get("gone")]
     assert all("op.linear" not in line and "op.convolution" not in line for line in gone)
-    for pane in ("source", "op", "kernel", "code"):  # no line is without words
-        for line in facts[pane]:
-            assert not _text(line).strip() or line["keys"] and all(facts["about"][key] for key in line["keys"]), _text(
-                line
-            )
+    _check_that_every_line_has_words(facts)
     declared = [line for line in facts["code"] if re.search(r"float\* const t_\d+ = ", _text(line))]
     assert declared
     for line in declared:

@@ -325,5 +325,8 @@ def test_a_source_of_a_named_size_for_a_slice_of_a_number() -> None:
     assert "dim 0 of what is written has the named size s1, not 3" in compiled.ir("op")
     given = torch.randn(7, 4), torch.randn(3, 4)
     torch.testing.assert_close(compiled(*given), Model()(*given))
-    with pytest.raises(sl.OpError, match="expected src to have a size equal to the slice of self"):
+    # Before 2.13 torch's message stands in standard error alone.
+    with pytest.raises(
+        sl.OpError, match="expected src to have a size equal to the slice of self|to standard error only"
+    ):
         compiled(torch.randn(7, 4), torch.randn(2, 4))

@@ -120,12 +120,20 @@ class OwnCall {
           addArray(areIntegers ? "static constexpr int64_t" : "static constexpr double", literals);
       items_.push_back(list.empty() ? "nullptr" : list);
       items_.push_back(count(literals.size()));
+    } else if (areIntegers) {
+      items_.push_back(checked("int64_t{" + literals.front() + "}"));
     } else {
-      items_.push_back(areIntegers ? "int64_t{" + literals.front() + "}" : literals.front());
+      const bool isFinite = argument.numbers[0].isFinite();  // else no type but a float's has it
+      items_.push_back(isFinite ? checked(literals.front()) : literals.front());
     }
   }
 
-  static std::string count(size_t value) { return "int64_t{" + std::to_string(value) + "}"; }
+  /// A number that the compiler refuses where the user's parameter has a type that cannot hold it.
+  static std::string checked(const std::string& number) { return "{" + number + "}"; }
+
+  static std::string count(size_t value) {
+    return checked("int64_t{" + std::to_string(value) + "}");
+  }
 
   /// The name of an array of the call, or "" where it has no elements.
   std::string addArray(const std::string& type, llvm::ArrayRef<std::string> elements) {
@@ -145,7 +153,8 @@ class OwnCall {
                       [](mlir::NamedAttribute value) { return value.getName() == "sizes"; });
     auto size = llvm::cast<kernel::ExtentAttr>(
         llvm::cast<mlir::ArrayAttr>(sizes->getValue())[static_cast<unsigned>(number)]);
-    return "static_cast<int64_t>(" + expression(size.getExpr(), size.getNames(), spelling_) + ")";
+    return checked("static_cast<int64_t>(" +
+                   expression(size.getExpr(), size.getNames(), spelling_) + ")");
   }
 
   kernel::FuncOp func_;
@@ -188,7 +197,10 @@ std::string ownSourceText(kernel::FuncOp func) {
       "    return static_cast<T*>(const_cast<void*>(address));\n"
       "  }\n"
       "};\n";
-  return text + "}  // namespace " + namespaceOf(func) + "\n";
+  text += "}  // namespace " + namespaceOf(func) + "\n";
+  // Of NVRTC only warnings, as are other truncations of constants: a number that the type of a
+  // parameter cannot hold.
+  return text + "#ifdef __CUDACC__\n#pragma nv_diag_error 69, 2361, 2362, 2363, 2364\n#endif\n";
 }
 
 std::string ownCallText(kernel::FuncOp func, llvm::ArrayRef<std::string> pointers,

@@ -81,6 +81,35 @@ bool isNoLibrary(int descriptor, MessageWriter* out) {
   return false;
 }
 
+/// The words of an exception that is being handled.
+void sayThrown(char* text, size_t bytes, const char* who) {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    std::snprintf(text, bytes, "%s throws a C++ exception: %s", who, error.what());
+  } catch (...) {
+    std::snprintf(text, bytes, "%s throws a C++ exception that is no std::exception", who);
+  }
+}
+
+/// sl_kernel_guarded_call.
+int32_t guardedCall(int32_t (*function)(void*, const void*, int32_t, void*), void* self,
+                    const void* arguments, int32_t count, void* result, char* message) {
+  try {
+    return function(self, arguments, count, result);
+  } catch (...) {
+    sayThrown(message, SL_KERNEL_MESSAGE_BYTES, "it");
+    return SL_KERNEL_THREW;
+  }
+}
+
+void giveGuard(void* library, const char* function) {
+  if (auto* place =
+          static_cast<void**>(dlsym(library, (function + std::string("_guard")).c_str()))) {
+    __atomic_store_n(place, reinterpret_cast<void*>(guardedCall), __ATOMIC_RELEASE);
+  }
+}
+
 /// A library whose function calls one of another library says so by two symbols of its own
 /// (own_kernel.h); the other function is open already. False: it is not, and `out` has the words.
 bool giveWhatItNeeds(void* library, const char* function, MessageWriter* out) {
@@ -138,6 +167,7 @@ int32_t openOwnFunction(int descriptor, const char* path, const char* name, cons
     dlclose(library);
     return SL_INVALID_ARGUMENT;
   }
+  giveGuard(library, function);
   if (ownKernelSymbol(symbol)) {
     return SL_OK;  // the symbol has the library's digest: it is the same function
   }
@@ -209,11 +239,8 @@ int32_t callOwn(const char* name, void (*function)(), const int64_t* given, int3
     status = count <= kFew    ? jumpWith<kFew>(function, given, count, allNumbers)
              : count <= kSome ? jumpWith<kSome>(function, given, count, allNumbers)
                               : jumpWith<SL_OWN_INTEGERS>(function, given, count, allNumbers);
-  } catch (const std::exception& error) {
-    std::snprintf(text, kBytes, "%s throws a C++ exception: %s", name, error.what());
-    return SL_OP_FAILED;
   } catch (...) {
-    std::snprintf(text, kBytes, "%s throws a C++ exception that is no std::exception", name);
+    sayThrown(text, kBytes, name);
     return SL_OP_FAILED;
   }
   if (!hasStatus || status == 0) {

@@ -23,6 +23,8 @@ ALIGNMENT = 16
 _FIRST_THAT_WAITS, _EARLY_SHARED_BYTES = 90, 16384
 #: Larger clusters are of single devices (CUDA Programming Guide, "Thread Block Clusters").
 _MOST_IN_CLUSTER = 8
+#: Threads of a block.
+_MOST_THREADS = 1024
 lock = threading.RLock()
 
 
@@ -250,6 +252,11 @@ def _compile(special: Specialized, arch: str, op: str) -> Compiled:
     count = int(threads[1]) if threads else 32 * metadata.num_warps
     advice = f"fewer num_stages than {metadata.num_stages} or smaller blocks"
     check_shared(f"{op}, the kernel {place_of(special.jit)},", metadata.shared, arch, advice)
+    if count > _MOST_THREADS:
+        raise UserError(
+            f"{op}, the kernel {place_of(special.jit)}, has blocks of {count} threads, num_warps={metadata.num_warps}, but devices "
+            f"run {_MOST_THREADS} at most; nearest supported form: num_warps={_MOST_THREADS // 32}"
+        )
     cooperative = bool(getattr(metadata, "launch_cooperative_grid", False))
     may_wait = number_of(arch) >= _FIRST_THAT_WAITS and metadata.shared <= _EARLY_SHARED_BYTES and not cooperative
     early = _waiting(ptx) if may_wait else ""

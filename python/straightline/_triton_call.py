@@ -211,13 +211,13 @@ class Call:
             kind = annotated or "fp32"
             if kind not in _FLOAT_BYTES:
                 raise UserError(f"{what} is {value!r} but the parameter is {kind}, expected fp32 or fp64")
-            return kind, Parameter("bits", float_bits(value, _FLOAT_BYTES[kind])), False
+            return kind, Parameter("bits", float_bits(value, _FLOAT_BYTES[kind], what)), False
         if isinstance(value, int):
             if value == 1 and not parameter.do_not_specialize and not annotated:
                 return "constexpr", None, False
             kind = annotated or ("i32" if -(2**31) <= value < 2**31 else "i64" if value < 2**63 else "u64")
             if kind in _FLOAT_BYTES:
-                return kind, Parameter("bits", float_bits(float(value), _FLOAT_BYTES[kind])), False
+                return kind, Parameter("bits", float_bits(float(value), _FLOAT_BYTES[kind], what)), False
             bits = integer_bits(value, _INTEGER_BYTES[kind], what)
             return kind, Parameter("bits", bits), value % ALIGNMENT == 0 and not parameter.do_not_specialize
         if hasattr(value, "symbols"):

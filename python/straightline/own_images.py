@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from straightline import _cubin
-from straightline.errors import UnsupportedError, UserError
+from straightline.errors import StraightlineError, UnsupportedError, UserError
 
 #: Bytes of shared memory that a block may have (CUDA Programming Guide, "Technical Specifications per Compute Capability").
 _SHARED_BYTES = {
@@ -115,6 +115,20 @@ def machine_of(target: str, op: str) -> str:
             f"{op} is a CUDA kernel but the program runs on {where}; the nearest supported form is a target such as cuda:sm_90"
         )
     return arch
+
+
+def asked(option: str, op: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function of the user's gives that is an option of an op.
+
+    Raises:
+        UserError: it raised something.
+    """
+    try:
+        return function(*arguments)
+    except StraightlineError:
+        raise
+    except Exception as error:
+        raise UserError(f"{option} of {op} raised {type(error).__name__}: {error}") from error
 
 
 def checked_grid(given: Any, op: str) -> tuple[Any, Any, Any]:
@@ -247,7 +261,7 @@ def _parameter(parameter: Any, size: int, value: Any, op: str) -> Parameter:
     if parameter.kind == "tensor":
         return Parameter("tensor", parameter.name) if value is not None else Parameter("bits", 0)
     if parameter.kind == "number":
-        return Parameter("bits", float_bits(float(value), size))
+        return Parameter("bits", float_bits(float(value), size, f"'{parameter.name}' of {op}"))
     if isinstance(value, int):
         return Parameter("bits", integer_bits(int(value), size, f"'{parameter.name}' of {op}"))
     if size < 8:
@@ -269,11 +283,17 @@ def integer_bits(value: int, size: int, what: str) -> int:
     return value - 2**64 if value >= 2**63 else value
 
 
-def float_bits(value: float, size: int) -> int:
-    """The bits of a float of 2, 4 or 8 bytes as an integer."""
+def float_bits(value: float, size: int, what: str) -> int:
+    """The bits of a float of 2, 4 or 8 bytes as an integer.
+
+    Raises:
+        UserError: it is finite and rounds to infinity.
+    """
     form = {2: "<e", 4: "<f", 8: "<d"}[size]
     try:
         data = struct.pack(form, value)
-    except OverflowError:  # rounds to infinity, as a conversion of C does
-        data = struct.pack(form, float("inf") if value > 0 else float("-inf"))
+    except OverflowError as error:
+        raise UserError(
+            f"{what} is {value!r}, which does not fit the {size} bytes of the kernel's parameter, a float"
+        ) from error
     return int.from_bytes(data, "little", signed=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from straightline import _call, _frameworks, own_schemas
 from straightline.errors import UnsupportedError, UserError
-from straightline.own_images import Maker, cubin_kernel, read_cubin
+from straightline.own_images import Maker, asked, cubin_kernel, read_cubin
 from straightline.own_schemas import Parameter
 
 #: What a function takes at most (runtime/abi/own_calls.h).
@@ -94,6 +94,8 @@ class OwnKernel:
                 f"{self.name} is called by itself as an op of torch, which is not there: call it in a program, by "
                 f"jax.ffi.ffi_call({self.name!r}, ..) or as a custom op of Paddle"
             )
+        if not self._made and _registered.get(self.name) is not self:
+            raise UserError(f"{self.name} was unregistered: register it again")
         if not self._made:
             raise UserError(f"{self.name} was registered before torch was there: register it after `import torch`")
         namespace, _, name = self.name.partition("::")
@@ -116,7 +118,7 @@ class OwnKernel:
         """
         count = self.workspace
         if callable(count):
-            count = count(*values.values())
+            count = asked("workspace", self.name, count, *values.values())
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
             raise UserError(f"workspace of {self.name} is {count!r}, expected a number of bytes from 0 on")
         return count
@@ -127,7 +129,7 @@ class OwnKernel:
         Raises:
             UserError: `grid` gave something else.
         """
-        given = self.grid(*values.values()) if callable(self.grid) else self.grid
+        given = asked("grid", self.name, self.grid, *values.values()) if callable(self.grid) else self.grid
         pair = tuple(given) if isinstance(given, (tuple, list)) else ()
         if (
             len(pair) != 2
@@ -145,7 +147,7 @@ class OwnKernel:
         Raises:
             UserError: `shared` gave no number of bytes from 1 on.
         """
-        count = self.shared(*values.values()) if callable(self.shared) else self.shared
+        count = asked("shared", self.name, self.shared, *values.values()) if callable(self.shared) else self.shared
         if count == 0 and not callable(self.shared):
             return 0
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -338,7 +340,9 @@ def made(
     What `c_kernel` does not take: OwnKernel's `device`, `outside`, `numbers`, `gives_numbers` and `check`, and the symbol of a
     function that it calls.
     """
-    path = os.path.realpath(os.fspath(library))
+    if not isinstance(library, (str, os.PathLike)):
+        raise UserError(f"the library is a {type(library).__name__}, expected the path of a shared library")
+    path = os.path.realpath(library)
     if not isinstance(name, str) or not _NAME.match(name):
         raise UserError(f"name is {name!r}, expected that of a C function")
     parsed = own_schemas.parse(schema, effectful)
@@ -447,8 +451,6 @@ def cuda_kernel(
         raise UnsupportedError(
             f"{parsed.name} has no tensor argument, which says the device; nearest supported form: Tensor"
         )
-    if not callable(grid):
-        grid = tuple(grid)
     with _lock:
         _check_free(parsed.name)
         kernel = OwnKernel(

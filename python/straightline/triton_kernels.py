@@ -15,7 +15,7 @@ from straightline import own_kernels, own_schemas
 from straightline._triton import Options, constant_key, lock, place_of, triton, unwrapped
 from straightline._triton_call import Call
 from straightline.errors import UnsupportedError, UserError
-from straightline.own_images import MachineCode, checked_grid
+from straightline.own_images import MachineCode, asked, checked_grid
 from straightline.own_kernels import OwnKernel
 
 
@@ -178,11 +178,12 @@ class _Binding:
         """The launch for one call (`own_images.Maker`)."""
         jit, wrappers = unwrapped(self.fn)
         meta = dict(values)
-        constants = dict(self.constants(meta) if callable(self.constants) else self.constants)
-        self._check_constants(constants)
+        given = asked("constants", self.op, self.constants, meta) if callable(self.constants) else self.constants
+        self._check_constants(given)
+        constants = dict(given)
 
         def grid_of(given: dict[str, Any], _: int) -> Any:
-            return self.grid(given) if callable(self.grid) else self.grid
+            return asked("grid", self.op, self.grid, given) if callable(self.grid) else self.grid
 
         call = Call(jit, wrappers, self.op, values, list(results), grid_of, constants, self.options, self.aligned, arch)
         return call.machine_code(self._result_parameters)

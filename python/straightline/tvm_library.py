@@ -32,6 +32,12 @@ SL_KERNEL_FUNCTION(int32_t, call_{name}, {parameters}) {{
 {site}{views}  const sl_tvm::Any arguments[] = {{{values}}};
 {call}}}
 """
+#: Calls a function so that an exception of it is no end of the process (own_kernel.h).
+_GUARD = """extern "C" {
+extern SL_KERNEL_EXTERN_VISIBLE void* call_NAME_guard;
+void* call_NAME_guard;
+}
+"""
 #: The function of a library, which is opened with this one (own_kernel.h).
 _GIVEN_SYMBOL = """extern "C" {
 extern SL_KERNEL_EXTERN_VISIBLE const char call_NAME_needs[];
@@ -49,7 +55,7 @@ _CALLEE_ADDRESS = """  const auto function = reinterpret_cast<sl_tvm::Call>({saf
   void* const self = reinterpret_cast<void*>({handle}UL);
 """
 _CALL = """  const int32_t status = sl_tvm::call(
-      site, function, self, arguments, {count}, {results}, sl_tvm::Returned::{returned}, message);
+      site, &call_{name}_guard, function, self, arguments, {count}, {results}, sl_tvm::Returned::{returned}, message);
   return {end};
 """
 _ON_HOST = "  const sl_tvm::Site site;\n"
@@ -247,7 +253,9 @@ def _kernel(library: Any, name: str, schema: str, wanted: _Wanted) -> OwnKernel:
     callee = _callee(library, name)
     scratch = _workspace(parsed, wanted)
     text = _text(parsed, name, callee, wanted, has_workspace=callable(scratch) or bool(scratch))
-    exports = [f"call_{name}{end}" for end in ("", "_signature", *(("_needs", "_given") if callee.symbol else ()))]
+    exports = [
+        f"call_{name}{end}" for end in ("", "_signature", "_guard", *(("_needs", "_given") if callee.symbol else ()))
+    ]
     path = file_of(name, _compiler.link_text(name, text, exports))
     kernel = own_kernels.registered(
         path,
@@ -432,7 +440,7 @@ def _text(parsed: Schema, name: str, callee: _Callee, wanted: _Wanted, *, has_wo
     return _TEXT.format(
         op=parsed.name,
         source=callee.source,
-        before=callee.before,
+        before=_GUARD.replace("NAME", name) + callee.before,
         name=name,
         parameters=", ".join([*parameters, "char* message"]),
         site=site if wanted.on_device else _ON_HOST,
@@ -440,6 +448,7 @@ def _text(parsed: Schema, name: str, callee: _Callee, wanted: _Wanted, *, has_wo
         values=", ".join(made.values) or "sl_tvm::none()",
         call=callee.find
         + _CALL.format(
+            name=name,
             count=len(made.values),
             results=f"results, {len(results)}" if results else "nullptr, 0",
             returned="numbers" if wanted.count else "tensors",
@@ -451,7 +460,7 @@ def _text(parsed: Schema, name: str, callee: _Callee, wanted: _Wanted, *, has_wo
 def _callee(library: Any, name: str) -> _Callee:
     if isinstance(library, (str, os.PathLike)):
         path = os.path.realpath(os.fspath(library))
-        _check_symbol(path, name)
+        _tvm_ffi()  # the library needs libtvm_ffi
         symbol = own_kernels.opened(path, f"__tvm_ffi_{name}")
         places = {"NAME": name, "SYMBOL": c_string(symbol)}
         before = re.sub("NAME|SYMBOL", lambda place: places[place[0]], _GIVEN_SYMBOL)
@@ -466,40 +475,32 @@ def _callee(library: Any, name: str) -> _Callee:
     return _Callee("a function of this process", "", find, takes_objects=not of_module, symbol="")
 
 
-def _check_symbol(path: str, name: str) -> None:
-    """Opens the library, for as long as the process.
+def _tvm_ffi() -> Any:
+    """The package.
 
     Raises:
-        UserError: It cannot be opened, or has no such symbol.
+        UnsupportedError: it is not installed.
     """
-    try:
-        import tvm_ffi  # noqa: F401  (the library needs libtvm_ffi)
-    except ModuleNotFoundError as error:
-        raise UnsupportedError("this needs TVM-FFI: pip install apache-tvm-ffi") from error
-    try:
-        opened = ctypes.CDLL(path)
-    except OSError as error:
-        raise UserError(f"the library {path} cannot be opened: {error}") from error
-    if not hasattr(opened, f"__tvm_ffi_{name}"):
-        raise UserError(f"the library {path} has no symbol __tvm_ffi_{name}: export the function {name!r} of TVM-FFI")
-
-
-def _function_of(library: Any, name: str) -> tuple[Any, bool]:
-    """The function, and whether it is one of a module."""
     try:
         import tvm_ffi
     except ModuleNotFoundError as error:
         raise UnsupportedError("this needs TVM-FFI: pip install apache-tvm-ffi") from error
+    return tvm_ffi
+
+
+def _function_of(library: Any, name: str) -> tuple[Any, bool]:
+    """The function, and whether it is one of a module."""
+    tvm_ffi = _tvm_ffi()
     if isinstance(library, tvm_ffi.Function):
         return library, False
     if not isinstance(library, tvm_ffi.Module):
         raise UserError(
             f"the library is a {type(library).__name__} but must be a path, a tvm_ffi.Module or a tvm_ffi.Function"
         )
-    function = library.get_function(name, query_imports=True)
-    if function is None:
-        raise UserError(f"the module has no function {name!r}")
-    return function, True
+    try:
+        return library.get_function(name, query_imports=True), True
+    except AttributeError as error:
+        raise UserError(f"the module has no function {name!r}") from error
 
 
 def file_of(name: str, shared: bytes) -> Path:

@@ -87,6 +87,14 @@ static inline int64_t sl_kernel_tensor_count(const sl_kernel_tensor* tensor) {
 /// A function that calls one of another library, which is registered, saved and opened with it,
 /// finds that by two symbols beside it: `<name>_needs`, a text, the symbol of the other one, and
 /// `<name>_given`, a void*, which has its address before `<name>` is called.
+/// Emitted text cannot catch what a function throws. Where a library has the symbol
+/// `<name>_guard`, a void*, it gets the address of an sl_kernel_guarded_call, by which it calls a
+/// safe call of TVM-FFI.
+#define SL_KERNEL_THREW (-2147483647)
+/// What `function` returned; or SL_KERNEL_THREW, and the words in `message`.
+typedef int32_t (*sl_kernel_guarded_call)(int32_t (*function)(void*, const void*, int32_t, void*),
+                                          void* self, const void* arguments, int32_t count,
+                                          void* result, char* message);
 
 #ifdef __cplusplus
 }  // extern "C"

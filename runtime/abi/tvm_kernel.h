@@ -50,6 +50,9 @@ enum : int32_t {
   kList = 75
 };
 using Call = int (*)(void* self, const Any* arguments, int32_t count, Any* result);
+/// The guarded call of own_kernel.h.
+using Guard = int32_t (*)(Call function, void* self, const Any* arguments, int32_t count,
+                          Any* result, char* message);
 
 /// Bytes of TVMFFIObject, behind which an object's content stands.
 constexpr size_t kHeaderBytes = 24;
@@ -891,10 +894,11 @@ inline void tell(const Library& library, char* message) {
 /// What a function returns.
 enum class Returned { tensors, numbers };
 
-/// Calls the function; `message` gets kind and text of an error.
-inline int32_t call(const Site& site, Call function, void* self, const Any* arguments,
-                    int32_t count, const sl_kernel_tensor* const* results, int32_t result_count,
-                    Returned kind, char* message) {
+/// Calls the function; `message` gets kind and text of an error. `guard`: where the runtime put its
+/// guarded call; null: it has none.
+inline int32_t call(const Site& site, void* const* guard, Call function, void* self,
+                    const Any* arguments, int32_t count, const sl_kernel_tensor* const* results,
+                    int32_t result_count, Returned kind, char* message) {
   const Library* known = library(message);
   if (!known || !function) {
     return 1;
@@ -902,7 +906,12 @@ inline int32_t call(const Site& site, Call function, void* self, const Any* argu
   Environment environment(*known, site);
   Any returned = none();
   int32_t status = 0;
-  if (function(self, arguments, count, &returned) != 0) {
+  const auto guarded = reinterpret_cast<Guard>(__atomic_load_n(guard, __ATOMIC_ACQUIRE));
+  const int32_t failed = guarded ? guarded(function, self, arguments, count, &returned, message)
+                                 : function(self, arguments, count, &returned);
+  if (failed == SL_KERNEL_THREW) {
+    status = 1;  // the message says it
+  } else if (failed != 0) {
     tell(*known, message);
     status = 1;
   } else if (kind == Returned::numbers) {

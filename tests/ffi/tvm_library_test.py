@@ -588,6 +588,43 @@ def test_errors(register: Callable[..., Any]) -> None:
         negative(torch.randn(3))  # in eager
 
 
+_THROWS = """
+#include <cstdint>
+#include <stdexcept>
+extern "C" __attribute__((visibility("default"))) int __tvm_ffi_throws(void*, const void* given, int32_t, void*) {
+  if (static_cast<const int64_t*>(given)[3] != 0) throw std::runtime_error("the second argument is not 0");
+  throw 5;
+}
+"""
+
+
+@pytest.mark.parametrize("emit", ["c++", "python"])
+def test_exceptions(register: Callable[..., Any], tmp_path: Path, emit: str) -> None:
+    """A safe call of TVM-FFI may not throw; one that does is no end of the process."""
+    source, path = tmp_path / "throws.cpp", tmp_path / "libthrows.so"
+    source.write_text(_THROWS, encoding="ascii")
+    subprocess.run(["g++", "-O1", "-fPIC", "-shared", source, "-o", path], check=True)
+    register("throws", "tvm_test::throws(Tensor(a!) out, int k) -> ()", path)
+    for k, words in ((1, "it throws a C\\+\\+ exception: the second"), (0, "exception that is no std::exception")):
+
+        def call(x: Tensor, k: int = k) -> Tensor:
+            out = torch.zeros_like(x)
+            torch.ops.tvm_test.throws(out, k)
+            return out
+
+        options = {} if emit == "c++" else {"emit": emit}
+        fn = sl.compile(call, (torch.randn(3),), **options)
+        for _ in range(2):
+            with pytest.raises(sl.OpError, match=words):
+                fn(torch.randn(3))
+        with pytest.raises(sl.OpError, match=words):
+            call(torch.randn(3))  # in eager
+        if emit == "c++":
+            fn.save(tmp_path / "m.sl", cpus=("host",))
+            with pytest.raises(sl.OpError, match=words):
+                sl.load(tmp_path / "m.sl")(torch.randn(3))
+
+
 def test_several_threads(register: Callable[..., Any], wrong_of_threads: Callable[..., int]) -> None:
     register("scale", _SCALE)
     x = torch.randn(16)
@@ -603,7 +640,7 @@ def test_several_threads(register: Callable[..., Any], wrong_of_threads: Callabl
             "absent",
             "tvm_test::absent(Tensor x) -> Tensor",
             sl.UserError,
-            "libkernels.so has no symbol __tvm_ffi_absent",
+            "libkernels.so: it has no symbol __tvm_ffi_absent",
         ),
         ("scale", "tvm_test::scale(Tensor?[] x, Tensor y) -> Tensor", sl.UnsupportedError, r"'x' of type"),
         ("scale", "tvm_test::scale(Tensor y, str[] x) -> Tensor", sl.UnsupportedError, r"'x' of type"),
@@ -621,15 +658,20 @@ def test_what_cannot_be_registered(
         register(name, schema)
 
 
-def test_libraries_that_are_none(register: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "text.so").write_text("no library")
+def test_libraries_that_are_none(register: Callable[..., Any], library: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.so").write_text("no library, but long enough to have a header " * 4)
+    other, data = tmp_path / "other.so", bytearray(library.read_bytes())
+    data[18:20] = (183).to_bytes(2, "little") if data[18] == 62 else (62).to_bytes(2, "little")
+    other.write_bytes(data)
     for of, words in (
-        (tmp_path / "nothing.so", "nothing.so cannot be opened"),
-        (tmp_path / "text.so", "text.so cannot be opened"),
+        (tmp_path / "nothing.so", "__tvm_ffi_scale of .*nothing.so: No such file"),
+        (tmp_path / "text.so", "__tvm_ffi_scale of .*text.so: it is no shared library"),
+        (other, r"__tvm_ffi_scale of .*other.so: it is for (aarch64|x86-64), this process is (x86-64|aarch64)"),
+        (tvm_ffi.load_module(str(library)), "the module has no function 'absent'"),
         (3, "the library is a int but must be a path, a tvm_ffi.Module or a tvm_ffi.Function"),
     ):
         with pytest.raises(sl.UserError, match=words):
-            register("scale", _SCALE, of)
+            register("absent" if isinstance(of, tvm_ffi.Module) else "scale", _SCALE, of)
     with pytest.raises(sl.UserError, match="fake has 'other'"):
         register("scale", _SCALE, fake={"other": lambda x: x})
     with pytest.raises(sl.UserError, match="schemas is"):

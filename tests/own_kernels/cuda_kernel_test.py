@@ -141,6 +141,7 @@ def test_on_the_host_it_is_refused(scale: Any) -> None:
         (cuda_kernels.SCALE, "scale(Tensor x, str[] s) -> Tensor", (1, 1), sl.UnsupportedError, "the argument 's' of type str"),
         (cuda_kernels.SCALE, "scale(float a) -> Tensor", (1, 1), sl.UnsupportedError, "no tensor argument"),
         (cuda_kernels.SCALE, "scale(Tensor x) -> Tensor", (1, 2048), sl.UserError, r"grid of own_cuda::scale is \(1, 2048\)"),
+        (cuda_kernels.SCALE, "scale(Tensor x) -> Tensor", 3, sl.UserError, "grid of own_cuda::scale is 3, expected"),
         (cuda_kernels.SCALE, "scale(Tensor x) -> Tensor", (0, 32), sl.UserError, r"grid of own_cuda::scale is \(0, 32\)"),
         ("__device__ void scale() {}", "scale(Tensor x) -> Tensor", (1, 1), sl.UserError, "no __global__ function scale"),
         ("nowhere.cu", "scale(Tensor x) -> Tensor", (1, 1), sl.UserError, "source nowhere.cu: No such file"),
@@ -149,6 +150,105 @@ def test_on_the_host_it_is_refused(scale: Any) -> None:
 def test_what_is_refused(source: str, schema: str, grid: Any, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         sl.cuda_kernel(source, "scale", f"own_cuda::{schema}", grid=grid)
+
+
+_TYPED = "__global__ void typed(const float* x, int n, float a, bool flag, float* y) { y[0] = x[0] * a + n + flag; }"
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "said"),
+    [
+        ("int n, float a, bool flag", (7, 0.1, True), ""),
+        ("int n, float a, bool flag", (-(2**31), float("-inf"), False), ""),
+        ("int n, int a, int flag", (1, 2**24, 1), ""),
+        ("int n, float a, bool flag", (2**40, 0.1, True), "conversion resulted in truncation"),
+        ("int n, float a, bool flag", (7, 1e300, True), r'narrowing conversion from "double" to "float"'),
+        ("float n, float a, bool flag", (1.5, 0.1, True), r'narrowing conversion from "double" to "int"'),
+        ("int n, int a, bool flag", (7, 2**60 + 1, True), r'narrowing conversion from "long long" to "float"'),
+    ],
+)
+def test_numbers_that_the_parameters_cannot_hold(schema: str, given: tuple[Any, ...], said: str) -> None:
+    kernel = sl.cuda_kernel(_TYPED, "typed", f"own_cuda::typed(Tensor x, {schema}) -> Tensor", grid=(1, 1))
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.ops.own_cuda.typed(x, *given)
+
+    try:
+        if said:
+            with pytest.raises(sl.UserError, match=f"(?s)the CUDA kernel typed cannot be compiled for sm_90.*{said}"):
+                sl.compile(Model(), (torch.ones(1),), target=TARGET)
+        else:
+            sl.compile(Model(), (torch.ones(1),), target=TARGET)
+    finally:
+        kernel.unregister()
+
+
+@pytest.mark.parametrize("kind", ["int", "int64_t"])
+def test_a_size_that_only_a_call_knows_is_of_64_bits(kind: str) -> None:
+    source = f"__global__ void first(const float* x, {kind} n, float* y) {{ y[0] = x[n - 1]; }}"
+    kernel = sl.cuda_kernel(source, "first", "own_cuda::first(Tensor x, SymInt n) -> Tensor", grid=(1, 1))
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.ops.own_cuda.first(x, x.shape[0])
+
+    n = torch.export.Dim("n", min=1, max=2**40)
+    compiled = lambda: sl.compile(Model(), (torch.ones(4),), target=TARGET, dynamic_shapes={"x": {0: n}})  # noqa: E731
+    try:
+        if kind == "int64_t":
+            compiled()
+        else:
+            with pytest.raises(sl.UserError, match=r'narrowing conversion from "long long" to "int"'):
+                compiled()
+    finally:
+        kernel.unregister()
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("Tensor x, int n, float a, bool flag) -> (Tensor, Tensor)", "too many arguments"),
+        ("Tensor(a!) x, int n, float a, bool flag) -> ()", "too few arguments"),
+        ("Tensor x, int n, float a) -> Tensor", "too few arguments"),
+        ("int n, Tensor x, float a, bool flag) -> Tensor", "cannot be used to initialize|incompatible with parameter"),
+    ],
+)
+def test_a_schema_that_the_kernel_does_not_have(schema: str, said: str) -> None:
+    kernel = sl.cuda_kernel(_TYPED, "typed", f"own_cuda::typed({schema}", grid=(1, 1))
+    values = {"x": torch.ones(1), "n": 7, "a": 0.5, "flag": True}
+    names = [part.split()[-1] for part in schema.partition(")" if "(a!)" not in schema else ") ->")[0].split(",")]
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> Any:
+            return torch.ops.own_cuda.typed(**{name: x if name == "x" else values[name] for name in names})
+
+    try:
+        with pytest.raises(sl.UserError, match=f"(?s)the CUDA kernel typed cannot be compiled for sm_90.*{said}"):
+            sl.compile(Model(), (torch.ones(1),), target=TARGET)
+    finally:
+        kernel.unregister()
+
+
+def test_more_shared_memory_than_there_is() -> None:
+    source = """
+    __global__ void turned(const float* x, float* y) {
+      __shared__ float all[30000];
+      all[threadIdx.x * 900] = x[threadIdx.x];
+      __syncthreads();
+      y[threadIdx.x] = all[(31 - threadIdx.x) * 900];
+    }"""
+    kernel = sl.cuda_kernel(source, "turned", "own_cuda::turned(Tensor x) -> Tensor", grid=(1, 32))
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.ops.own_cuda.turned(x)
+
+    try:
+        with pytest.raises(sl.UserError, match=r"(?s)kernel turned cannot be compiled for sm_86.*too much shared data"):
+            sl.compile(Model(), (torch.ones(32),), target="cuda:sm_86")
+    finally:
+        kernel.unregister()
 
 
 class _Momentum(torch.nn.Module):
@@ -242,16 +342,22 @@ def test_shared_memory_that_the_text_does_not_declare() -> None:
         sl.cuda_kernel(twice, "reversed", "own_cuda::reversed(Tensor x) -> Tensor", grid=(1, 32), shared=64)
 
 
-def test_a_grid_that_gives_something_else(scale: Any) -> None:
+@pytest.mark.parametrize(
+    ("grid", "said"),
+    [
+        (lambda x, a, n: "many", "grid of own_cuda::scale is 'many'"),
+        (lambda x, a, n: (n // 1024, 32), r"grid of own_cuda::scale is \(0, 32\)"),
+        (lambda x, a, n: 1 // 0, "grid of own_cuda::scale raised ZeroDivisionError: "),
+        (lambda x: (1, 32), "grid of own_cuda::scale raised TypeError: .*positional argument"),
+    ],
+)
+def test_a_grid_that_gives_something_else(scale: Any, grid: Any, said: str) -> None:
     scale.unregister()
     kernel = sl.cuda_kernel(
-        cuda_kernels.SCALE,
-        "scale",
-        "own_cuda::scale(Tensor x, float a, SymInt n) -> Tensor",
-        grid=lambda x, a, n: "many",
+        cuda_kernels.SCALE, "scale", "own_cuda::scale(Tensor x, float a, SymInt n) -> Tensor", grid=grid
     )
     try:
-        with pytest.raises(sl.UserError, match="grid of own_cuda::scale is 'many'"):
+        with pytest.raises(sl.UserError, match=said):
             sl.compile(_Scaled(), (torch.ones(2, 2),), target=TARGET)
     finally:
         kernel.unregister()

@@ -549,7 +549,62 @@ def test_a_name_twice(register: Register, library: Path) -> None:
         sl.c_kernel(library, "scale", "aten::relu(Tensor x, float a) -> Tensor")
 
 
+def test_a_kernel_that_was_unregistered(register: Register) -> None:
+    kernel = register("scale", SCALE)
+    fn = _compiled(lambda x: torch.ops.own_test.scale(x, 2.0), torch.ones(2))
+    kernel.unregister()
+    kernel.unregister()
+    with pytest.raises(sl.UserError, match="own_test::scale was unregistered: register it again"):
+        kernel(torch.ones(2), 2.0)
+    assert fn(torch.ones(2)).tolist() == [2, 2]  # programs keep what they call
+
+
+def test_unregistering_while_calls_run(register: Register) -> None:
+    """Calls of programs go on; calls in eager end with torch's error that there is no such op."""
+    kernel = register("scale", SCALE)
+    x = torch.ones(64)
+    fn = _compiled(lambda x: torch.ops.own_test.scale(x, 2.0), x)
+    stop = threading.Event()
+    wrong: list[str] = []
+
+    def programs() -> None:
+        while not stop.is_set():
+            if not torch.equal(fn(x), x * 2):
+                wrong.append("a program")
+
+    def eager() -> None:
+        while not stop.is_set():
+            try:
+                if not torch.equal(torch.ops.own_test.scale(x, 2.0), x * 2):
+                    wrong.append("eager")
+            except (AttributeError, RuntimeError, NotImplementedError):
+                pass  # it is gone at this moment
+
+    threads = [threading.Thread(target=each) for each in (programs, programs, eager, eager)]
+    for thread in threads:
+        thread.start()
+    for _ in range(20):
+        kernel.unregister()
+        kernel = register("scale", SCALE)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_functions_of_the_user_that_raise(register: Register) -> None:
+    kernel = register("turned", "turned(Tensor x) -> Tensor", workspace=lambda x: 1 // 0)
+    said = "workspace of own_test::turned raised ZeroDivisionError: "
+    with pytest.raises(sl.UserError, match=said):
+        torch.ops.own_test.turned(torch.ones(2))
+    with pytest.raises(sl.UserError, match=said):
+        _compiled(lambda x: torch.ops.own_test.turned(x), torch.ones(2))
+    kernel.unregister()
+
+
 def test_libraries_that_are_none(register: Register, library: Path, tmp_path: Path) -> None:
+    with pytest.raises(sl.UserError, match="the library is a int, expected the path of a shared library"):
+        register("scale", SCALE, of=3)
     with pytest.raises(sl.UserError, match=r"own kernel scale of .*nowhere\.so: No such file or directory"):
         register("scale", SCALE, of=tmp_path / "nowhere.so")
     text = tmp_path / "text.so"

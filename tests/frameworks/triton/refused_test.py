@@ -61,6 +61,58 @@ def test_a_grid_without_blocks(grid: Any) -> None:
         _register(grid=grid)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"grid": lambda meta: (meta["m"],)}, "grid of refused_triton::add raised KeyError: 'm'"),
+        ({"constants": lambda meta: {"BLOCK": meta["m"]}}, "constants of refused_triton::add raised KeyError: 'm'"),
+        ({"constants": lambda meta: 128}, "constants of refused_triton::add is 128, expected a dict"),
+    ],
+)
+def test_functions_of_the_user_that_are_wrong(made: list[Any], options: dict[str, Any], said: str) -> None:
+    made.append(_register(**options))
+    with pytest.raises(sl.UserError, match=said):
+        _compile()
+
+
+@pytest.mark.parametrize(("alpha", "fits"), [(1e300, False), (-1e39, False), (float("inf"), True), (3e38, True)])
+def test_a_float_that_does_not_fit(made: list[Any], alpha: float, fits: bool) -> None:
+    class Add(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.ops.refused_triton.add(x, x, 512, alpha)
+
+    made.append(_register())
+    if fits:
+        sl.compile(Add(), (torch.ones(512),), target=TARGET)
+        return
+    with pytest.raises(sl.UserError, match=r"'alpha' of refused_triton::add is .*, which does not fit the 4 bytes"):
+        sl.compile(Add(), (torch.ones(512),), target=TARGET)
+
+
+def test_an_int_that_does_not_fit(made: list[Any]) -> None:
+    @triton.jit
+    def annotated(x_ptr, y_ptr, out_ptr, n: tl.int32, alpha, BLOCK: tl.constexpr):
+        tl.store(out_ptr + tl.arange(0, BLOCK), tl.load(x_ptr) + n)
+
+    class Add(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.ops.refused_triton.add(x, x, 2**40, 1.0)
+
+    made.append(_register(annotated))
+    with pytest.raises(
+        sl.UserError, match="'n' of refused_triton::add is 1099511627776, which does not fit the 4 bytes"
+    ):
+        sl.compile(Add(), (torch.ones(512),), target=TARGET)
+
+
+def test_more_warps_than_a_block_has(made: list[Any]) -> None:
+    made.append(_register(num_warps=64, constants={"BLOCK": 4096}))
+    with pytest.raises(
+        sl.UserError, match=r"blocks of 2048 threads, num_warps=64, .*nearest supported form: num_warps=32"
+    ):
+        _compile()
+
+
 def test_a_grid_that_becomes_nothing(made: list[Any]) -> None:
     made.append(_register(grid=lambda meta: (meta["n"] // 1024,)))
     with pytest.raises(sl.UserError, match=r"grid of refused_triton::add is \(0,\)"):
@@ -172,6 +224,22 @@ def test_an_edited_source_is_compiled_anew(made: list[Any], tmp_path: Path) -> N
         made.pop().unregister()
     assert images[0] != images[1]
     assert images[0] == images[2]
+
+
+def test_a_source_that_is_replaced_is_compiled_anew(made: list[Any]) -> None:
+    """As an editor of a notebook does, of the function that is registered."""
+
+    @triton.jit
+    def replaced(x_ptr, y_ptr, out_ptr, n, alpha, BLOCK: tl.constexpr):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n) * 2.0, mask=at < n)
+
+    made.append(_register(replaced))
+    before, source = bytes(_compile()._compilation.images[0]), replaced.src
+    replaced._unsafe_update_src(source.replace("2.0", "3.0"))
+    assert bytes(_compile()._compilation.images[0]) != before
+    replaced._unsafe_update_src(source)
+    assert bytes(_compile()._compilation.images[0]) == before
 
 
 def test_clusters_that_a_device_lacks(made: list[Any]) -> None:

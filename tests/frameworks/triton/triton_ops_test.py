@@ -181,6 +181,29 @@ def _reads(x_ptr, n, BLOCK: tl.constexpr):
     tl.load(x_ptr + tl.arange(0, BLOCK), mask=tl.arange(0, BLOCK) < n)
 
 
+def test_a_tensor_descriptor_is_refused() -> None:
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    @triton.jit
+    def described(x_desc, out_ptr, BLOCK: tl.constexpr):
+        tl.store(out_ptr + tl.arange(0, BLOCK), x_desc.load([0]))
+
+    @torch.library.triton_op("triton_ops_test::described", mutates_args=())
+    def op(x: Tensor) -> Tensor:
+        out = torch.empty_like(x)
+        torch.library.wrap_triton(described)[(1,)](TensorDescriptor.from_tensor(x, [128]), out, BLOCK=128)
+        return out
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return op(x)
+
+    with pytest.raises(
+        sl.UnsupportedError, match=r"triton_ops_test.py:\d+ \(described\) gets 'x_desc', a tensor descriptor"
+    ):
+        sl.compile(Model(), (torch.ones(512),), target=TARGET)
+
+
 def test_a_kernel_that_writes_nothing_is_refused() -> None:
     @triton_op("own_triton_op::reads", mutates_args={})
     def reads(x: Tensor) -> Tensor:

@@ -75,11 +75,21 @@ def _launch(variable: Any, grids: list[Any], arguments: Mapping[str, Any], tx: N
     given = {
         p.name: arguments[p.name] if p.name in arguments else p.default for p in jit.params if _is_given(p, arguments)
     }
+    _refuse_descriptors(jit, given)
     written = written_by(variable.kernel, given)
     of_grids = triton_kernels.Grids.of([(*grid, 1, 1)[:3] for grid in grids])
     launch = triton_kernels.launch_op(variable.kernel, wrappers, given, written, of_grids)
     tensors = {name: memory_of(value) for name, value in given.items() if isinstance(value, torch.Tensor)}
     launch.op(*(tensors.get(name, given[name]) for name in launch.names), *of_grids.sizes)
+
+
+def _refuse_descriptors(jit: Any, arguments: Mapping[str, Any]) -> None:
+    """Tensor descriptors are made on the host, of addresses that a program does not have there."""
+    for name, value in arguments.items():
+        if type(value).__name__ == "TensorDescriptor":
+            raise UnsupportedError(
+                f"{_triton.place_of(jit)} gets '{name}', a tensor descriptor; nearest supported form: pointers and strides"
+            )
 
 
 def _check_grids(kernel: Any, jit: Any, count: int) -> None:

@@ -3,8 +3,9 @@
 
 One thread, a program of one addition over 16 floats, the least of 7 rounds of 20,000 calls, nanoseconds. "C run" is
 `sl_model_run` in a loop of C; each other line is a call by its door, with the difference to the C run and the bar.
-`torch.ops.aten.alias` is the cheapest op that torch has, `testing.nop` and `testing.echo` the cheapest functions of TVM-FFI: what
-the way from Python takes before any kernel, with as many arguments or with a result.
+The rest is what the way from Python takes before any kernel: `torch.ops.aten.alias`, a view; an op of torch's stable ABI that
+drops its two arguments and gives an empty tensor; `testing.nop` and `testing.echo` of TVM-FFI, with as many arguments and with a
+result; and a function of TVM-FFI that gives a tensor of the environment's allocator.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
+import os
 import subprocess
 import tempfile
 import time
@@ -46,6 +48,37 @@ int32_t loop_tvm(int (*call)(void*, const void*, int32_t, void*), void* self, co
     status |= call(self, arguments, count, result);
   }
   return status;
+}
+}
+"""
+
+
+#: An op of torch and a function of TVM-FFI that compute nothing; the addresses are found by Python.
+_EMPTY = """
+#include <straightline/abi/ffi.h>
+#include <straightline/abi/tvm_kernel.h>
+extern "C" {
+int32_t (*empty_strided)(int64_t, const int64_t*, const int64_t*, int32_t, int32_t, int32_t, void**);
+int32_t (*delete_tensor)(void*);
+int (*environment_tensor)(sl_dl_tensor*, void**);
+
+void torch_empty(uint64_t* stack, uint64_t, uint64_t, void*) {
+  delete_tensor(reinterpret_cast<void*>(stack[0]));
+  delete_tensor(reinterpret_cast<void*>(stack[1]));
+  const int64_t size = 16, stride = 1;
+  void* made = nullptr;
+  empty_strided(1, &size, &stride, 6, 0, 0, &made);
+  stack[0] = reinterpret_cast<uint64_t>(made);
+}
+
+int tvm_empty(void*, const sl_tvm::Any*, int32_t, sl_tvm::Any* result) {
+  int64_t size = 16, stride = 1;
+  sl_dl_tensor like = {nullptr, {SL_DLPACK_CPU, 0}, 1, {2, 32, 1}, &size, &stride, 0};
+  void* made = nullptr;
+  const int failed = environment_tensor(&like, &made);
+  result->type = sl_tvm::kTensor;
+  result->pointer = made;
+  return failed;
 }
 }
 """
@@ -106,6 +139,27 @@ def _in_c(loop: Callable[[int], int]) -> float:
         loop(CALLS)
         least = min(least, (time.perf_counter_ns() - begin) / CALLS)
     return least
+
+
+def that_compute_nothing() -> tuple[Any, Any]:
+    """An op of torch and a function of TVM-FFI of two tensors that give an empty one."""
+    names = ["empty_strided", "delete_tensor", "environment_tensor"]
+    library = opened(_compiler.link_text("empty", _EMPTY, ["torch_empty", "tvm_empty", *names]))
+    torch_library = ctypes.CDLL("libtorch_cpu.so", mode=os.RTLD_NOLOAD)
+    tvm_library = ctypes.CDLL("libtvm_ffi.so", mode=os.RTLD_NOLOAD)
+    found = (
+        torch_library.aoti_torch_empty_strided, torch_library.aoti_torch_delete_tensor_object, tvm_library.TVMFFIEnvTensorAlloc
+    )  # fmt: skip
+    for name, function in zip(names, found, strict=True):
+        ctypes.c_void_p.in_dll(library, name).value = ctypes.cast(function, ctypes.c_void_p).value
+    address = ctypes.cast(library.torch_empty, ctypes.c_void_p).value
+    _call.ffi_torch_register("ffi_bench", "empty(Tensor a, Tensor b) -> Tensor", "CPU", address)
+    made = ctypes.c_void_p()
+    text = (ctypes.c_char * 16)(*b"ffi_bench.empty")
+    name = (ctypes.c_uint64 * 2)(ctypes.addressof(text), 15)
+    assert tvm_library.TVMFFIFunctionCreate(None, library.tvm_empty, None, ctypes.byref(made)) == 0
+    assert tvm_library.TVMFFIFunctionSetGlobal(name, made, 1) == 0
+    return torch.ops.ffi_bench.empty, tvm_ffi.get_global_func("ffi_bench.empty")
 
 
 def kernel_in_a_program(folder: Path) -> tuple[float, float]:
@@ -189,14 +243,17 @@ def main() -> None:
     op = torch.ops.ffi_bench.forward
     function = fn.tvm_ffi()
     nop, echo = (tvm_ffi.get_global_func(f"testing.{name}") for name in ("nop", "echo"))
+    torch_empty, tvm_empty = that_compute_nothing()
     rows = {"C run": c_run(fn, [a, b], y)}
     with torch.no_grad():
         rows["fn(a, b)"] = nanoseconds(lambda: fn(a, b))
         rows["torch.ops.ffi_bench.forward(a, b)"] = nanoseconds(lambda: op(a, b))
         rows["torch.ops.aten.add.Tensor(a, b)"] = nanoseconds(lambda: torch.ops.aten.add.Tensor(a, b))
         rows["torch.ops.aten.alias(a)"] = nanoseconds(lambda: torch.ops.aten.alias(a))
+        rows["an op of the stable ABI (a, b), empty"] = nanoseconds(lambda: torch_empty(a, b))
         rows["TVM-FFI's testing.nop(a, b, y)"] = nanoseconds(lambda: nop(a, b, y))
         rows["TVM-FFI's testing.echo(a)"] = nanoseconds(lambda: echo(a))
+        rows["a function of TVM-FFI (a, b), empty"] = nanoseconds(lambda: tvm_empty(a, b))
         rows["tvm_ffi.Function(a, b)"] = nanoseconds(lambda: function(a, b))
         rows["tvm_ffi.Function(a, b, y)"] = nanoseconds(lambda: function(a, b, y))
     base = rows["C run"]

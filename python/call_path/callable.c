@@ -255,6 +255,8 @@ static PyMemberDef members[] = {
     {"_python", T_OBJECT, offsetof(Callable, python), 0, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(Callable, attributes), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Callable, weak_references), READONLY, NULL},
+    {"_releases_gil", T_INT, offsetof(Callable, release_gil), READONLY,
+     "Whether a call takes long enough to let other threads of Python run."},
     {"_weights", T_OBJECT_EX, offsetof(Callable, weights), READONLY,
      "The set that the next call takes."},
     {NULL, 0, 0, 0, NULL},

@@ -254,8 +254,8 @@ def _compile(special: Specialized, arch: str, op: str) -> Compiled:
     check_shared(f"{op}, the kernel {place_of(special.jit)},", metadata.shared, arch, advice)
     if count > _MOST_THREADS:
         raise UserError(
-            f"{op}, the kernel {place_of(special.jit)}, has blocks of {count} threads, num_warps={metadata.num_warps}, but devices "
-            f"run {_MOST_THREADS} at most; nearest supported form: num_warps={_MOST_THREADS // 32}"
+            f"{op}, the kernel {place_of(special.jit)}, has blocks of {count} threads, num_warps={metadata.num_warps}, but "
+            f"devices run {_MOST_THREADS} at most; nearest supported form: num_warps={_MOST_THREADS // 32}"
         )
     cooperative = bool(getattr(metadata, "launch_cooperative_grid", False))
     may_wait = number_of(arch) >= _FIRST_THAT_WAITS and metadata.shared <= _EARLY_SHARED_BYTES and not cooperative

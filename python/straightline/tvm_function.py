@@ -20,7 +20,13 @@ class _Door:
         self._name, self._capsule, self.made = name, capsule, made
 
     def publish(self, function: Any) -> None:
-        _call.ffi_publish(self._capsule, self._name, _ffi_signature.programs_of(function))
+        programs = _ffi_signature.programs_of(function)
+        _call.ffi_publish(self._capsule, self._name, programs)
+        self.settle(programs)
+
+    def settle(self, programs: tuple[Any, ...]) -> None:
+        """As in `fn(x)`, other threads of Python run during a call that takes long enough: a tenth of a short call's time."""
+        self.made.release_gil = any(program._releases_gil for program in programs)
 
 
 def tvm_function(function: Any) -> Any:
@@ -40,5 +46,7 @@ def tvm_function(function: Any) -> Any:
     _call.ffi_tvm_global(capsule, passing)
     made = tvm_ffi.get_global_func(passing)
     tvm_ffi.registry.remove_global_func(passing)
-    function._doors = (*function._doors, _Door(name, capsule, made))
+    door = _Door(name, capsule, made)
+    door.settle(_ffi_signature.programs_of(function))
+    function._doors = (*function._doors, door)
     return made

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of a model: into memory of the caller's, or with results of its own.
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -10,6 +9,7 @@
 #include "artifact/model.h"
 #include "boundary.h"
 #include "failure.h"
+#include "few.h"
 #include "guard.h"
 #include "host_memory.h"
 #include "message_writer.h"
@@ -37,28 +37,6 @@ struct sl_results {
 
 namespace straightline {
 namespace {
-
-/// So many tensors and named extents of a call need no allocation.
-constexpr int32_t kMost = 64;
-
-/// An array on the stack for as many elements as a call usually has.
-template <typename Element>
-class Few {
- public:
-  explicit Few(int32_t count) {
-    if (count > kMost) {
-      more_.resize(static_cast<size_t>(count));
-    } else {
-      std::fill_n(few_.data(), count, Element());
-    }
-  }
-  Element* data() { return more_.empty() ? few_.data() : more_.data(); }
-  Element& operator[](int32_t i) { return data()[i]; }
-
- private:
-  std::array<Element, kMost> few_;  // its first `count` are set
-  std::vector<Element> more_;
-};
 
 /// Shape, strides in elements and bytes from element 0 on.
 struct Layout {

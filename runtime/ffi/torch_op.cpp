@@ -6,6 +6,7 @@
 #include <string>
 
 #include "boundary.h"
+#include "few.h"
 #include "ffi/function.h"
 #include "ffi/torch_functions.h"
 #include "message_writer.h"
@@ -67,25 +68,6 @@ class TorchCall {
   }
 
  private:
-  /// Handles, null at first.
-  class Handles {
-   public:
-    explicit Handles(int32_t count) {
-      if (count > kMost) {
-        more_.resize(static_cast<size_t>(count));
-      } else {
-        std::memset(few_, 0, sizeof(TensorHandle) * static_cast<size_t>(count));
-      }
-    }
-    TensorHandle& operator[](int32_t i) {
-      return more_.empty() ? few_[i] : more_[static_cast<size_t>(i)];
-    }
-
-   private:
-    TensorHandle few_[kMost];
-    std::vector<TensorHandle> more_;
-  };
-
   /// A backward that needs what was there before is refused. Nothing was written when the tensors
   /// do not fit.
   void countWrites(int32_t status) {
@@ -218,7 +200,7 @@ class TorchCall {
         torch_.aoti_torch_get_strides(handle, &strides) ||
         torch_.aoti_torch_get_dtype(handle, &dtype) ||
         torch_.aoti_torch_get_device_type(handle, &type) ||
-        torch_.aoti_torch_get_device_index(handle, &number) ||
+        (type != torch_.cpu && torch_.aoti_torch_get_device_index(handle, &number)) ||
         (!isMeta_ && torch_.aoti_torch_get_data_ptr(handle, &tensor->data))) {
       MessageWriter(message).text(
           "a tensor has no sizes, strides or memory (it is sparse, undefined, or of named sizes "
@@ -235,7 +217,7 @@ class TorchCall {
           .number(SL_MAX_RANK);
       return SL_UNSUPPORTED;
     }
-    if (!isMeta_ && torch_.aoti_torch_grad_mode_is_enabled() && torch_.requiresGrad(handle)) {
+    if (recordsGradients() && torch_.requiresGrad(handle)) {
       MessageWriter(message).text(
           "an input requires grad, and the op has no derivative: register one with "
           "torch.library.register_autograd, or call it under torch.no_grad()");
@@ -246,7 +228,7 @@ class TorchCall {
     tensor->rank = static_cast<int32_t>(rank);
     tensor->dtype = torch_.dtypes[dtype];
     tensor->device_type = type == torch_.cpu ? 1 : type == torch_.cuda ? 2 : 12;
-    tensor->device_id = type == torch_.cpu ? 0 : number;
+    tensor->device_id = number;
     if (tensor->device_type == 2) {
       device_ = 2;
       number_ = number;
@@ -258,6 +240,14 @@ class TorchCall {
       tensor->device_id = function_->device;
     }
     return SL_OK;
+  }
+
+  /// Asked once in a call.
+  bool recordsGradients() {
+    if (grads_ < 0) {
+      grads_ = !isMeta_ && torch_.aoti_torch_grad_mode_is_enabled() ? 1 : 0;
+    }
+    return grads_ != 0;
   }
 
   int32_t place(int32_t i, sl_tensor* result, sl_message* message) {
@@ -288,10 +278,11 @@ class TorchCall {
   const sl_ffi_signature& signature_;
   bool isMeta_;
   Tensors tensors_;
-  Handles handles_;
-  Handles results_;
+  Few<TensorHandle, kMost> handles_;  // null at first
+  Few<TensorHandle, kMost> results_;
   int32_t device_ = 1;
   int32_t number_ = 0;
+  int32_t grads_ = -1;  // whether gradients are recorded; below 0: not asked yet
 };
 
 int32_t callOnce(const TorchFunctions& torch, uint64_t* stack, uint64_t arguments, uint64_t results,

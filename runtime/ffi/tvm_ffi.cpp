@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "boundary.h"
+#include "few.h"
 #include "ffi/function.h"
 #include "ffi/tvm_functions.h"
 #include "host_memory.h"
@@ -109,16 +110,17 @@ class TvmCall {
         signature_(*function->signature),
         arguments_(arguments),
         count_(count),
-        tensors_(signature_.input_count) {}
+        tensors_(signature_.input_count),
+        made_(signature_.model_result_count) {}
   TvmCall(const TvmCall&) = delete;
   TvmCall& operator=(const TvmCall&) = delete;
   ~TvmCall() {
     for (TvmObject object : held_) {
       tvm_->TVMFFIObjectDecRef(object);
     }
-    for (TvmObject object : made_) {
-      if (object) {
-        tvm_->TVMFFIObjectDecRef(object);
+    for (int32_t i = 0; i < signature_.model_result_count; ++i) {
+      if (made_[i]) {
+        tvm_->TVMFFIObjectDecRef(made_[i]);
       }
     }
   }
@@ -149,7 +151,6 @@ class TvmCall {
       return status == SL_OK ? int32_t{SL_INVALID_ARGUMENT} : status;
     }
     if (!into_ && signature_.result_count > 0) {
-      made_.resize(static_cast<size_t>(signature_.model_result_count));
       if (!(tvm_ = tvmFunctions(message))) {
         MessageWriter(message).text(
             "results need TVM-FFI in the process, and libtvm_ffi is not loaded: give a "
@@ -371,7 +372,7 @@ class TvmCall {
   /// A tensor by the environment's allocator, which knows row-major ones alone; by ours where it
   /// has none.
   int32_t fresh(int32_t i, sl_tensor* result, sl_message* message) {
-    TvmObject& made = made_[static_cast<size_t>(i)];
+    TvmObject& made = made_[i];
     if (!tvm_->TVMFFIEnvGetDLPackManagedTensorAllocator()) {
       return own(result, &made, message);
     }
@@ -447,7 +448,7 @@ class TvmCall {
       return SL_OK;
     }
     if (signature_.result_count == 1) {
-      TvmObject& made = made_[static_cast<size_t>(signature_.results[0])];
+      TvmObject& made = made_[signature_.results[0]];
       result->type = kTvmTensor;
       result->pointer = made;
       made = nullptr;
@@ -456,7 +457,7 @@ class TvmCall {
     std::vector<TvmAny> all(static_cast<size_t>(signature_.result_count));
     for (int32_t k = 0; k < signature_.result_count; ++k) {
       all[static_cast<size_t>(k)].type = kTvmTensor;
-      all[static_cast<size_t>(k)].pointer = made_[static_cast<size_t>(signature_.results[k])];
+      all[static_cast<size_t>(k)].pointer = made_[signature_.results[k]];
     }
     return global("ffi.Array", all.data(), signature_.result_count, result, message);
   }
@@ -469,7 +470,7 @@ class TvmCall {
   const TvmFunctions* tvm_ = nullptr;
   Tensors tensors_;
   std::vector<TvmObject> held_;  // items of arrays
-  std::vector<TvmObject> made_;  // of the model's results
+  Few<TvmObject, kMost> made_;   // of the model's results; null: not made
 };
 
 /// Runs a call and has TVM-FFI raise what it says; 0 or -1.

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import itertools
+import subprocess
 import threading
 import weakref
 from collections.abc import Callable
@@ -363,6 +365,46 @@ def test_in_aot_inductor(tmp_path: Path) -> None:
     exported = torch.export.export(Outer(), (x,))
     package = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "m.pt2"))
     _close(torch._inductor.aoti_load_package(package)(x), model(x * 2) + 1)
+
+
+_CALLER = """
+#include <cstdint>
+#include <cstring>
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+
+extern "C" int call(AtenTensorHandle x, AtenTensorHandle* out) {
+  uint64_t stack[1] = {0};
+  AtenTensorHandle own = nullptr;  // the dispatcher takes it over
+  if (aoti_torch_new_tensor_handle(x, &own)) return 1;
+  std::memcpy(stack, &own, sizeof own);
+  if (aoti_torch_call_dispatcher("NAME", "", stack)) return 2;
+  std::memcpy(out, stack, sizeof *out);
+  return 0;
+}
+"""
+
+
+def test_called_by_c_plus_plus(tmp_path: Path) -> None:
+    """By torch's dispatcher, without Python."""
+    model, x = _mlp(), torch.randn(3, 16)
+    _, registered, op = _registered(model, x)
+    source, path = tmp_path / "caller.cpp", tmp_path / "libcaller.so"
+    source.write_text(_CALLER.replace("NAME", registered.name), encoding="ascii")
+    root = Path(torch.__file__).parent
+    flags = [f"-I{root}/include", f"-L{root}/lib", "-ltorch_cpu"]
+    subprocess.run(["g++", "-std=c++20", "-fPIC", "-shared", source, "-o", path, *flags], check=True)
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.argtypes, pointer.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.argtypes, capsule.restype = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p), ctypes.py_object
+    (handle,) = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors([x])
+    made = ctypes.c_void_p()
+    call = ctypes.CDLL(str(path)).call
+    for _ in range(2):
+        assert call(ctypes.c_void_p(pointer(handle, None)), ctypes.byref(made)) == 0
+        result = torch._C._aoti.alloc_tensor_by_stealing_from_void_ptr(capsule(made, None, None))
+        _close(result, model(x))
+        assert torch.equal(result, op(x))
 
 
 @pytest.mark.parametrize(

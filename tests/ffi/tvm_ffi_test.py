@@ -168,6 +168,18 @@ def test_a_failure_while_it_runs() -> None:
         function(torch.randn(4), torch.tensor([1, 7]))
 
 
+def test_short_calls_keep_the_gil() -> None:
+    """As `fn(x)` does: giving it up and taking it again costs a tenth of such a call."""
+    x = torch.ones(16)
+    short = sl.compile(torch.nn.ReLU(), (x,)).tvm_ffi()
+    assert not short.release_gil
+    long = sl.compile(torch.nn.Linear(1024, 1024), (torch.ones(64, 1024),))
+    function = long.tvm_ffi()
+    assert function.release_gil
+    long.load_parameters({name: value * 2 for name, value in long.parameters().items()})
+    assert function.release_gil
+
+
 def test_nothing_is_left_under_a_global_name(case: Any) -> None:
     del case
     assert not [name for name in tvm_ffi.registry.list_global_func_names() if name.startswith("straightline.")]

@@ -127,6 +127,20 @@ def test_a_function_of_tvm_ffi() -> None:
         kernels["add"].unregister()
 
 
+def test_a_function_of_tvm_ffi_takes_arrays() -> None:
+    """`fn.tvm_ffi()` of a program of JAX and of PyTorch."""
+    import torch
+
+    x = _numbers(8)
+    of_jax = sl.compile(jax.jit(lambda x: jax.numpy.tanh(x) * 2), (x,)).tvm_ffi()
+    of_torch = sl.compile(lambda x: torch.tanh(x) * 2, (torch.zeros(8),)).tvm_ffi()
+    for function in (of_jax, of_torch):
+        np.testing.assert_allclose(np.from_dlpack(function(x)), np.tanh(np.asarray(x)) * 2, rtol=1e-6)
+        out = np.empty(8, np.float32)
+        function(x, out)
+        np.testing.assert_allclose(out, np.tanh(np.asarray(x)) * 2, rtol=1e-6)
+
+
 def test_a_saved_program_has_the_library(register: Register, tmp_path: Path) -> None:
     register("scale", _SCALE)
     x = _numbers(3, 5)

@@ -157,3 +157,20 @@ def test_an_op_of_python_is_refused() -> None:
     net.eval()
     with pytest.raises(sl.UnsupportedError, match="own_python.*, an op that Python computes"):
         sl.compile(net, (_numbers(2, 3),))
+
+
+def test_a_function_of_tvm_ffi_takes_tensors_of_paddle() -> None:
+    """`fn.tvm_ffi()`: fresh results are Paddle's, and a destination may be one."""
+    pytest.importorskip("tvm_ffi")
+
+    class Net(nn.Layer):
+        def forward(self, x: Any) -> Any:
+            return paddle.tanh(x) * 2
+
+    x = paddle.arange(8).astype("float32")
+    function = sl.compile(Net(), (x,)).tvm_ffi()
+    y, out = function(x), paddle.empty([8], "float32")
+    assert isinstance(y, paddle.Tensor)
+    function(x, out)
+    for result in (y, out):
+        assert_close(result, Net()(x))

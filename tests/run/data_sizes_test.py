@@ -123,7 +123,9 @@ def test_complex_numbers(name: str, dtype: torch.dtype) -> None:
     some = torch.randn(6, 5, dtype=dtype, generator=generator)
     some[torch.rand(6, 5, generator=generator) > 0.5] = 0
     some[0, :4] = torch.tensor([complex(0, 1), complex(2, 0), complex(-0.0, -0.0), complex(0, float("nan"))])
-    compiled = check(COMPLEX[name], [(some.nan_to_num(),), (torch.zeros(6, 5, dtype=dtype),), (some.nan_to_num().flip(0),)])
+    compiled = check(
+        COMPLEX[name], [(some.nan_to_num(),), (torch.zeros(6, 5, dtype=dtype),), (some.nan_to_num().flip(0),)]
+    )
     assert not any(row["backend"] == "aten" for row in compiled[0].explain().statements)
     assert compiled[0](some).shape == COMPLEX[name](some).shape
 

@@ -142,7 +142,7 @@ other-torch: $(VENV_TEST) build
 	tools/setup/layered_environment.sh torch-$(TORCH) torch==$(TORCH)
 	PYTHONPATH=build/$(PRESET)/python .venv-torch-$(TORCH)/bin/python -m pytest -n $(JOBS) --dist loadfile $(TESTS)
 
-# The pages of docs/coverage: samples of six dtypes, and calls made from the schemas of ops that these do not reach (10 minutes).
+# The pages of docs/coverage: samples of six dtypes, calls made from the schemas of ops that these do not reach, and layers (20 minutes).
 coverage: $(VENV_TEST) build
 	@mkdir -p build/conformance
 	cd build/conformance && rm -f *.json
@@ -151,6 +151,8 @@ coverage: $(VENV_TEST) build
 	PYTHONPATH=build/$(PRESET)/python $(PY) -m bench.conformance --beyond build/conformance/*.json --json build/conformance/made.json
 	cd build/conformance && PYTHONPATH=../$(PRESET)/python:../.. ../../$(PY) -m bench.conformance.report float32.json float64.json bfloat16.json complex64.json int64.json bool.json > ../../docs/coverage/index.md
 	cd build/conformance && PYTHONPATH=../$(PRESET)/python:../.. ../../$(PY) -m bench.conformance.report --ops float32.json float64.json bfloat16.json complex64.json int64.json bool.json made.json > ../../docs/coverage/torch.md
+	for way in export compile jit; do PYTHONPATH=build/$(PRESET)/python $(PY) -m bench.conformance --modules --samples 8 --way $$way --json build/conformance/layers_$$way.json || exit 1; done
+	cd build/conformance && PYTHONPATH=../$(PRESET)/python:../.. ../../$(PY) -m bench.conformance.report --layers layers_export.json layers_compile.json layers_jit.json > ../../docs/coverage/layers.md
 
 # The one-argument functions over all 2^32 float32 inputs, in C++ and as compiled: half an hour. Tests take every 61st.
 every-float: $(VENV_TEST) build

@@ -5,11 +5,12 @@
     python -m bench.conformance --dtype int64 --samples 0 --only linalg fft      # all samples of some ops
     python -m bench.conformance --device cuda --jobs 8
     python -m bench.conformance --beyond build/conformance.json      # ops without such samples, by their schemas
+    python -m bench.conformance --modules --way compile      # layers, by torch.compile
 
 Needs expecttest (requirements/test.txt), which torch's tests import. Outcomes: native (right, by our kernels alone), torch
 (right, some of it by ops of torch's), random (right: eager's numbers for the same seed), refused (with the reason), not for eager
-(eager raises, or gives no tensor), out of time, wrong, bare error (an exception that is none of ours), internal, ended (the
-process died). The exit status is 1 where there is one of the last five.
+(eager raises, or gives no tensor), not captured (right, but torch gave the backend no graph), out of time, wrong, bare error (an
+exception that is none of ours), internal, ended (the process died). The exit status is 1 where there is one of the last five.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import torch
 from rich.console import Console
 
 from bench.conformance import made
-from bench.conformance.examine import OUTCOMES
+from bench.conformance.examine import OUTCOMES, WAYS
 from bench.conformance.report import markdown
 from bench.conformance.samples import modules, names, spread
 from bench.conformance.workers import Work, records
@@ -41,6 +42,8 @@ def _options() -> argparse.Namespace:
     about = "ops by their schemas, those that these records do not reach"
     parser.add_argument("--beyond", nargs="+", type=Path, metavar="RECORDS", help=about)
     parser.add_argument("--modules", action="store_true", help="the layers that torch tests (module_db), in inference")
+    about = "sl.compile, torch.compile with this backend, or sl.jit"
+    parser.add_argument("--way", choices=WAYS, default="export", help=about)
     parser.add_argument("--ops", type=int, default=0, help="so many entries, spread over all; 0: all")
     parser.add_argument("--samples", type=int, default=2, help="of each entry, spread over torch's; 0: all")
     parser.add_argument("--dtype", default="float32")
@@ -66,7 +69,7 @@ def _facts(options: argparse.Namespace, found: list[dict[str, Any]]) -> dict[str
         "versions": {"torch": torch.__version__},
         "date": machine.date(),
         "commit": machine.commit(_ROOT) or "unknown",
-        "options": {name: getattr(options, name) for name in ("dtype", "device", "samples", "ops", "seed")},
+        "options": {name: getattr(options, name) for name in ("dtype", "device", "samples", "ops", "seed", "way")},
         "counts": counts(found, OUTCOMES),
         "records": sorted(found, key=lambda record: (record["op"], record["sample"])),
     }
@@ -79,7 +82,8 @@ def main() -> int:
     chosen = [chosen[place] for place in spread(len(chosen), options.ops)]
     if not chosen:
         raise SystemExit(f"no op that takes {options.dtype} has one of {options.only} in its name")
-    work = Work(options.dtype, options.samples, options.seed, options.device, options.threads, options.seconds)
+    kind = (options.device, options.threads, options.seconds, options.way)
+    work = Work(options.dtype, options.samples, options.seed, *kind)
     console = Console(width=200 if not sys.stdout.isatty() else None)
     found: list[dict[str, Any]] = []
     with progress(console) as bar:

@@ -20,24 +20,29 @@ from bench.outcomes import described
 
 #: Outcomes, the best first, and whether the command fails on one.
 #: native: right, by kernels of ours alone; torch: right, some of it by ops of torch's; random: right, the numbers are eager's for
-#: one seed; refused: an UnsupportedError or a UserError; not for eager: eager refuses it too, or gives no tensor.
+#: one seed; refused: an UnsupportedError or a UserError; not captured: right, but Dynamo gave the backend no graph; not for
+#: eager: eager refuses it too, or gives no tensor.
 OUTCOMES = {
-    "native": False, "torch": False, "random": False, "refused": False, "not for eager": False, "out of time": True,
-    "wrong": True, "bare error": True, "internal": True, "ended": True,
+    "native": False, "torch": False, "random": False, "refused": False, "not captured": False, "not for eager": False,
+    "out of time": True, "wrong": True, "bare error": True, "internal": True, "ended": True,
 }  # fmt: skip
+#: How a sample is compiled: by sl.compile, torch.compile(.., backend="straightline"), sl.jit.
+WAYS = ("export", "compile", "jit")
 _WIDEST = (torch.float64, torch.complex128)
 _DRAWS = 4  # of torch's error, where one sample of it is not enough
 _WORDS = 400  # of an error, in the record
 
 
-def examine(name: str, dtype: torch.dtype, count: int, seed: int, device: str = "cpu") -> list[dict[str, Any]]:
-    """The records of an entry's samples."""
+def examine(
+    name: str, dtype: torch.dtype, count: int, seed: int, device: str = "cpu", way: str = "export"
+) -> list[dict[str, Any]]:
+    """The records of an entry's samples, compiled in one of `WAYS`."""
     records = []
     for place, sample in enumerate(samples(name, dtype, count, seed, device)):
         facts = {"op": name, "dtype": str(dtype).removeprefix("torch."), "sample": place, "arguments": sample.words}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            outcome, reason = _outcome(sample, seed)
+            outcome, reason = _outcome(sample, seed, way)
             facts["reached"] = reached(functools.partial(_seeded, sample.function, sample.inputs, seed))
         records.append(facts | {"outcome": outcome, "reason": reason[:_WORDS]})
     return records
@@ -48,8 +53,31 @@ def _seeded(function: Callable[..., Any], inputs: list[Tensor], seed: int) -> An
     return function(*policy.clone(inputs))
 
 
+def _called(sample: Sample, seed: int, way: str) -> tuple[Any, list[Any]]:
+    """The answer, and the programs that gave it."""
+    if way == "export":
+        compiled = sl.compile(sample.function, tuple(policy.clone(sample.inputs)))
+        return _seeded(compiled, sample.inputs, seed), [compiled]
+    torch.compiler.reset()
+    made = []
+
+    def wrap(function: Any) -> Any:
+        made.append(sl.jit(function) if way == "jit" else torch.compile(function, backend="straightline"))
+        return made[-1]
+
+    function = sample.wrapped(wrap)
+    try:
+        got = _seeded(function, sample.inputs, seed)
+        again = _seeded(function, sample.inputs, seed)  # `jit` enters its programs from the second call on
+    except torch._dynamo.exc.BackendCompilerFailed as failure:
+        raise failure.inner_exception from failure
+    if not policy.same_bits(got, again):
+        raise AssertionError("a second call gives another answer")
+    return got, sl.programs(made[0])
+
+
 @torch.no_grad()
-def _outcome(sample: Sample, seed: int) -> tuple[str, str]:
+def _outcome(sample: Sample, seed: int, way: str) -> tuple[str, str]:
     try:
         eager = _seeded(sample.function, sample.inputs, seed)
         again = _seeded(sample.function, sample.inputs, seed + 1)
@@ -60,8 +88,9 @@ def _outcome(sample: Sample, seed: int) -> tuple[str, str]:
     dense = all(leaf.layout == torch.strided for leaf in pytree.tree_leaves(eager) if isinstance(leaf, Tensor))
     is_random = dense and not policy.same_bits(eager, again)
     try:
-        compiled = sl.compile(sample.function, tuple(policy.clone(sample.inputs)))
-        got = _seeded(compiled, sample.inputs, seed)
+        got, programs = _called(sample, seed, way)
+    except AssertionError as error:
+        return "wrong", str(error)
     except sl.InternalError as error:
         return "internal", str(error)
     except (sl.UnsupportedError, sl.UserError) as error:
@@ -76,7 +105,9 @@ def _outcome(sample: Sample, seed: int) -> tuple[str, str]:
         return "wrong", str(error)
     if is_random:
         return "random", ""
-    of_torch = [row["op"] for row in policy.launches(compiled) if row["backend"] == "aten"]
+    if not programs:
+        return "not captured", "Dynamo gives the backend no graph"
+    of_torch = [row["op"] for program in programs for row in policy.launches(program) if row["backend"] == "aten"]
     return ("torch", ", ".join(dict.fromkeys(of_torch))) if of_torch else ("native", "")
 
 

@@ -3,6 +3,7 @@
 
 python -m bench.conformance.report RECORDS.json ... > docs/coverage/index.md
 python -m bench.conformance.report --ops RECORDS.json ... > docs/coverage/torch.md
+python -m bench.conformance.report --layers RECORDS.json ... > docs/coverage/layers.md
 python -m bench.conformance.report --counts RECORDS.json ... > RAW.json    # of another machine or torch, for bench.summarize
 """
 
@@ -31,7 +32,7 @@ _HEAD = """# Coverage
 some ops called in the torch of the process, *random* right with eager's numbers for the same seed. What is refused says
 so with a reason; none may be wrong, end in an exception that is none of ours, hang or die. Samples that eager refuses,
 or that give no tensor, do not count. Which of our ops has a kernel for which element type is on [a page of its
-own](../reference/ops.md).
+own](../reference/ops.md), and the layers of `torch.nn` are on [one](layers.md), too.
 """
 
 
@@ -43,7 +44,7 @@ def _reason(record: dict[str, Any]) -> str:
 
 
 def _right(counted: dict[str, int]) -> str:
-    asked = sum(count for outcome, count in counted.items() if outcome != "not for eager")
+    asked = sum(count for outcome, count in counted.items() if outcome not in ("not for eager", "not captured"))
     right = sum(counted.get(outcome, 0) for outcome in _RIGHT)
     return f"{right} of {asked} ({100 * right / max(asked, 1):.1f} %)"
 
@@ -142,6 +143,33 @@ def page(runs: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+_LAYERS_HEAD = """# Layers of PyTorch
+
+`python -m bench.conformance --modules --samples 8 --way export` (and `compile`, `jit`) asks the layers with which torch tests
+`torch.nn` (`module_db`) in inference, up to eight samples of each: given to `sl.compile` (by torch.export), to
+`torch.compile(layer, backend="straightline")` and to `sl.jit`, called twice by the last two. *native*, *torch*, *random* and
+*refused* are as on [the page of ops](index.md). *Not captured* is what Dynamo runs in eager (right, but no graph reaches the
+backend); it does not count, nor does what eager refuses.
+"""
+
+_WAYS = {"export": "`sl.compile`", "compile": "`torch.compile`", "jit": "`sl.jit`"}
+
+
+def layers_page(runs: list[dict[str, Any]]) -> str:
+    """Counts of each way to compile a layer, and what is not right."""
+    names = (*_RIGHT, "refused", "not captured")
+    lines = [_LAYERS_HEAD, "| by | right | " + " | ".join(names) + " | others |", "|---" * 8 + "|"]
+    for facts in runs:
+        counted = facts["counts"]
+        others = [f"{n} {name}" for name, n in counted.items() if name not in (*names, "not for eager")]
+        cells = [_WAYS[facts["options"]["way"]], _right(counted), *(str(counted.get(name, 0)) for name in names)]
+        lines.append("| " + " | ".join([*cells, ", ".join(others) or "none"]) + " |")
+    lines += ["", f"{runs[0]['options']['dtype']}, {_facts(runs[0])}."]
+    for facts in runs:
+        lines += ["", f"## By {_WAYS[facts['options']['way']]}", "", *_not_right(facts)]
+    return "\n".join(lines).replace("`module.nn_", "`nn.") + "\n"
+
+
 _OPS_HEAD = """# Ops of PyTorch
 
 Every op in the schemas of the torch that is installed (`straightline coverage torch`), by what becomes of it: *native* ops
@@ -197,13 +225,14 @@ def ops_page(runs: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Writes the page of samples, with `--ops` that of torch's ops, with `--counts` the counts as JSON."""
+    """Writes the page of samples; `--ops`: of ops, `--layers`: of layers, `--counts`: the counts as JSON."""
     names = [name for name in sys.argv[1:] if not name.startswith("--")]
     runs = [json.loads(Path(name).read_text()) for name in names]
     if "--counts" in sys.argv:
         sys.stdout.write(json.dumps(counts(runs)) + "\n")
         return
-    sys.stdout.write(ops_page(runs) if "--ops" in sys.argv else page(runs))
+    make = ops_page if "--ops" in sys.argv else layers_page if "--layers" in sys.argv else page
+    sys.stdout.write(make(runs))
 
 
 if __name__ == "__main__":

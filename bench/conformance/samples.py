@@ -75,6 +75,7 @@ class Sample:
 
     Attributes:
         function: the op as a function of `inputs`.
+        layer: the module that is called, of an entry that is a layer.
         inputs: the tensors of the call.
         is_uninitialised: its result is memory that nobody has written; what is in it is not compared.
         words: the shapes of the inputs and the other arguments, short.
@@ -85,17 +86,28 @@ class Sample:
         places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
         self.inputs: list[Tensor] = [leaves[place].detach() for place in places]
 
-        def function(*tensors: Tensor) -> Any:
-            filled = list(leaves)
-            for place, tensor in zip(places, tensors):
-                filled[place] = tensor
-            args, kwargs = pytree.tree_unflatten(filled, spec)
-            return _of_any_equals(op.name, op(*args, **kwargs), *args, **kwargs)
+        def calling(op: Callable[..., Any], name: str) -> Callable[..., Any]:
+            def function(*tensors: Tensor) -> Any:
+                filled = list(leaves)
+                for place, tensor in zip(places, tensors):
+                    filled[place] = tensor
+                args, kwargs = pytree.tree_unflatten(filled, spec)
+                return _of_any_equals(name, op(*args, **kwargs), *args, **kwargs)
 
+            return function
+
+        self._calling, self._name = calling, op.name
+        self.layer: torch.nn.Module | None = getattr(op, "op", None) if isinstance(op, _Named) else None
+        if not isinstance(self.layer, torch.nn.Module):
+            self.layer = None
         self.is_uninitialised = op.name.removeprefix("new_").startswith("empty")
-        self.function: Callable[..., Any] = function
+        self.function: Callable[..., Any] = calling(op, op.name)
         shown = [f"{list(leaf.shape)}" if isinstance(leaf, Tensor) else repr(leaf) for leaf in leaves]
         self.words = ", ".join(shown)[:120]
+
+    def wrapped(self, wrap: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
+        """`function` with the layer wrapped, as who has a layer does; of an op all of it."""
+        return self._calling(wrap(self.layer), self._name) if self.layer is not None else wrap(self.function)
 
 
 class _Given(NamedTuple):

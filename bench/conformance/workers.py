@@ -24,6 +24,7 @@ class Work:
     device: str
     threads: int
     seconds: float
+    way: str = "export"
 
 
 def _serve(work: Work, pipe: Connection) -> None:
@@ -33,7 +34,8 @@ def _serve(work: Work, pipe: Connection) -> None:
 
     torch.set_num_threads(work.threads)
     while True:  # until it is killed
-        pipe.send(examine(pipe.recv(), getattr(torch, work.dtype), work.count, work.seed, work.device))
+        dtype = getattr(torch, work.dtype)
+        pipe.send(examine(pipe.recv(), dtype, work.count, work.seed, work.device, work.way))
 
 
 class _Worker:

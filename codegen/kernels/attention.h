@@ -153,28 +153,27 @@ struct AttentionBlock {
   int64_t key, count;  ///< the first one's number in the whole
 };
 
-/// Turns one row of scores [0, keys) into weights exp(score - max), updates the row's running
-/// maximum and sum, and returns the factor for what was accumulated before.
-template <int Keys, int N, class T, class MaskAt>
+/// Turns one row of scores [0, count) into weights exp(score - max), updates the row's running
+/// maximum and sum, and returns the factor for what was accumulated before. Whole vectors: what
+/// lies in the last one beyond `count` is 0 then. A block may have far fewer keys than there is
+/// room for, as the last one of a named number has.
+template <int N, class T, class MaskAt>
 SL_INLINE T softmaxBlock(T* scores, int64_t count, T scale, T& highest, T& sum,
                          const MaskAt& mask) {
   using V = vec<T, N>;
   const V lowest = splat<V>(T(-__builtin_inff()));
   V top = lowest;
   SL_NO_UNROLL
-  for (int j = 0; j < Keys; j += N) {
-    V x = lowest;
-    if (j < count) {
-      x = mask(load<N>(scores + j) * splat<V>(scale), int64_t(j), minOf(N, count - j));
-      if (count - j < N) {  // lanes at or beyond `count` have no key
-        T lanes[N];
-        store(lanes, x);
-        SL_NO_UNROLL
-        for (int64_t i = count - j; i < N; ++i) {
-          lanes[i] = T(-__builtin_inff());
-        }
-        x = load<N>(lanes);
+  for (int64_t j = 0; j < count; j += N) {
+    V x = mask(load<N>(scores + j) * splat<V>(scale), j, minOf(N, count - j));
+    if (count - j < N) {  // lanes at or beyond `count` have no key
+      T lanes[N];
+      store(lanes, x);
+      SL_NO_UNROLL
+      for (int64_t i = count - j; i < N; ++i) {
+        lanes[i] = T(-__builtin_inff());
       }
+      x = load<N>(lanes);
     }
     store(scores + j, x);
     top = x > top ? x : top;
@@ -184,7 +183,7 @@ SL_INLINE T softmaxBlock(T* scores, int64_t count, T scale, T& highest, T& sum,
   const T shift = newTop == T(-__builtin_inff()) ? T(0) : newTop;
   V total{};
   SL_NO_UNROLL
-  for (int j = 0; j < Keys; j += N) {
+  for (int64_t j = 0; j < count; j += N) {
     const V weight = exp(load<N>(scores + j) - splat<V>(shift));
     store(scores + j, weight);
     total += weight;
@@ -256,9 +255,9 @@ SL_INLINE void attendBlock(const AttentionShape& s, const AttentionPlan& plan,
                                   Tune.nr, s.d, scores, Tune.keys, columns, false);
   SL_NO_UNROLL
   for (int64_t row = 0; row < unit.rows; ++row) {
-    const T factor = softmaxBlock<Tune.keys, N>(scores + row * Tune.keys, count, scale,
-                                                statistics[row], statistics[Tune.rows + row],
-                                                ScoreMask<Tune, T, M>{s, unit, mask, row, key});
+    const T factor = softmaxBlock<N>(scores + row * Tune.keys, count, scale, statistics[row],
+                                     statistics[Tune.rows + row],
+                                     ScoreMask<Tune, T, M>{s, unit, mask, row, key});
     if (key != 0) {
       constexpr int kPart = panelLanes<T>(Tune.nr);
       SL_NO_UNROLL

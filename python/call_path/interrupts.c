@@ -21,15 +21,35 @@ static void onInterrupt(int number) {
   previous_.sa_handler(number);
 }
 
+/// `_signal.getsignal`, what it is called with, and what it returns where Ctrl-C raises; made once.
+/// Of the module that `signal` is made of, whose function makes no enumerator of the answer: this is
+/// asked in each call of a program with a loop.
+static struct {
+  PyObject *getsignal, *number, *raising;
+} python_;
+
+static int knowsPython(void) {
+  if (python_.raising) {
+    return 1;
+  }
+  PyObject* module = PyImport_ImportModule("_signal");
+  if (module) {
+    python_.getsignal = PyObject_GetAttrString(module, "getsignal");
+    python_.number = PyLong_FromLong(SIGINT);
+    python_.raising = python_.getsignal && python_.number
+                          ? PyObject_GetAttrString(module, "default_int_handler")
+                          : NULL;
+    Py_DECREF(module);
+  }
+  return python_.raising != NULL;
+}
+
 /// Whether Ctrl-C raises KeyboardInterrupt: with a handler of the user's own, that handler decides
 /// whether the call ends.
 static int raises(void) {
-  PyObject* module = PyImport_ImportModule("signal");
-  PyObject* standard = module ? PyObject_GetAttrString(module, "default_int_handler") : NULL;
-  PyObject* handler = standard ? PyObject_CallMethod(module, "getsignal", "i", SIGINT) : NULL;
-  const int same = handler && handler == standard;
-  Py_XDECREF(module);
-  Py_XDECREF(standard);
+  PyObject* handler =
+      knowsPython() ? PyObject_CallFunctionObjArgs(python_.getsignal, python_.number, NULL) : NULL;
+  const int same = handler && handler == python_.raising;
   Py_XDECREF(handler);
   PyErr_Clear();
   return same;

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import straightline as sl
 import torch
 
 from bench import summarize
 from bench.conformance import made, report
-from bench.conformance.examine import OUTCOMES, examine
-from bench.conformance.samples import names, samples, spread
+from bench.conformance.examine import OUTCOMES, WAYS, examine
+from bench.conformance.samples import modules, names, samples, spread
 
 SEED = random.randrange(2**31)
 #: Of each dtype so many entries.
@@ -40,8 +44,6 @@ def test_slice(name: str, dtype: torch.dtype) -> None:
 
 def test_a_wrong_answer_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The instrument can fail: an op that gives another answer when compiled, and one that raises."""
-    import straightline as sl
-
     whole = sl.compile
     monkeypatch.setattr(sl, "compile", lambda function, args: whole(lambda *tensors: function(*tensors) + 1, args))
     record = examine("cos", torch.float32, 2, SEED)[0]
@@ -60,6 +62,57 @@ def test_samples_are_spread() -> None:
     assert list(spread(10, 3)) == [0, 4, 9] and list(spread(2, 5)) == [0, 1] and list(spread(5, 1)) == [2]
     a, b = (samples("add", torch.float32, 2, SEED) for _ in range(2))
     assert all(torch.equal(x, y) for x, y in zip(a[1].inputs, b[1].inputs, strict=True))
+
+
+#: Layers that are asked by torch.compile and sl.jit: some that have failed, and others by chance.
+LAYERS = ("module.nn_LSTM", "module.nn_MultiLabelMarginLoss", "module.nn_MultiheadAttention")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("place", range(len(LAYERS) + 3))
+def test_layers(place: int, way: str) -> None:
+    """Right in each way, refused with a reason, or not captured by Dynamo."""
+    known = sorted(modules())
+    name = LAYERS[place] if place < len(LAYERS) else random.Random(SEED + place).choice(known)
+    print("seed", SEED, name)
+    for record in examine(name, torch.float32, 2, SEED, way=way):
+        assert not OUTCOMES[record["outcome"]], record
+        assert record["outcome"] in ("native", "torch", "random") or record["reason"], record
+
+
+def test_a_layer_that_dynamo_leaves_out() -> None:
+    """Its answer is eager's, and says nothing of the compiler."""
+    outcomes = {record["outcome"] for record in examine("module.nn_CTCLoss", torch.float32, 1, SEED, way="compile")}
+    assert outcomes == {"not captured"}
+
+
+def test_a_wrong_answer_of_a_second_call_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `jit` enters from the second call on is compared, too."""
+
+    def other_later(layer: torch.nn.Module) -> Callable[..., Any]:
+        calls = itertools.count()
+        return lambda *args, **kwargs: layer(*args, **kwargs) + next(calls)
+
+    monkeypatch.setattr(sl, "jit", other_later)
+    record = examine("module.nn_ReLU", torch.float32, 1, SEED, way="jit")[0]
+    assert record["outcome"] == "wrong" and "second call" in record["reason"], record
+
+
+def test_page_of_layers() -> None:
+    """What eager refuses and what Dynamo leaves out does not count."""
+    records = [
+        {"op": "module.nn_ReLU", "outcome": "native", "reason": ""},
+        {"op": "module.nn_CTCLoss", "outcome": "not captured", "reason": "no graph"},
+        {"op": "module.nn_FractionalMaxPool2d", "outcome": "not for eager", "reason": "dtype"},
+    ]
+    counts = {record["outcome"]: 1 for record in records}
+    run = {
+        "options": {"dtype": "float32", "device": "cpu", "way": "compile"}, "counts": counts, "records": records,
+        "versions": {"torch": "2"}, "commit": "abc", "date": "2026-11-29T00",
+    }  # fmt: skip
+    page = report.layers_page([run])
+    assert "| `torch.compile` | 1 of 1 (100.0 %) | 1 | 0 | 0 | 0 | 1 | none |" in page
+    assert "| `nn.CTCLoss` | not captured | 1 | no graph |" in page and "FractionalMaxPool2d" not in page
 
 
 @pytest.mark.parametrize(

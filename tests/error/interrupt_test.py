@@ -174,6 +174,28 @@ def interrupted(call: Callable[[], object]) -> None:
     assert time.monotonic() - start < 30
 
 
+def test_the_handler_of_each_call_counts() -> None:
+    """A handler of the user's own lets a call with a loop go on to its end; Python's own, behind it, ends one."""
+
+    def counted(x: Tensor) -> Tensor:
+        return torch.while_loop(lambda x: x.sum() < 1e7, lambda x: (x + 1,), (x,))[0]
+
+    compiled = sl.compile(counted, (torch.zeros(2),), threads=1)
+    seen: list[int] = []
+    for _ in range(2):
+        interrupted(lambda: sl.compile(forever, (torch.ones(3),), threads=1)(torch.ones(3)))
+        before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+        main = threading.get_ident()
+        timer = threading.Timer(0.005, lambda: signal.pthread_kill(main, signal.SIGINT))
+        try:
+            timer.start()
+            assert torch.equal(compiled(torch.zeros(2)), torch.full((2,), 5e6))
+            timer.join()
+        finally:
+            signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIGINT] * 2
+
+
 @pytest.mark.parametrize("fast_path", [True, False])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_call_that_would_not_end(fast_path: bool, threads: int) -> None:

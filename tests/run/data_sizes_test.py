@@ -103,6 +103,33 @@ def test_masks_of_named_sizes(name: str) -> None:
     check(MASKS[name], calls, dynamic_shapes=({0: torch.export.Dim("b", max=64)},))
 
 
+COMPLEX: dict[str, Model] = {
+    "masked_select": lambda z: z.masked_select(z.real > 0),
+    "masked_select_broadcast": lambda z: z[:, :1].masked_select(z.imag > 0),
+    "masked_select_of_a_conjugate": lambda z: z.conj().masked_select(z.real > 0),
+    "nonzero": lambda z: z.nonzero(),
+    "argwhere": lambda z: torch.argwhere(z[0]),
+    "argwhere_of_a_number": lambda z: torch.argwhere(z[0, 0]),
+    "nonzero_of_a_conjugate": lambda z: z.conj().nonzero(),
+    "sum_of_those_that_are_not_zero": lambda z: z.masked_select(z != 0).sum(),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_numbers(name: str, dtype: torch.dtype) -> None:
+    """A complex number is not zero if one of its parts is not; NaN is not zero, and -0 is."""
+    generator = seeded()
+    some = torch.randn(6, 5, dtype=dtype, generator=generator)
+    some[torch.rand(6, 5, generator=generator) > 0.5] = 0
+    some[0, :4] = torch.tensor([complex(0, 1), complex(2, 0), complex(-0.0, -0.0), complex(0, float("nan"))])
+    compiled = check(
+        COMPLEX[name], [(some.nan_to_num(),), (torch.zeros(6, 5, dtype=dtype),), (some.nan_to_num().flip(0),)]
+    )
+    assert not any(row["backend"] == "aten" for row in compiled[0].explain().statements)
+    assert compiled[0](some).shape == COMPLEX[name](some).shape
+
+
 def test_a_large_mask_on_several_threads() -> None:
     generator = seeded()
     calls = [(torch.randn(700, 300, generator=generator) + shift,) for shift in (0.0, -5.0, 5.0, 1.0)]

@@ -182,6 +182,19 @@ def test_medians(count: int, missing: int) -> None:
     check(lambda x: torch.median(x), (torch.randint(-9, 9, (3, count)),))
 
 
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("shape", [(7,), (3, 7), (1, 1)])
+def test_multilabel_margin_loss(shape: tuple[int, ...], reduction: str) -> None:
+    """Classes behind the first -1 do not count, also where there is none before it; of a vector the loss is a number."""
+    x = torch.randn(shape)
+    classes = torch.rand(shape).argsort(-1)
+    for _ in range(5):
+        ends = torch.randint(0, shape[-1] + 1, (*shape[:-1], 1))
+        target = torch.where(torch.arange(shape[-1]) == ends, -1, classes)
+        check(lambda x, y: F.multilabel_margin_loss(x, y, reduction=reduction), (x, target))
+    assert is_native(lambda x, y: F.multilabel_margin_loss(x, y, reduction=reduction), x, target)
+
+
 def test_copies_of_views() -> None:
     x = torch.randn(3, 4)
     check(lambda x: [*torch.unbind_copy(x, 1), torch.narrow_copy(x, 1, 1, 2)], (x,))

@@ -478,6 +478,19 @@ def _nonzero(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
     return (re != 0) | (im != 0)
 
 
+@_complex(_aten.nonzero.default)
+def _places(x: Tensor) -> Any:
+    return _aten.nonzero.default(_nonzero(x, x.dtype, x.device))
+
+
+@_complex(_aten.masked_select.default)
+def _masked_select(x: Tensor, mask: Tensor) -> Any:
+    sizes = torch.broadcast_shapes(x.shape, mask.shape)
+    pairs = _flat(x).expand([*sizes, 2]).reshape(-1, 2)
+    places = _aten.nonzero.default(mask.expand(sizes).reshape(-1)).squeeze(1)
+    return torch.view_as_complex(pairs.index_select(0, places))
+
+
 @_complex(_aten.logical_not.default)
 def _logical_not(x: Tensor) -> Any:
     return ~_nonzero(x, x.dtype, x.device)

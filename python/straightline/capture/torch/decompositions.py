@@ -375,6 +375,23 @@ def _cudnn_grid_sampler(x: Tensor, grid: Tensor) -> Tensor:
     return torch.ops.aten.grid_sampler_2d.default(x, grid, 0, 0, True)
 
 
+@_own(_aten.multilabel_margin_loss_forward.default)
+def _multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int) -> Any:
+    """Torch's own function counts the places behind the first -1 as if they named class 0, and keeps a dim of one vector."""
+    rows, targets = torch.atleast_2d(x), torch.atleast_2d(target)
+    classes = rows.shape[1]
+    numbers = torch.arange(classes, device=x.device)
+    end = torch.where(targets == -1, numbers, classes).amin(-1, keepdim=True)
+    counts = numbers < end
+    of_target = rows.gather(-1, torch.where(counts, targets, 0)).unsqueeze(-1)
+    is_target = (numbers == torch.where(counts, targets, -1).unsqueeze(-1)).any(1)
+    margins = (1.0 - of_target + rows.unsqueeze(1)).clamp_min(0)
+    margins = torch.where(counts.unsqueeze(-1) & ~is_target.unsqueeze(1), margins, 0)
+    loss = (margins.sum((1, 2)) / classes).reshape(x.shape[:-1])
+    loss = loss if reduction == 0 else loss.mean() if reduction == 1 else loss.sum()
+    return loss, _to(is_target, x.dtype).reshape(target.shape)
+
+
 def _of_torch(op: Op, is_taken: Callable[..., bool], pick: Callable[[Any], Any] = lambda results: results) -> None:
     """Registers torch's own function for an op that is taken apart in some forms only."""
     function = decomposition_table[op]

@@ -67,6 +67,8 @@ class ExtentSpace {
 
 /// The `end` of a slice that is as long as its type says (slice_c5).
 inline constexpr int64_t kSliceEndByType = std::numeric_limits<int64_t>::min();
+/// `k` of op.topk: all elements of the dim.
+inline constexpr int64_t kTopkAll = -1;
 
 /// A slice with its limits applied: first element and number of elements, as expressions of the
 /// extent.

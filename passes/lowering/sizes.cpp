@@ -83,6 +83,11 @@ int64_t Sizes::upperBound(AffineExpr expr) const {
   return bounds ? std::min(bounds->highest, kUnbounded) : kUnbounded;
 }
 
+int64_t Sizes::lowerBound(AffineExpr expr) const {
+  std::optional<symbolic::Bounds> bounds = symbolic::bounds(expr, names_, bounds_);
+  return bounds ? std::max<int64_t>(bounds->lowest, 0) : 0;
+}
+
 Attribute Sizes::number(int64_t value) const {
   return mlir::IntegerAttr::get(mlir::IntegerType::get(context_, 64), value);
 }

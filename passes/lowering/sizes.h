@@ -52,6 +52,8 @@ class Sizes {
   mlir::AffineExpr sliceStart(int64_t start, mlir::AffineExpr extent) const;
   /// Largest value over the bounds of the named extents; a large number when unbounded.
   int64_t upperBound(mlir::AffineExpr expr) const;
+  /// Smallest value over the bounds of the named extents; 0 when these do not say it.
+  int64_t lowerBound(mlir::AffineExpr expr) const;
   bool isStatic(const Exprs& exprs) const;
 
   /// i64 when static, #kernel.extent otherwise.

@@ -16,6 +16,7 @@
 namespace straightline::lowering {
 
 using mlir::AffineExpr;
+using mlir::failure;
 using mlir::LogicalResult;
 using mlir::success;
 using mlir::Value;
@@ -28,25 +29,32 @@ class TopkLowering {
       : topk_(topk),
         context_(context),
         dim_(static_cast<int64_t>(topk.getDim())),
-        k_(static_cast<int64_t>(topk.getK())),
         outer_(without(context.extentsOf(topk.getX()), dim_)),
-        count_(*symbolic::constantValue(context.extentsOf(topk.getX())[dim_])),
-        rows_(context.upperBound(context.product(outer_))) {}
+        count_(context.extentsOf(topk.getX())[dim_]),
+        k_(context.extentsOf(topk.getValues())[dim_]),
+        rows_(context.upperBound(context.product(outer_))),
+        mostOfRow_(context.upperBound(count_)) {}
 
   LogicalResult lower() {
+    if (failed(checkSizes())) {
+      return failure();
+    }
     x_ = context_.bufferOf(topk_.getX());
     values_ = context_.destination(topk_.getValues());
     Value wanted = context_.destination(topk_.getIndices());
+    // A named number of elements is planned for the largest that it can be.
     const Target& target = targetNamedBy(context_.target());
-    const TopkProblem problem = {rows_, count_, k_, typeOf(x_).elementBytes()};
+    const int64_t most = context_.upperBound(k_);
+    const TopkProblem problem = {rows_, mostOfRow_, most, typeOf(x_).elementBytes()};
     if (const std::string nearest = target.nearestTopk(problem, context_.target());
         !nearest.empty()) {
-      return emitUnsupported(topk_) << topk_->getName().stripDialect() << " takes " << k_ << " of "
-                                    << count_ << " elements of " << typeOf(x_).getElementType()
-                                    << "; the nearest supported forms on a device are " << nearest;
+      return refuse(nearest);
     }
     if (const auto planned = target.planTopk(problem, context_.target())) {
       plan_ = *planned;
+      if (plan_.parts > 1 && !symbolic::constantValue(count_)) {
+        return refuse("static sizes, and named ones whose largest value a block sorts");
+      }
       indices_ = wanted;
     } else {
       indices_ = inRows(wanted);
@@ -63,6 +71,33 @@ class TopkLowering {
   }
 
  private:
+  /// Places are 32-bit numbers in words, and a row has the k elements that are wanted.
+  LogicalResult checkSizes() {
+    constexpr int64_t kMostOfRow = (int64_t{1} << 32) - 2;
+    if (mostOfRow_ > kMostOfRow) {
+      return emitUnsupported(topk_) << topk_->getName().stripDialect() << " of up to " << mostOfRow_
+                                    << " elements; the nearest supported form is a row of at most "
+                                    << kMostOfRow << ", by a largest value of its named size";
+    }
+    const std::optional<int64_t> k = symbolic::constantValue(k_);
+    if (k && *k > context_.lowerBound(count_)) {
+      return emitUnsupported(topk_) << topk_->getName().stripDialect() << " takes " << *k
+                                    << " of a row that may have " << context_.lowerBound(count_)
+                                    << " elements; the nearest supported form is a smallest "
+                                    << "value of its named size that is at least " << *k;
+    }
+    return success();
+  }
+
+  LogicalResult refuse(llvm::StringRef nearest) {
+    const bool isNamed = !symbolic::constantValue(count_);
+    return emitUnsupported(topk_) << topk_->getName().stripDialect() << " takes "
+                                  << context_.upperBound(k_) << " of "
+                                  << (isNamed ? "a named number of up to " : "") << mostOfRow_
+                                  << " elements of " << typeOf(x_).getElementType()
+                                  << "; the nearest supported forms on a device are " << nearest;
+  }
+
   /// Where a thread puts rows in order, it does so where the indices will be: dense rows.
   Value inRows(Value wanted) {
     if (context_.stridesOf(typeOf(wanted))[dim_] == context_.constant(1)) {
@@ -70,7 +105,7 @@ class TopkLowering {
     }
     const Exprs extents = context_.extentsOf(topk_.getX());
     Exprs strides(extents.size());
-    AffineExpr next = context_.constant(k_);
+    AffineExpr next = k_;
     for (size_t d = extents.size(); d-- > 0;) {
       const bool isDim = static_cast<int64_t>(d) == dim_;
       strides[d] = isDim ? context_.constant(1) : next;
@@ -113,12 +148,16 @@ class TopkLowering {
     KernelSpec spec;
     spec.family = "topk";
     spec.op = k_ == count_ ? "sort" : "topk";
-    spec.name = spec.op + suffix.str() + "_" + std::to_string(k_) + "of" + std::to_string(count_);
+    const auto print = [](AffineExpr size) {
+      const std::optional<int64_t> number = symbolic::constantValue(size);
+      return number ? std::to_string(*number) : std::string("n");
+    };
+    spec.name = spec.op + suffix.str() + "_" + print(k_) + "of" + print(count_);
     // On one thread: a comparison for each element, and insertions into the ordered best.
     const double elements = static_cast<double>(
         context_.upperBound(context_.product(context_.extentsOf(topk_.getX()))));
-    spec.costUs =
-        elements * (k_ == count_ ? 0.02 : 0.0008) + static_cast<double>(rows_ * k_) * 0.02;
+    spec.costUs = elements * (k_ == count_ ? 0.02 : 0.0008) +
+                  static_cast<double>(rows_) * static_cast<double>(context_.upperBound(k_)) * 0.02;
     return spec;
   }
 
@@ -150,8 +189,8 @@ class TopkLowering {
         context_.named("outerStride", context_.builder().getArrayAttr(
                                           {rowStrides(x_), rowStrides(first), rowStrides(second),
                                            context_.numbers(wordStrides)})),
-        number("count", count_),
-        number("k", k_),
+        context_.named("count", context_.number(count_)),
+        context_.named("k", context_.number(k_)),
         number("parts", plan_.parts),
         number("kept", plan_.kept),
         context_.named("stride", context_.numbers({elementStride(x_), elementStride(first),
@@ -160,10 +199,11 @@ class TopkLowering {
 
   op::TopkOp topk_;
   LoweringContext& context_;
-  const int64_t dim_, k_;
+  const int64_t dim_;
   const Exprs outer_;
-  const int64_t count_;  ///< elements of a row
-  const int64_t rows_;
+  const AffineExpr count_;  ///< elements of a row
+  const AffineExpr k_;      ///< of these that are wanted
+  const int64_t rows_, mostOfRow_;
   TopkPlan plan_;  ///< one launch without tunables, where the target has none
   Value x_, values_, indices_;
   Value words_;  ///< of the parts; null until there are some

@@ -220,8 +220,16 @@ typedef struct sl_seen {
   PyObject* weak;
   PyObject* last;  ///< only compared, never dereferenced
   void* data;
+  /// Of an array of JAX, whose sizes and element type stay as they are: sizes, owned (PyMem).
+  int64_t* shape;
+  int32_t rank;
+  sl_dtype dtype;
 } sl_seen;
-static inline void slSeenClear(sl_seen* seen) { Py_CLEAR(seen->weak); }
+static inline void slSeenClear(sl_seen* seen) {
+  Py_CLEAR(seen->weak);
+  PyMem_Free(seen->shape);
+  seen->shape = NULL;
+}
 
 /// Fills `tensor` and `borrow` from a framework's tensor without copying; the tensor is valid while
 /// `object` is alive and not resized. `name` (str) is for messages. `mode` NULL: requires_grad is

@@ -154,7 +154,7 @@ int slFreshAllocate(sl_fresh* fresh, sl_kind kind, const sl_dl_exchange* exchang
   uintptr_t data = ((uintptr_t)block + header + kAlignment - 1) & ~(uintptr_t)(kAlignment - 1);
   block->managed = (sl_dl_managed){
       .version = {SL_DLPACK_MAJOR, SL_DLPACK_MINOR},
-      .context = NULL,
+      .context = block,  // Paddle calls the deleter of nothing else
       .deleter = freeBlock,
       .flags = 0,
       .tensor = {.data = (void*)data,

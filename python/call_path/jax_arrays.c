@@ -153,22 +153,35 @@ static int dtypeOf(PyObject* object, sl_dtype* dtype) {
   return known ? 0 : -1;
 }
 
-/// Sizes and row-major strides into `borrow`. 0 or -1.
+/// Sizes into `borrow`. 0 or -1.
 static int sizesOf(PyObject* object, sl_tensor* tensor, sl_borrow* borrow) {
   PyObject* shape = PyObject_GetAttr(object, jax_.shape);
   const Py_ssize_t rank = shape && PyTuple_Check(shape) ? PyTuple_Size(shape) : -1;
-  int failed = rank < 0 || rank > SL_MAX_RANK;
-  int64_t step = 1;
-  for (Py_ssize_t d = rank - 1; !failed && d >= 0; --d) {
+  const int failed = rank < 0 || rank > SL_MAX_RANK;
+  for (Py_ssize_t d = 0; !failed && d < rank; ++d) {
     borrow->shape[d] = PyLong_AsLongLong(PyTuple_GetItem(shape, d));
-    borrow->strides[d] = step;
-    step *= borrow->shape[d];
   }
   Py_XDECREF(shape);
-  tensor->shape = borrow->shape;
-  tensor->strides = borrow->strides;
   tensor->rank = (int32_t)rank;
   return failed || PyErr_Occurred() ? -1 : 0;
+}
+
+/// Remembers an array whose element type and sizes are known now. 0 or -1.
+static int remember(sl_seen* seen, PyObject* object, const sl_tensor* tensor,
+                    const sl_borrow* borrow) {
+  slSeenClear(seen);
+  const size_t bytes = (size_t)tensor->rank * sizeof(int64_t);
+  seen->shape = PyMem_Malloc(bytes ? bytes : 1);
+  if (!seen->shape) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  memcpy(seen->shape, borrow->shape, bytes);
+  seen->rank = tensor->rank;
+  seen->dtype = tensor->dtype;
+  seen->data = tensor->data;
+  seen->weak = PyWeakref_NewRef(object, NULL);
+  return seen->weak ? 0 : -1;
 }
 
 /// The address of an array that is computed now. 0, or -1 with or without an exception.
@@ -186,7 +199,7 @@ static int addressOf(PyObject* object, void** data) {
 
 /// The address that this very object was seen with, unless it was deleted. 1, 0, or -1.
 static int seenAddress(const sl_seen* seen, PyObject* object, void** data) {
-  if (!seen || !seen->weak || PyWeakref_GetObject(seen->weak) != object) {
+  if (!seen || !seen->weak || !seen->shape || PyWeakref_GetObject(seen->weak) != object) {
     return 0;
   }
   PyObject* deleted = called(object, jax_.deleted);
@@ -204,23 +217,26 @@ int slBorrowJax(PyObject* object, sl_seen* seen, sl_tensor* tensor, sl_borrow* b
                     placeOf(object, &tensor->device_type, &tensor->device_id) != 1)) {
     return -1;
   }
-  if (!known) {
-    if (addressOf(object, &tensor->data)) {
-      return -1;
-    }
-    if (seen && seen->last == object) {
-      Py_CLEAR(seen->weak);
-      seen->weak = PyWeakref_NewRef(object, NULL);
-      seen->data = tensor->data;
-      if (!seen->weak) {
-        return -1;
-      }
-    } else if (seen) {
-      seen->last = object;
-    }
-  }
-  if (dtypeOf(object, &tensor->dtype) || sizesOf(object, tensor, borrow)) {
+  if (known) {
+    tensor->rank = seen->rank;
+    tensor->dtype = seen->dtype;
+    memcpy(borrow->shape, seen->shape, (size_t)seen->rank * sizeof(int64_t));
+  } else if (addressOf(object, &tensor->data) || dtypeOf(object, &tensor->dtype) ||
+             sizesOf(object, tensor, borrow)) {
     return -1;
+  }
+  int64_t step = 1;
+  for (int32_t d = tensor->rank - 1; d >= 0; --d) {
+    borrow->strides[d] = step;
+    step *= borrow->shape[d];
+  }
+  tensor->shape = borrow->shape;
+  tensor->strides = borrow->strides;
+  if (!known && seen && seen->last == object && remember(seen, object, tensor, borrow)) {
+    return -1;
+  }
+  if (!known && seen) {
+    seen->last = object;
   }
   borrow->kind = SL_KIND_JAX;
   borrow->read_only = 1;

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from straightline import _complex, _labels, _signature
+from straightline import _complex, _complex_arrays, _labels, _signature
 from straightline._frameworks import imported_torch
 from straightline.errors import UnsupportedError, UserError
 
@@ -65,6 +65,9 @@ def _special(name: str, kind: type, flatten: Any, unflatten: Any, context: Any, 
     function = flatten.func if isinstance(flatten, functools.partial) else flatten
     if function is _complex._flatten:
         return {"kind": "complex", "name": name, "index": children[0][2]}
+    if function is _complex_arrays._parts and isinstance(flatten, functools.partial):
+        dtype, _, is_result = flatten.args
+        return {"kind": "complex_array", "name": name, "index": children[0][2], "dtype": dtype, "result": is_result}
     if labels := _labels.labels_of(flatten):
         return {"kind": "labels", "name": name, "index": labels.index, "table": list(labels.table)}
     if function is _signature._at:
@@ -154,6 +157,11 @@ class Reader:
         if kind == "complex":
             self._needs_torch(name)
             return _complex.node(name, int(json["index"]))
+        if kind == "complex_array":
+            if json["dtype"] not in ("complex64", "complex128"):
+                raise ValueError(f"a complex array of {json['dtype']!r}")
+            leaf = ("tensor", name, int(json["index"]))
+            return _complex_arrays.node(name, json["dtype"], leaf, json["result"] is True)
         if kind == "placed":
             self._needs_torch(name)
             return _signature.placed_node(name, int(json["index"]), int(json["offset"]))

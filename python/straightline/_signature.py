@@ -26,7 +26,7 @@ import inspect
 import operator
 import sys
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from straightline import _complex
@@ -185,6 +185,17 @@ def treespec_structure(spec: Any, leaves: Sequence[Node], name: str = "result") 
     if rest:
         raise UserError(f"the tree has {len(leaves) - len(rest)} leaves but {len(leaves)} are given")
     return node
+
+
+def with_tensors(node: Node, replaced: Callable[[str, int], Node]) -> Node:
+    """A node with others in place of its tensors; `replaced` gets the name and the number of each."""
+    kind, name, *rest = node
+    if kind == "tensor":
+        return replaced(name, rest[0])
+    if kind in ("const", "copy", "extent"):
+        return node
+    children = tuple(with_tensors(child, replaced) for child in rest[-1])
+    return (kind, name, *rest[:-1], children)
 
 
 def with_sizes(node: Node, names: Sequence[str], sizes: Mapping[str, int]) -> Node:

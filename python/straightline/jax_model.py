@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _jax_complex, _places, _signature
+from straightline import _complex_arrays, _places, _signature
 from straightline.compiled_function import CompiledFunction
 from straightline.errors import GuardError, UserError
 from straightline.mlir_model import DTYPES, Calls, compiled_module
@@ -194,7 +194,7 @@ class _Trees:
         if leaf.key is not None:
             return ("custom", name, _key_type(), _key_data, _no_arguments, None, (node,))
         if (kind := complex_of(leaf.dtype)) is not None:
-            return _jax_complex.node(name, kind, node)
+            return _complex_arrays.node(name, kind, node)
         is_number = type(example) in (bool, int, float) or (_is_numpy(example) and not _is_array(example))
         if is_number or (_is_array(example) and _is_numpy(example) and str(example.dtype) != leaf.dtype):
             convert = functools.partial(_converted, leaf.dtype, name)
@@ -227,7 +227,7 @@ def complex_of(dtype: str) -> str | None:
 def _result_leaf(place: int, key: str | None, complex_kind: str, name: str) -> tuple[Any, ...]:
     node = ("tensor", name, place)
     if complex_kind:
-        return _jax_complex.node(name, complex_kind, node, is_result=True)
+        return _complex_arrays.node(name, complex_kind, node, is_result=True)
     if key is None:
         return node
     return ("custom", name, _key_type(), _key_data, functools.partial(_key_of, key), None, (node,))

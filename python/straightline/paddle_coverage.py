@@ -261,7 +261,40 @@ SAMPLES: dict[str, tuple[list[Any], Callable[..., Any]]] = {
         paddle.vision.ops.box_coder(_boxes(b)[:3], b.abs()[:3], t, "decode_center_size", axis=1),
         paddle.vision.ops.nms(_boxes(b), 0.1), paddle.vision.ops.nms(_boxes(b), 0.2, s),
         *(paddle.vision.ops.roi_align(i, _boxes(b) * 2, paddle.to_tensor([2, 4], "int32"), (3, 2), 0.9, count, aligned)
-          for count in (2, -1) for aligned in (True, False))]),
+          for count in (2, -1) for aligned in (True, False)),
+        *(paddle.vision.ops.roi_pool(i, _boxes(b) * size, paddle.to_tensor([2, 4], "int32"), (3, 2), 0.9)
+          for size in (2, 4)),
+        *(paddle.vision.ops.psroi_pool(paddle.concat([i, i], 1), _boxes(b) * size, paddle.to_tensor([2, 4], "int32"), 2, 0.9)
+          for size in (2, 5)),
+        paddle.vision.ops.psroi_pool(i[:1], _boxes(b), paddle.to_tensor([6], "int32"), (1, 2))]),
+    "complex numbers": ([([3, 6], "complex64"), ([3, 6], "complex64"), _M], lambda z, w, x: [
+        z + w, z - w, z * w, z / w, -z, z * 2.0 + 1, z * x, 1 / z, 1j * z, z.conj(), paddle.real(z), z.imag(),
+        z.abs(), z.angle(), paddle.exp(z), paddle.log(z), paddle.sqrt(z), paddle.sin(z), paddle.cos(z), paddle.square(z), z**2,
+        z**3, z ** (0.5 + 0.25j), paddle.reciprocal(z), z.sum(), z.mean(0), z == z, z != w, paddle.isnan(z), paddle.isfinite(z),
+        paddle.complex(x, x * 2), paddle.as_complex(x.reshape([3, 3, 2])), paddle.as_real(z), paddle.polar(x.abs(), x),
+        z.astype("complex128"), paddle.full([3], 1 + 2j, "complex64"), paddle.to_tensor([1 + 2j, 3.0]) * z[0,
+        :2].astype("complex128"),
+        z.real().astype("complex64")]),
+    "complex tensors": ([([3, 6], "complex64"), ([6, 4], "complex64"), _M, _V], lambda z, w, x, v: [
+        z @ w, paddle.matmul(z, z, transpose_y=True), z @ paddle.ones([6, 2]).astype("complex64"), z @ w[:, 0],
+        paddle.einsum("ij,kj->ik", z, z), z.reshape([2, 9]), z.T, z[1], z[:, ::2], z[..., None], paddle.concat([z, z * 2]),
+        paddle.stack([z, z]), paddle.where(x > 0, z, z * 2), paddle.tile(z, [2, 1]),
+        paddle.index_select(z, paddle.to_tensor([2, 0])), paddle.gather(z, paddle.to_tensor([1, 1])), paddle.flip(z, [0]),
+        paddle.roll(z, 2, 1), paddle.expand(z[:1], [4, 6]), paddle.tril(z), paddle.cumsum(z, 1), paddle.add_n([z, z]),
+        F.pad(z, [1, 1, 0, 2]), paddle.full_like(z, 2.0) + z, paddle.zeros_like(z) + z, z.flatten(), paddle.numel(z),
+        paddle.diagonal(z)]),
+    "transforms": ([_M, ([3, 6], "complex64"), ([2, 5, 4], "float32"), ([2, 200], "float32")], lambda x, z, t, s: [
+        paddle.fft.fft(x), paddle.fft.fft(z, 8, 0, "ortho"), paddle.fft.fft(z, 4), paddle.fft.ifft(z),
+        paddle.fft.ifft(z, norm="forward"), paddle.fft.rfft(x), paddle.fft.rfft(x, 5), paddle.fft.rfft(x, norm="forward"),
+        paddle.fft.irfft(z), paddle.fft.irfft(z, 7),
+        paddle.fft.irfft(z, 4), paddle.fft.hfft(z), paddle.fft.hfft(z, 5, norm="ortho"), paddle.fft.ihfft(x), paddle.fft.fft2(t),
+        paddle.fft.ifft2(z), paddle.fft.rfft2(t), paddle.fft.irfft2(z), paddle.fft.fftn(t), paddle.fft.rfftn(t, axes=[0, 2]),
+        paddle.fft.irfftn(z, [3, 9]), paddle.fft.hfft2(z), paddle.fft.fftshift(z), paddle.fft.ifftshift(x),
+        x + paddle.fft.fftfreq(6), paddle.fft.fft(s)]),
+    "signals": ([([2, 32], "float32"), ([2, 5, 10], "complex64"), ([2, 4, 6], "float32")], lambda s, z, f: [
+        paddle.signal.frame(s, 5, 3), paddle.signal.frame(s, 2, 1, 0), paddle.signal.overlap_add(f, 2),
+        paddle.signal.overlap_add(f, 3, 0), paddle.signal.stft(s, 8), paddle.signal.stft(s, 8, 3),
+        paddle.signal.stft(s, 8, onesided=False, center=False), paddle.signal.istft(z, 8), paddle.signal.istft(z, 8, 4)]),
     "histograms": ([_M, _I, ([4], "float32")], lambda x, i, w: [
         paddle.histogram(x, 5, -1, 1), paddle.histogram(x, 5), paddle.histogram(i, 4), paddle.histogram(w, 3, -2, 2, w * w),
         paddle.histogram(x, 4, -3, 3, density=True), *paddle.mode(i), *paddle.mode(i.astype("float32"), 0, True),
@@ -346,10 +379,12 @@ def program_of(function: Callable[..., Any], inputs: Sequence[tuple[Sequence[int
 
 
 def arrays(rng: np.random.Generator, inputs: Sequence[tuple[Sequence[int], str]]) -> list[Any]:
-    """Random inputs: normal floats, small integers, bools."""
+    """Random inputs: normal floats and complex numbers, small integers, bools."""
     found: list[Any] = []
     for shape, dtype in inputs:
-        if dtype == "bool":
+        if dtype.startswith("complex"):
+            found.append((rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype))
+        elif dtype == "bool":
             found.append(rng.random(shape) < 0.5)
         elif dtype.startswith("int"):
             found.append(rng.integers(0, 3, shape).astype(dtype))
@@ -377,7 +412,7 @@ def _is_right(got: Any, want: Any) -> bool:
     """Whether two tensors agree in element type, shape and value."""
     if got.dtype != want.dtype or got.shape != want.shape:
         return False
-    near = 1e-12 if got.dtype == paddle.float64 else 1e-2 if got.dtype == paddle.float16 else 2e-5
+    near = 1e-12 if got.dtype in (paddle.float64, paddle.complex128) else 1e-2 if got.dtype == paddle.float16 else 2e-5
     return bool(np.allclose(got.numpy(), want.numpy(), near, near, equal_nan=True))
 
 

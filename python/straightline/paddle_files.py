@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _places, _signature
+from straightline import _complex_arrays, _places, _signature
 from straightline.capture import paddle as front_end
 from straightline.capture.paddle import pir
 from straightline.capture.paddle.sizes import bounds_of, symbols_of
@@ -139,9 +139,25 @@ def _compiled(
     results = tuple(("tensor", f"result[{i}]", place) for i, place in enumerate(imported.results))
     whole = ("tuple", "result", results) if len(results) != 1 else ("tensor", "result", results[0][2])
     arguments = tuple((one.name, _signature.EITHER, ("tensor", one.name, i)) for i, one in enumerate(inputs))
-    calls = Calls(arguments, whole, time.perf_counter() - begin)
+    calls = Calls(*complex_nodes(arguments, whole, imported), time.perf_counter() - begin)
     given = dict(_places.placed(given, rows, place, number))
     return compiled_module(module, table, given, chosen, place=place, number=number, calls=calls)
+
+
+def complex_nodes(arguments: tuple[Any, ...], result: Any, imported: front_end.Imported) -> tuple[tuple[Any, ...], Any]:
+    """Nodes of arguments and of the result where those of complex numbers are real ones in the program."""
+    given = {i: one.type.dtype for i, one in enumerate(imported.inputs) if one.type.dtype in pir.PARTS}
+
+    def argument(name: str, place: int) -> Any:
+        node = ("tensor", name, place)
+        return _complex_arrays.node(name, given[place], node) if place in given else node
+
+    def found(name: str, place: int) -> Any:
+        node, kind = ("tensor", name, place), imported.complex_results.get(place)
+        return node if kind is None else _complex_arrays.node(name, kind, node, is_result=True)
+
+    nodes = ((name, kind, _signature.with_tensors(node, argument), *rest) for name, kind, node, *rest in arguments)
+    return tuple(nodes), _signature.with_tensors(result, found)
 
 
 def _by_name(examples: Any, inputs: Sequence[front_end.Input], program: str) -> list[tuple[front_end.Input, Any]]:

@@ -103,11 +103,12 @@ def _of_function(
     )
     module = builder.finish()
     results = [imported.results[p] if p >= 0 else -1 for p in traced.result_positions]
-    calls = Calls(
+    arguments, result = paddle_files.complex_nodes(
         _signature.input_structure(traced.function, traced.args, traced.kwargs, traced.positions),
         _signature.result_structure(traced.result, results),
-        time.perf_counter() - begin,
+        imported,
     )
+    calls = Calls(arguments, result, time.perf_counter() - begin)
     tensors: dict[str, Any] = {}
     for unique, tensor in traced.parameters.items():
         if not tensor._is_initialized():

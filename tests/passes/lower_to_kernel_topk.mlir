@@ -76,3 +76,61 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
     return %v, %i : tensor<2000xf32>, tensor<2000xi64>
   }
 }
+
+// -----
+
+// A row of a named number of elements on a CPU: the kernel reads how many there are.
+// CHECK-LABEL: kernel.program @named
+// CHECK: kernel.launch @sort_nofn(
+// CHECK: kernel.launch @topk_2ofn(
+// CHECK: kernel.func @sort_nofn(
+// CHECK: count = n, k = n,
+op.symbol @n {min = 2 : i64, max = 64 : i64}
+func.func @named(%x: tensor<4x?xf32, #op.dims<[4, n]>> {op.name = "x"}) -> (tensor<4x?xf32, #op.dims<[4, n]>> {op.name = "s"}, tensor<4x2xi64> {op.name = "i"}) {
+  %s, %o = op.topk %x {dim = 1 : i64, k = -1 : i64, largest = false} : (tensor<4x?xf32, #op.dims<[4, n]>>) -> (tensor<4x?xf32, #op.dims<[4, n]>>, tensor<4x?xi64, #op.dims<[4, n]>>)
+  %v, %i = op.topk %x {dim = 1 : i64, k = 2 : i64, largest = true} : (tensor<4x?xf32, #op.dims<[4, n]>>) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+  return %s, %i : tensor<4x?xf32, #op.dims<[4, n]>>, tensor<4x2xi64>
+}
+
+// -----
+
+// On a device it is planned for the largest number.
+// CHECK-LABEL: kernel.program @named_on_device
+// CHECK: kernel.func @sort_nofn(
+// CHECK: variant = 1, threads = 16, each = 4, word = 8
+module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
+  op.symbol @n {min = 2 : i64, max = 64 : i64}
+  func.func @named_on_device(%x: tensor<4x?xf32, #op.dims<[4, n]>> {op.name = "x"}) -> (tensor<4x?xf32, #op.dims<[4, n]>> {op.name = "s"}) {
+    %s, %o = op.topk %x {dim = 1 : i64, k = -1 : i64, largest = false} : (tensor<4x?xf32, #op.dims<[4, n]>>) -> (tensor<4x?xf32, #op.dims<[4, n]>>, tensor<4x?xi64, #op.dims<[4, n]>>)
+    return %s : tensor<4x?xf32, #op.dims<[4, n]>>
+  }
+}
+
+// -----
+
+module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
+  op.symbol @n {min = 2 : i64, max = 8192 : i64}
+  func.func @too_many_on_device(%x: tensor<?xf32, #op.dims<[n]>> {op.name = "x"}) -> (tensor<?xf32, #op.dims<[n]>> {op.name = "s"}) {
+    // expected-error @+1 {{topk takes 8192 of a named number of up to 8192 elements of 'f32'; the nearest supported forms on a device are static sizes, and named ones whose largest value a block sorts}}
+    %s, %o = op.topk %x {dim = 0 : i64, k = -1 : i64, largest = false} : (tensor<?xf32, #op.dims<[n]>>) -> (tensor<?xf32, #op.dims<[n]>>, tensor<?xi64, #op.dims<[n]>>)
+    return %s : tensor<?xf32, #op.dims<[n]>>
+  }
+}
+
+// -----
+
+op.symbol @n {min = 1 : i64, max = 64 : i64}
+func.func @too_few(%x: tensor<?xf32, #op.dims<[n]>> {op.name = "x"}) -> (tensor<2xf32> {op.name = "v"}) {
+  // expected-error @+1 {{topk takes 2 of a row that may have 1 elements; the nearest supported form is a smallest value of its named size that is at least 2}}
+  %v, %i = op.topk %x {dim = 0 : i64, k = 2 : i64, largest = true} : (tensor<?xf32, #op.dims<[n]>>) -> (tensor<2xf32>, tensor<2xi64>)
+  return %v : tensor<2xf32>
+}
+
+// -----
+
+op.symbol @n {min = 1 : i64, max = 4294967296 : i64}
+func.func @too_long(%x: tensor<?xf32, #op.dims<[n]>> {op.name = "x"}) -> (tensor<?xf32, #op.dims<[n]>> {op.name = "s"}) {
+  // expected-error @+1 {{topk of up to 4294967296 elements; the nearest supported form is a row of at most 4294967294, by a largest value of its named size}}
+  %s, %o = op.topk %x {dim = 0 : i64, k = -1 : i64, largest = false} : (tensor<?xf32, #op.dims<[n]>>) -> (tensor<?xf32, #op.dims<[n]>>, tensor<?xi64, #op.dims<[n]>>)
+  return %s : tensor<?xf32, #op.dims<[n]>>
+}

@@ -76,3 +76,24 @@ def test_products_overrows_of(dtype: torch.dtype, tmp_path: Path) -> None:
             roundings = 16 if dtype == torch.float64 else 1
             allowed = 4 * (right.double() - exact).abs().max() + roundings * torch.finfo(dtype).eps * exact.abs().max()
             assert (mine.double() - exact).abs().max() <= allowed, n
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+def test_rows_are_put_in_order(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Planned for the largest number of elements: 900, which a block sorts."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            return (*x.sort(dim=1, stable=True), *x.topk(3, dim=1))
+
+    model = Model().eval()
+    count = torch.export.Dim("count", min=3, max=900)
+    x = torch.randn(2, 40).to(dtype)
+    compiled = sl.compile(model, (x,), target="cuda:sm_90", dynamic_shapes=({1: count},))
+    for n in (3, 4, 65, 900):
+        x = torch.randperm(2 * n).view(2, n).to(dtype)
+        rights = model(x)
+        got = tuple(torch.empty_like(y) for y in rights)
+        run_on_host(compiled, model, (x,), got, tmp_path)
+        for i, (mine, right) in enumerate(zip(got, rights, strict=True)):
+            assert torch.equal(mine, right) or (i == 3 and torch.equal(x.gather(1, mine), rights[2])), (n, i)

@@ -209,3 +209,21 @@ def test_a_draw_with_given_noise_is_one_kernel() -> None:
             (launch,) = launches(compiled)
             assert launch["family"] == "row_reduction"
         assert torch.equal(sl.compile(function, (p, noise))(p, noise), function(p, noise))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64], ids=str)
+def test_rows_of_a_named_size(dtype: torch.dtype) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> list[Tensor]:
+            rows, order = x.sort(dim=1, descending=True)
+            return [rows, order, *x.topk(3, dim=1), x.argsort(dim=1), *x.T.sort(dim=0)]
+
+    count = torch.export.Dim("count", min=3, max=500)
+    fn = sl.compile(Model().eval(), (torch.zeros(4, 8, dtype=dtype),), dynamic_shapes=({1: count},))
+    for size in (3, 4, 17, 500):
+        x = hard((4, size), dtype, "random")
+        rows, order, values, places, rising, turned, where = fn(x)
+        assert_first((rows, order), x, 1, size, largest=True)
+        assert_first((values, places), x, 1, 3, largest=True)
+        assert torch.equal(rising, x.argsort(dim=1, stable=True))
+        assert_first((turned, where), x.T, 0, size, largest=False)

@@ -186,6 +186,15 @@ def _positive_part(x: Dim, symbols: Mapping[str, tuple[int, int]]) -> Dim:
     return ((x + beyond) % beyond) * ((x + beyond) // beyond)
 
 
+def remainder(x: Dim, y: Dim, symbols: Mapping[str, tuple[int, int]]) -> Dim:
+    """A remainder that is not negative, of a divisor above 0: without `mod` where the bounds say the quotient is 0 or -1."""
+    if bounds(x, symbols)[0] >= 0 and bounds(y - x, symbols)[0] > 0:
+        return x
+    if bounds(x, symbols)[1] < 0 and bounds(x + y, symbols)[0] >= 0:
+        return x + y
+    return x % y
+
+
 def product_of(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
     """How many elements a tensor of these sizes has."""
     return functools.reduce(lambda x, y: x * y, dims, 1)

@@ -8,7 +8,7 @@ transforms of n2 (Cooley and Tukey, 1965); one of at most `_MOST` numbers, or of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -88,6 +88,24 @@ def rows(ctx: GraphBuilder, literal: Literal, re: Tensor, im: Tensor | None, sig
     a, b = (turned(x, second, first) for x in multiplied(ctx, inner, (factors[0], factors[1])))
     c, d = (turned(x, first, second) for x in rows(ctx, literal, a, b, sign))
     return ctx.reshape(c, (*lead, size)), ctx.reshape(d, (*lead, size))
+
+
+def along(
+    ctx: GraphBuilder,
+    literal: Literal,
+    moved: Callable[[Tensor, list[int]], Tensor],
+    pair: Pair,
+    dims: Sequence[int],
+    sign: int,
+) -> Pair:
+    """Transforms along dims; `moved` gives a tensor with its dims in another order."""
+    for dim in reversed(dims):
+        rank = pair[0].rank
+        order = [*(d for d in range(rank) if d != dim), dim]
+        back = [order.index(d) for d in range(rank)]
+        a, b = rows(ctx, literal, moved(pair[0], order), moved(pair[1], order), sign)
+        pair = moved(a, back), moved(b, back)
+    return pair
 
 
 def rows_to_real(ctx: GraphBuilder, literal: Literal, re: Tensor, im: Tensor, size: int) -> Tensor:

@@ -53,6 +53,8 @@ FLOAT_OPERANDS: dict[str, int | None] = {
 SLICE_END = 2**63 - 1
 #: The `end` of a slice that is as long as its type says.
 SLICE_END_BY_TYPE = -(2**63)
+#: The `k` of op.topk: all elements of the dim.
+TOPK_ALL = -1
 
 #: SL_MAX_RANK of runtime/abi/kernel.h.
 MAX_RANK = 8
@@ -261,6 +263,14 @@ class GraphBuilder:
         if len(parts) == 1:
             return self.emit_one("clone", parts, type)
         return self.emit_one("cat", parts, type, {"dim": dim})
+
+    def ordered(self, x: Tensor, dim: int, k: Dim, largest: bool) -> list[Tensor]:
+        """The first `k` elements along a dimension in their order, and their places (i64); `k` of its own size: a stable sort."""
+        extents = tuple(k if d == dim else e for d, e in enumerate(x.extents))
+        types = [TensorType(x.dtype, extents), TensorType("i64", extents)]
+        return self.emit(
+            "topk", [x], types, {"dim": dim, "k": k if isinstance(k, int) else TOPK_ALL, "largest": largest}
+        )
 
     def padded(self, x: Tensor, widths: Sequence[tuple[int, int]], value: Number = 0.0) -> Tensor:
         """The last dimensions with borders of a number, (before, after) each; negative widths cut."""

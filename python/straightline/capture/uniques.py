@@ -47,8 +47,7 @@ def order_of_rows(ctx: GraphBuilder, rows: Tensor) -> Tensor:
 
 def order_of(ctx: GraphBuilder, x: Tensor) -> Tensor:
     """Where the elements of a vector are in their order; equal ones stay as they are."""
-    places = TensorType("i64", x.extents)
-    return ctx.emit("topk", [x], [x.type, places], {"dim": 0, "k": known(x.extents[0]), "largest": False})[1]
+    return ctx.ordered(x, 0, x.extents[0], False)[1]
 
 
 def unique_rows(

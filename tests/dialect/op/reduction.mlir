@@ -38,6 +38,15 @@ func.func @reductions(%x: tensor<4x8xf32>) {
   return
 }
 
+// CHECK-LABEL: func.func @named_rows
+func.func @named_rows(%x: tensor<4x?xf32, #op.dims<[4, n]>>) {
+  // CHECK: op.topk{{.*}}{dim = 1 : i64, k = -1 : i64, largest = false}
+  %sorted, %order = op.topk %x {dim = 1 : i64, k = -1 : i64, largest = false} : (tensor<4x?xf32, #op.dims<[4, n]>>) -> (tensor<4x?xf32, #op.dims<[4, n]>>, tensor<4x?xi64, #op.dims<[4, n]>>)
+  // CHECK: op.topk{{.*}}{dim = 1 : i64, k = 2 : i64, largest = true}
+  %values, %indices = op.topk %x {dim = 1 : i64, k = 2 : i64, largest = true} : (tensor<4x?xf32, #op.dims<[4, n]>>) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+  return
+}
+
 // CHECK-LABEL: func.func @norms
 func.func @norms(%x: tensor<4x8xf32>, %w: tensor<8xf32>, %b: tensor<8xf32>, %i: tensor<2x8x5xf32>) {
   // CHECK: op.layer_norm{{.*}}{eps = 1.000000e-05 : f64, normalized_rank = 1 : i64}{{.*}} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<4x8xf32>

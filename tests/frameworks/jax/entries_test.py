@@ -80,6 +80,26 @@ _NAMED: dict[str, tuple[Any, Any]] = {
         lambda x: (jnp.linalg.cholesky(x @ x.mT + jnp.eye(4)), jnp.linalg.solve(x + 9 * jnp.eye(4), x)),
         ("b", 4, 4),
     ),
+    "rolled": (
+        lambda x: (jnp.roll(x, 1, 0), jnp.roll(x, -1, 0), jnp.roll(x, 3, 0), jnp.roll(x, -5, 0), jnp.roll(x, 1)),
+        ("b", 3),
+    ),
+    "stepped": (lambda x: (x[::2], x[::-1], x[::-2], x[1::3], x[-1:-2:3], x.at[::2].set(0.5)), ("b", 3)),
+    "ordered": (
+        lambda x: (
+            jnp.sort(x, 0),
+            jnp.argsort(x, 0),
+            jnp.sort(x, 0, descending=True),
+            lax.top_k(x[:, 0], 1),
+            jnp.median(x, 0),
+        ),
+        ("b", 3),
+    ),
+    "ordered by several": (
+        lambda x: (jnp.lexsort((jnp.round(x[:, 0]), x[:, 1])), lax.sort((x.T, x.T), num_keys=1)),
+        ("b", 2),
+    ),
+    "quotients": (lambda x: x.sum() + (x.shape[0] - 5) // 2 + (x.shape[0] - 3) % 4 + (2 - x.shape[0]) // 3, ("b",)),
     "images": (lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"), ("b", 8, 8, 3)),
 }
 

@@ -487,3 +487,23 @@ def test_variables_of_rounds() -> None:
     # What is read behind the loop needs a first value, of a size that the program says.
     names = {"x": {0: "b"}, "h": {0: "b"}}
     assert "a carried tensor" in _refusal(sl.UnsupportedError, layer, (x, h), dynamic_shapes=names)
+
+
+def _ordered(x: Any) -> Any:
+    return (
+        paddle.sort(x, 0), paddle.argsort(x, 0, True), *paddle.topk(x, 2, 0), *paddle.kthvalue(x, 2, 0),
+        *paddle.topk(x, 1, 0, largest=False),
+    )  # fmt: skip
+
+
+def test_rows_of_a_named_size_are_sorted() -> None:
+    rng = np.random.default_rng(fresh_seed())
+    x = paddle.to_tensor(rng.standard_normal((5, 3)).astype("float32"))
+    names = {"x": {0: "rows"}}
+    fn = sl.compile(_ordered, (x,), dynamic_shapes=names, sizes={"rows": (2, 1000)})
+    for rows in (2, 3, 64):
+        x = paddle.to_tensor(rng.standard_normal((rows, 3)).astype("float32"))
+        for i, (got, want) in enumerate(zip(fn(x), _ordered(x), strict=True)):
+            assert_close(got, want, f"{rows} rows, result {i}")
+    words = _refusal(sl.UnsupportedError, _ordered, (x,), dynamic_shapes=names)
+    assert "the 2 largest, along a dim of rows, which may be 1; nearest supported form: 2 or more" in words

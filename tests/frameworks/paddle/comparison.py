@@ -12,7 +12,10 @@ from straightline.paddle_coverage import arrays, program_of, static_mode
 __all__ = ["arrays", "assert_close", "fresh_seed", "program_of", "static_mode"]
 
 #: By element type: (relative, absolute).
-TOLERANCES = {"float32": (2e-5, 2e-5), "float64": (1e-12, 1e-12), "bfloat16": (2e-2, 2e-2), "float16": (2e-3, 2e-3)}
+TOLERANCES = {
+    "float32": (2e-5, 2e-5), "float64": (1e-12, 1e-12), "bfloat16": (2e-2, 2e-2), "float16": (2e-3, 2e-3),
+    "complex64": (2e-5, 2e-5), "complex128": (1e-12, 1e-12),
+}  # fmt: skip
 
 
 def fresh_seed() -> int:

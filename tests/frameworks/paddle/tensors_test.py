@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import pathlib
 import threading
 from typing import Any
 
@@ -51,6 +53,21 @@ def test_element_types(dtype: str) -> None:
     want = x.astype("float32") * 2 + 1 if dtype != "uint8" else x.astype("float32")
     assert str(found.dtype) == f"paddle.{dtype if dtype != 'uint8' else 'int32'}"
     np.testing.assert_array_equal(found.astype("float32").numpy(), want.numpy())
+
+
+def _resident() -> int:
+    """Bytes of memory that the process has."""
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_the_memory_of_results_goes_back() -> None:
+    x = paddle.ones([512, 512])  # 1 MiB
+    fn = sl.compile(_sum, (x, x))
+    fn(x, x)
+    before = _resident()
+    for _ in range(200):
+        fn(x, x)
+    assert _resident() - before < 40 << 20
 
 
 def test_scalars_and_empty_tensors() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo
 
+from straightline.capture import complex_numbers as numbers
 from straightline.capture import fourier
 from straightline.capture.builder import TensorType
 from straightline.capture.graph_builder import Reject, Tensor
@@ -101,68 +103,25 @@ def _convert(ctx: Importer, op: Op) -> Parts | Value:
     return ctx.cast(re, part), ctx.cast(im, part)
 
 
-def _multiply(ctx: Importer, op: Op) -> Parts:
-    return fourier.multiplied(ctx, _pair(ctx, op.inputs[0]), _pair(ctx, op.inputs[-1]))
+def _of_pairs(function: Callable[..., Any]) -> Callable[[Importer, Op], Any]:
+    """A function of complex numbers, for an op of such operands."""
+
+    def convert(ctx: Importer, op: Op) -> Any:
+        return function(ctx, *(_pair(ctx, x) for x in op.inputs))
+
+    return convert
 
 
-def _divide(ctx: Importer, op: Op) -> Parts:
-    """By a divisor whose larger part is about 1."""
-    x, (c, d) = (_pair(ctx, t) for t in op.inputs)
-    size = ctx.binary("maximum", ctx.unary("abs", c), ctx.unary("abs", d))
-    c, d = ctx.binary("div", c, size), ctx.binary("div", d, size)
-    square = ctx.binary("add", ctx.binary("mul", c, c), ctx.binary("mul", d, d))
-    re, im = fourier.multiplied(ctx, x, (c, ctx.unary("neg", d)))
-    return tuple(ctx.binary("div", ctx.binary("div", t, square), size) for t in (re, im))  # type: ignore[return-value]
-
-
-def _size(ctx: Importer, re: Tensor, im: Tensor) -> Tensor:
-    """The absolute value, without an overflow of squares."""
-    a, b = ctx.unary("abs", re), ctx.unary("abs", im)
-    large, small = ctx.binary("maximum", a, b), ctx.binary("minimum", a, b)
-    ratio = ctx.binary("div", small, large)
-    found = ctx.binary("mul", large, ctx.unary("sqrt", ctx.binary("add", ctx.binary("mul", ratio, ratio), 1.0)))
-    found = ctx.where(ctx.compare("eq", large, 0), large, found)
-    infinite = [ctx.compare("eq", t, math.inf) for t in (a, b)]
-    return ctx.where(ctx.emit_one("logical_or", infinite, infinite[0].type), math.inf, found)
-
-
-def _abs(ctx: Importer, op: Op) -> Value:
-    return _size(ctx, *_pair(ctx, op.inputs[0]))
-
-
-def _exp(ctx: Importer, op: Op) -> Parts:
-    re, im = _pair(ctx, op.inputs[0])
-    size = ctx.unary("exp", re)
-    plain = ctx.compare("eq", im, 0)
-    return ctx.binary("mul", size, ctx.unary("cos", im)), ctx.where(
-        plain, im, ctx.binary("mul", size, ctx.unary("sin", im))
-    )
-
-
-def _log(ctx: Importer, op: Op) -> Parts:
-    re, im = _pair(ctx, op.inputs[0])
-    return ctx.unary("log", _size(ctx, re, im)), ctx.binary("atan2", im, re)
-
-
-def _sqrt(ctx: Importer, op: Op) -> Parts:
-    """The root whose real part is not negative: sqrt((|z| + |re|) / 2) is one part, im / 2 over it the other."""
-    re, im = _pair(ctx, op.inputs[0])
-    half = ctx.binary("mul", _size(ctx, re, im), 0.5)
-    root = ctx.unary("sqrt", ctx.binary("add", half, ctx.binary("mul", ctx.unary("abs", re), 0.5)))
-    is_zero = ctx.compare("eq", root, 0)
-    other = ctx.binary("div", ctx.binary("mul", im, 0.5), ctx.where(is_zero, 1.0, root))
-    right = ctx.compare("ge", re, 0)
-    signed = ctx.where(ctx.compare("lt", ctx.binary("atan2", im, re), 0), ctx.unary("neg", root), root)
-    return ctx.where(right, root, ctx.unary("abs", other)), ctx.where(right, other, signed)
+def _square(ctx: Importer, op: Op) -> Parts:
+    z = _pair(ctx, op.inputs[0])
+    return numbers.multiplied(ctx, z, z)
 
 
 def _compare(ctx: Importer, op: Op) -> Value:
     name = direction_of(op)
     if name not in ("eq", "ne"):
         raise Reject(f"the comparison {name} of complex numbers", "eq and ne")
-    (a, b), (c, d) = (_pair(ctx, x) for x in op.inputs)
-    both = [ctx.compare(name, a, c), ctx.compare(name, b, d)]
-    return ctx.emit_one("logical_and" if name == "eq" else "logical_or", both, both[0].type)
+    return numbers.equal(ctx, name, *(_pair(ctx, x) for x in op.inputs))
 
 
 def _four_products(ctx: Importer, op: Op) -> Parts:
@@ -195,14 +154,7 @@ def _fft(ctx: Importer, op: Op) -> Parts | Value:
 
 
 def _along(ctx: Importer, pair: fourier.Pair, dims: Sequence[int], sign: int) -> fourier.Pair:
-    """Transforms along dims."""
-    for dim in reversed(dims):
-        rank = pair[0].rank
-        order = [*(d for d in range(rank) if d != dim), dim]
-        back = [order.index(d) for d in range(rank)]
-        a, b = fourier.rows(ctx, ctx.literal, *(ctx.moved(t, order) for t in pair), sign)
-        pair = ctx.moved(a, back), ctx.moved(b, back)
-    return pair
+    return fourier.along(ctx, ctx.literal, ctx.moved, pair, dims, sign)
 
 
 def _scaled(ctx: Importer, x: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -222,23 +174,13 @@ def _conjugate(ctx: Importer, op: Op) -> Parts:
     return re, ctx.unary("neg", im)
 
 
-def _cosine(ctx: Importer, op: Op) -> Parts:
-    """Cos a cosh b - i sin a sinh b; the sine has sin a cosh b + i cos a sinh b."""
-    a, b = _pair(ctx, op.inputs[0])
-    c, s = ctx.unary("cos", a), ctx.unary("sin", a)
-    grown, shrunk = ctx.unary("expm1", b), ctx.unary("expm1", ctx.unary("neg", b))
-    sinh = ctx.binary("mul", ctx.binary("sub", grown, shrunk), 0.5)
-    cosh = ctx.binary("add", ctx.binary("mul", ctx.binary("add", grown, shrunk), 0.5), 1.0)
-    if op.kind == "sine":
-        return ctx.binary("mul", s, cosh), ctx.binary("mul", c, sinh)
-    return ctx.binary("mul", c, cosh), ctx.unary("neg", ctx.binary("mul", s, sinh))
-
-
 _FUNCTIONS: dict[str, Callable[[Importer, Op], Parts | Value]] = {
-    "constant": _constant, "complex": _complex, "convert": _convert, "multiply": _multiply, "divide": _divide, "abs": _abs,
-    "exponential": _exp, "log": _log, "sqrt": _sqrt, "compare": _compare, "dot_general": _four_products, "fft": _fft,
-    "convolution": _four_products, "real": _real, "imag": _imaginary, "chlo.conj": _conjugate, "chlo.square": _multiply,
-    "cosine": _cosine, "sine": _cosine, "iota": _iota,
+    "constant": _constant, "complex": _complex, "convert": _convert, "compare": _compare,
+    "multiply": _of_pairs(numbers.multiplied), "divide": _of_pairs(numbers.divided), "abs": _of_pairs(numbers.size),
+    "exponential": _of_pairs(numbers.exponential), "log": _of_pairs(numbers.logarithm), "sqrt": _of_pairs(numbers.root),
+    "dot_general": _four_products, "fft": _fft,
+    "convolution": _four_products, "real": _real, "imag": _imaginary, "chlo.conj": _conjugate, "chlo.square": _square,
+    "cosine": _of_pairs(numbers.cosine), "sine": _of_pairs(numbers.sine), "iota": _iota,
 }  # fmt: skip
 for _name in ("complex", "real", "imag", "fft", "chlo.conj"):
     CONVERTERS[_name] = convert

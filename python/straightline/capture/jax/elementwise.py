@@ -8,10 +8,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from straightline.capture import elementary, extents
-from straightline.capture.builder import TensorType
+from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor
 from straightline.capture.jax import values as v
@@ -605,9 +606,7 @@ def _of_sizes(op: Op, inputs: list[Known], dtype: str) -> Known | None:
 
 
 def _on_two_sizes(kind: str, x: object, y: object) -> object:
-    """Quotients and remainders of sizes, which are not negative; larger and smaller ones where their difference says which."""
-    if kind in ("divide", "remainder") and isinstance(y, int) and y > 0:
-        return x // y if kind == "divide" else x % y  # type: ignore[operator]
+    """Larger and smaller ones where their difference says which."""
     if kind in ("maximum", "minimum"):
         less = x - y  # type: ignore[operator]
         if isinstance(less, int):
@@ -683,7 +682,7 @@ FOLDS.update(
 def _sign_by_bounds(ctx: Importer, op: Op) -> Known | None:
     """Sizes are seldom 0, and differences of them of either sign."""
     (x,) = op.inputs
-    if not isinstance(x, Known) or not x.is_sizes or x.array.size != 1:
+    if not isinstance(x, Known) or x.dtype not in v.BITS or x.array.size != 1:
         return None
     low, high = ctx.bounds(v.dims(x)[0])
     sign = 1 if low > 0 else -1 if high < 0 else 0
@@ -706,6 +705,60 @@ def _compare_by_bounds(ctx: Importer, op: Op) -> Known | None:
     name = direction_of(op)
     opposite = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}[name]
     return v.number(always[name], "i1", x.array.shape) if always[name] or always[opposite] else None
+
+
+def _quotient_by_bounds(ctx: Importer, op: Op) -> Known | None:
+    """Quotients and remainders of sizes, towards 0 as StableHLO's: where bounds say the sign of what is divided."""
+    x, y = op.inputs
+    if not isinstance(x, Known) or not isinstance(y, Known) or not (x.is_sizes or y.is_sizes):
+        return None
+    found: list[Dim] = []
+    for a, b in zip(v.dims(x), v.dims(y), strict=True):
+        low, high = ctx.bounds(a)
+        if ctx.bounds(b)[0] < 1 or low < 0 < high:
+            return None
+        sign = 1 if low >= 0 else -1
+        size = a * sign
+        found.append((size // b if op.kind == "divide" else extents.remainder(size, b, ctx.ranges)) * sign)
+    return v.sizes(found, x.array.shape, op.dtype())
+
+
+def _select_by_bounds(ctx: Importer, op: Op) -> Known | None:
+    """The remainder with the divisor's sign, as JAX writes that of sizes: `r + d` where r is not 0 and has another, else r."""
+    kinds = ("and", "add", "remainder")
+    both, total, rest = (v.made_by(operand, kind) for operand, kind in zip(op.operation.operands, kinds))
+    if both is None or total is None or rest is None:
+        return None
+    x, d = rest.operands
+    r = op.operation.operands[2]
+    tests = {_sign_test(operand, r, d) for operand in both.operands}
+    if list(total.operands) != [r, d] or tests != {"not zero", "other sign"}:
+        return None
+    given = [ctx._env.get(operand) for operand in (x, d)]
+    if not all(isinstance(t, Known) and t.array.size == 1 and t.dtype in v.BITS for t in given):
+        return None
+    (size,), (divisor,) = (v.dims(t) for t in given)  # type: ignore[arg-type]
+    if ctx.bounds(divisor)[0] < 1 or not (isinstance(size, Extent) or isinstance(divisor, Extent)):
+        return None
+    return v.sizes([extents.remainder(size, divisor, ctx.ranges)], given[0].array.shape, op.dtype())  # type: ignore[union-attr]
+
+
+def _sign_test(value: ir.Value, r: ir.Value, d: ir.Value) -> str:
+    """What a condition asks of a remainder and its divisor: "not zero", "other sign", or ""."""
+    made = v.made_by(value, "compare")
+    if made is None or direction_of(Op(made, [])) != "ne":
+        return ""
+    left, right = made.operands
+    if left == r and _is_zero(right):
+        return "not zero"
+    negative = [v.made_by(side, "compare") for side in (left, right)]
+    less = [m.operands for m in negative if m is not None and direction_of(Op(m, [])) == "lt"]
+    return "other sign" if [x for x, zero in less if _is_zero(zero)] == [r, d] else ""
+
+
+def _is_zero(value: ir.Value) -> bool:
+    made = v.made_by(value, "constant")
+    return made is not None and v.literal(made.attributes["value"], value.type).splat == 0
 
 
 def _logic_by_one(ctx: Importer, op: Op) -> Known | None:
@@ -732,4 +785,5 @@ def _extreme_by_bounds(ctx: Importer, op: Op) -> Known | None:
 
 
 BY_BOUNDS.update({"maximum": _extreme_by_bounds, "minimum": _extreme_by_bounds, "clamp": _extreme_by_bounds})
+BY_BOUNDS.update({"divide": _quotient_by_bounds, "remainder": _quotient_by_bounds, "select": _select_by_bounds})
 BY_BOUNDS.update({"sign": _sign_by_bounds, "compare": _compare_by_bounds, "and": _logic_by_one, "or": _logic_by_one})

@@ -15,7 +15,7 @@ from jaxlib.mlir import ir
 
 from straightline.capture.builder import Dense, Dim, Location, TensorType
 from straightline.capture.extents import bounds
-from straightline.capture.graph_builder import FLOATS, SLICE_END_BY_TYPE, Number, Reject, Tensor
+from straightline.capture.graph_builder import FLOATS, SLICE_END, SLICE_END_BY_TYPE, Number, Reject, Tensor
 from straightline.capture.jax import values as v
 from straightline.capture.jax.values import Known, Value
 from straightline.capture.patterns import Recognizer
@@ -288,12 +288,12 @@ class Importer(Recognizer):
 
     def _materialised(self, value: Known) -> Tensor:
         array, dtype = value.array, value.dtype
+        if array.size == 0:
+            return self.full(0, dtype, array.shape)
         if value.is_sizes:
             parts = [self.expand(self.scalar(x, "i64"), (1,)) for x in v.dims(value)]
             flat = self.cat(parts, 0, TensorType("i64", (len(parts),))) if len(parts) != 1 else parts[0]
             return self.cast(self.reshape(flat, array.shape), dtype)
-        if array.size == 0:
-            return self.full(0, dtype, array.shape)
         splat = value.splat
         if splat is not None:
             return self.splat(splat, dtype, array.shape)
@@ -429,13 +429,11 @@ class Importer(Recognizer):
         return self.cast(self.emit_one("iota", [], TensorType("i64", (count,)), {"start": 0, "step": 1}), dtype)
 
     def slice_to(self, x: Tensor, dim: int, start: int, count: Dim, step: int = 1) -> Tensor:
-        """`count` elements of a dim, from a place on."""
+        """`count` elements of a dim, from a place on; of a named count with a step all that are there."""
         if isinstance(count, int):
             end = start + max((count - 1) * step + 1, 0)
             return self.slice(x, dim, start, end, count, step)
-        if step != 1:
-            raise Reject(f"every {step}th element of a named size", "step 1")
-        return self.slice(x, dim, start, SLICE_END_BY_TYPE, count)
+        return self.slice(x, dim, start, SLICE_END_BY_TYPE if step == 1 else SLICE_END, count, step)
 
     def moved(self, x: Tensor, order: Sequence[int]) -> Tensor:
         """Permuted dims: of what `x` was permuted from, and a reshape where dims of size 1 alone change their places."""

@@ -440,15 +440,14 @@ def _selected(ctx: Importer, x: Tensor, chosen: str, window: list[int], stride: 
 def _sort(ctx: Importer, op: Op) -> list[Tensor]:
     keys, descending = _keys(op.body())
     tensors, dim = ctx.tensors(op), op.number("dimension", -1) % max(ctx.tensor(op.inputs[0]).rank, 1)
-    size = known(tensors[0].extents[dim])
-    if size < 2:
+    size = tensors[0].extents[dim]
+    if isinstance(size, int) and size < 2:
         return tensors
     order: Tensor | None = None
     for key in reversed(keys):  # stable sorts, the last key first
         x = tensors[key] if order is None else _taken(ctx, tensors[key], order, dim)
         x = ctx.cast(x, "i32") if x.dtype == "i1" else x
-        types = [x.type, TensorType("i64", x.extents)]
-        sorted_x, places = ctx.emit("topk", [x], types, {"dim": dim, "k": size, "largest": descending})
+        sorted_x, places = ctx.ordered(x, dim, size, descending)
         if len(tensors) == 1:
             return [ctx.cast(sorted_x, tensors[0].dtype)]
         order = places if order is None else _taken(ctx, order, places, dim)
@@ -473,14 +472,14 @@ def _keys(block: ir.Block) -> tuple[list[int], bool]:
     names: set[str] = set()
     value = list(block.operations)[-1].operation.operands[0]
     while True:
-        made = _made_by(value, "or")
+        made = v.made_by(value, "or")
         less, rest = (made.operands[0], made.operands[1]) if made is not None else (value, None)
         name, key = _compared(less, arguments)
         keys.append(key)
         names.add(name)
         if rest is None:
             break
-        both = _made_by(rest, "and")
+        both = v.made_by(rest, "and")
         if both is None or _compared(both.operands[0], arguments) != ("eq", key):
             raise _OwnOrder
         value = both.operands[1]
@@ -492,15 +491,9 @@ def _keys(block: ir.Block) -> tuple[list[int], bool]:
 _OwnOrder = Reject("a sort by a comparator of its own", "jnp.sort, jnp.argsort, jnp.lexsort, lax.sort")
 
 
-def _made_by(value: Any, kind: str) -> ir.Operation | None:
-    """The op that made a value of a region, if it is this one."""
-    owner = value.owner
-    return None if isinstance(owner, ir.Block) or owner.name != f"stablehlo.{kind}" else owner
-
-
 def _compared(value: Any, arguments: list[Any]) -> tuple[str, int]:
     """How a comparator's value compares the two elements of an operand, and the operand's number."""
-    made = _made_by(value, "compare")
+    made = v.made_by(value, "compare")
     if made is None:
         raise _OwnOrder
     sides = [_argument_of(operand, arguments) for operand in made.operands]
@@ -525,12 +518,10 @@ def _argument_of(value: Any, arguments: list[Any]) -> int | None:
 @converter("chlo.top_k")
 def _top_k(ctx: Importer, op: Op) -> list[Tensor]:
     x, k = ctx.tensor(op.inputs[0]), op.number("k")
-    known(x.extents[-1])
     extents = (*x.extents[:-1], k)
     if k == 0:
         return [ctx.full(0, x.dtype, extents), ctx.full(0, "i32", extents)]
-    types = [TensorType(x.dtype, extents), TensorType("i64", extents)]
-    values, places = ctx.emit("topk", [x], types, {"dim": x.rank - 1, "k": k, "largest": True})
+    values, places = ctx.ordered(x, x.rank - 1, k, True)
     return [values, ctx.cast(places, "i32")]
 
 
@@ -546,6 +537,5 @@ def approximate_top_k(ctx: Importer, op: Op) -> list[Value]:
         raise _OwnOrder
     type = op.type()
     assert type is not None
-    how = {"dim": dim, "k": known(type.extents[dim]), "largest": name == "gt"}
-    values, places = ctx.emit("topk", [x], [type, TensorType("i64", type.extents)], how)
+    values, places = ctx.ordered(x, dim, known(type.extents[dim]), name == "gt")
     return [values, ctx.emit_one("gather", [others, places], TensorType(others.dtype, type.extents), {"dim": dim})]

@@ -115,8 +115,9 @@ def _slice(ctx: Importer, op: Op) -> Tensor:
 def sliced(ctx: Importer, x: Tensor, bounds: Sequence[tuple[Dim, Dim, int]]) -> Tensor:
     """(start, limit, stride) of each dim."""
     for dim, (start, limit, step) in enumerate(bounds):
-        if isinstance(start, Extent) and step != 1:
-            raise Reject(f"every {step}th element from the named size {start} on", "step 1")
+        if step != 1 and any(isinstance(n, Extent) for n in (start, limit)):
+            x = sliced(ctx, x, [(0, e, 1) if d != dim else (start, limit, 1) for d, e in enumerate(x.extents)])
+            start, limit = 0, x.extents[dim]
         if isinstance(start, Extent):
             count = limit - start
             type = TensorType(x.dtype, (*x.extents[:dim], count, *x.extents[dim + 1 :]))

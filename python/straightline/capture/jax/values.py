@@ -183,6 +183,12 @@ def dims(value: Known) -> list[Dim]:
     return [x if isinstance(x, Extent) else int(x) for x in value.array.reshape(-1)]
 
 
+def made_by(value: ir.Value, kind: str) -> ir.Operation | None:
+    """The op of StableHLO that makes a value, if it is one of this kind."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) or owner.name != f"stablehlo.{kind}" else owner
+
+
 _ELEMENT = re.compile(r"0x([0-9A-Fa-f]+)|[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 

@@ -136,12 +136,10 @@ def _topk(ctx: Importer, node: Node) -> list[Tensor]:
     x = ctx.tensor(node.inputs[0])
     (k,) = ctx.numbers(node.inputs[1], "the k of TopK")
     dim = ctx.axis(node.attribute("axis", -1), x.rank)
-    extents = tuple(k if d == dim else e for d, e in enumerate(x.extents))
-    types = [TensorType(x.dtype, extents), TensorType("i64", extents)]
     if k == 0:
-        return [ctx.full(0, t.dtype, t.extents) for t in types]
-    known(x.extents[dim])
-    return ctx.emit("topk", [x], types, {"dim": dim, "k": k, "largest": bool(node.attribute("largest", 1))})
+        extents = tuple(k if d == dim else e for d, e in enumerate(x.extents))
+        return [ctx.full(0, dtype, extents) for dtype in (x.dtype, "i64")]
+    return ctx.ordered(x, dim, k, bool(node.attribute("largest", 1)))
 
 
 @converter("Softmax", "LogSoftmax")

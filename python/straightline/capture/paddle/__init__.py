@@ -7,6 +7,7 @@ from straightline.capture.paddle import (  # noqa: F401  (each registers convert
     activation,
     attention,
     boxes,
+    complex,
     control,
     data_sizes,
     detection,
@@ -18,7 +19,9 @@ from straightline.capture.paddle import (  # noqa: F401  (each registers convert
     matrices,
     recurrent,
     reduction,
+    regions,
     shape,
+    signal,
     spatial,
 )
 from straightline.capture.paddle.graph import Imported, Input, import_program, inputs_of

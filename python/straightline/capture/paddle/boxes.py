@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from straightline.capture.builder import TensorType
+from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.paddle.data_sizes import true_places
@@ -174,13 +174,25 @@ def _roi_align(ctx: Importer, node: Node) -> Tensor:
     return ctx.permute(ctx.reshape(found, (count, *bins, channels)), [0, 3, 1, 2])
 
 
-def _is_of(ctx: Importer, counts: Tensor, count: object, images: int) -> Tensor:
+def _is_of(ctx: Importer, counts: Tensor, count: Dim, images: int) -> Tensor:
     """[count, images]: whether a region is of an image, by how many each image has."""
     ends = ctx.reshape(ctx.unary("cumsum", counts, dim=0), (1, images))
     starts = ctx.binary("sub", ends, ctx.reshape(counts, (1, images)))
-    numbers = ctx.emit_one("iota", [], TensorType("i64", (count,)), {"start": 0, "step": 1})  # type: ignore[arg-type]
+    numbers = ctx.emit_one("iota", [], TensorType("i64", (count,)), {"start": 0, "step": 1})
     number = ctx.reshape(numbers, (*numbers.extents, 1))
     return ctx.binary("logical_and", ctx.compare("ge", number, starts), ctx.compare("lt", number, ends))
+
+
+def image_of_regions(ctx: Importer, node: Node, x: Tensor, count: Dim) -> Tensor:
+    """[count]: the number of the image that each region is of."""
+    images = known(x.extents[0])
+    if images == 1:
+        return ctx.full(0, "i64", (count,))
+    if node.input(2) is None:
+        raise Reject(f"{node.op.short} of several images without boxes_num", "boxes_num=")
+    own = ctx.cast(_is_of(ctx, ctx.tensor(node.inputs[2], "i64"), count, images), "i64")
+    numbers = ctx.literal(np.arange(images).reshape(1, images), "i64")
+    return ctx.reduce("sum", ctx.binary("mul", own, numbers), [1], False)
 
 
 def _region_weights(ctx: Importer, node: Node, boxes: Tensor, axis: int, size: int, bins: int) -> Tensor:

@@ -14,7 +14,9 @@ from straightline.capture.builder import DTYPES, Builder, Dim, Result, SizeAdvic
 from straightline.capture.extents import DEFAULT_MAX, Extent
 from straightline.capture.graph_builder import MAX_RANK, Reject, Tensor
 from straightline.capture.paddle import own, pir
+from straightline.capture.paddle.complex import as_complex, as_real
 from straightline.capture.paddle.importer import EFFECTS, Importer, Refusal, written_operand
+from straightline.capture.paddle.values import Complex
 from straightline.errors import UnsupportedError, UserError
 
 #: Ops that give inputs, and ops that end a program.
@@ -52,6 +54,8 @@ class Imported:
     parameters: dict[str, str]
     constants: dict[str, np.ndarray[Any, Any]]
     symbols: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: For each of the function's results that is of complex numbers their dtype, by number: its last dim has both parts.
+    complex_results: dict[int, str] = field(default_factory=dict)
 
 
 #: Names or numbers of sizes that the program does not say: by the input's name and dim; bounds of names.
@@ -108,14 +112,16 @@ def import_program(
         builder.symbol(name, low, high)
     importer.ranges = symbols
     tensors = importer.begin("forward", [(given.name, type) for given, type in zip(inputs, types)], _ADVICE)
-    importer.values.update((given.number, tensor) for given, tensor in zip(inputs, tensors))
+    for given, tensor in zip(inputs, tensors):
+        is_complex = given.type.dtype in pir.PARTS
+        importer.values[given.number] = as_complex(importer, tensor) if is_complex else tensor
     importer.inputs.update(given.number for given in inputs)
     parameters = _declare(importer, ops)
     body = [op for op in ops if op.name not in (*_INPUTS, *_RESULTS, "builtin.parameter", "builtin.set_parameter")]
     importer.run(op for op in body)
     stored = [op for op in ops if op.name == "builtin.set_parameter"]
-    results = _ended(importer, fetches, stored)
-    return builder, Imported(list(inputs), results, parameters, importer.constants, symbols)
+    results, kinds = _ended(importer, fetches, stored)
+    return builder, Imported(list(inputs), results, parameters, importer.constants, symbols, kinds)
 
 
 def _needed(program: pir.Program) -> tuple[list[pir.Op], list[int]]:
@@ -170,6 +176,11 @@ def _declare(importer: Importer, ops: Sequence[pir.Op]) -> dict[str, str]:
         if op.name != "builtin.parameter" or not op.results:
             continue
         unique, type = str(op.attributes.get("parameter_name")), op.types[0]
+        if isinstance(type, pir.Type) and type.dtype in pir.PARTS:
+            raise UnsupportedError(
+                f"{importer.model}: the parameter '{importer.names.get(unique, unique)}' is of {type.dtype}; nearest supported "
+                "form: its parts (paddle.as_real) as a parameter, and paddle.as_complex of that"
+            )
         if not isinstance(type, pir.Type) or type.dtype not in DTYPES or any(size < 0 for size in type.shape):
             raise UserError(f"{importer.model}: the parameter '{unique}' has the type {type}")
         name = importer.names.get(unique, unique)
@@ -206,14 +217,17 @@ def _input_type(
     bounds: Mapping[str, tuple[int, int]],
     model: str,
 ) -> TensorType:
-    if given.type.dtype not in DTYPES:
+    dtype = pir.PARTS.get(given.type.dtype, given.type.dtype)
+    parts: tuple[int, ...] = (2,) if given.type.dtype in pir.PARTS else ()
+    if dtype not in DTYPES:
         raise UnsupportedError(
             f"the input '{given.name}' of {model} has elements of {given.type.dtype}; "
-            "nearest supported form: float, integer or bool tensors"
+            "nearest supported form: float, integer, complex or bool tensors"
         )
-    if len(given.type.shape) > MAX_RANK:
+    if len(given.type.shape) + len(parts) > MAX_RANK:
         raise UnsupportedError(
-            f"the input '{given.name}' of {model} has rank {len(given.type.shape)}; nearest supported form: {MAX_RANK} dims"
+            f"the input '{given.name}' of {model} has rank {len(given.type.shape)}; "
+            f"nearest supported form: {MAX_RANK - len(parts)} dims"
         )
     extents: list[Dim] = []
     for dim, size in enumerate(given.type.shape):
@@ -228,7 +242,10 @@ def _input_type(
             name = name or symbol_name(f"{given.name}_{dim}")
             symbols[name] = bounds.get(name, (1, DEFAULT_MAX))
             extents.append(Extent(name))
-    return TensorType(given.type.dtype, tuple(extents), given.strides)
+    strides = given.strides
+    if strides is not None and parts:
+        strides = (*(2 * step for step in strides), 1)
+    return TensorType(dtype, (*extents, *parts), strides)
 
 
 def symbol_name(text: str) -> str:
@@ -237,15 +254,19 @@ def symbol_name(text: str) -> str:
     return text if re.match(r"[A-Za-z_]", text) else f"n{text}"
 
 
-def _ended(importer: Importer, fetches: Sequence[int], stored: Sequence[pir.Op]) -> list[int]:
-    """Ends the function; the result's number for each value to return."""
+def _ended(importer: Importer, fetches: Sequence[int], stored: Sequence[pir.Op]) -> tuple[list[int], dict[int, str]]:
+    """Ends the function; the result's number for each value to return, and the dtypes of results of complex numbers."""
     if importer.refusals:
         raise UnsupportedError(refused(importer.refusals, importer.model))
     results: list[Result] = []
     places: dict[int, int] = {}
+    kinds: dict[int, str] = {}
     for number in fetches:
         if number not in places:
             places[number] = len(results)
+            value = importer.values.get(number)
+            if isinstance(value, Complex):
+                kinds[len(results)] = "complex128" if value.type.dtype == "f64" else "complex64"
             tensor = _fetched(importer, number)
             tensor = importer.emit_one("clone", [tensor], tensor.type)  # a result is no view of an argument
             results.append(Result(tensor.value, f"result{len(results)}"))
@@ -257,12 +278,13 @@ def _ended(importer: Importer, fetches: Sequence[int], stored: Sequence[pir.Op])
         tensor = importer.tensor(importer.values[number])
         results.append(Result(tensor.value, f"new_{name}", f"state:{name}"))
     importer.builder.end_function(results)
-    return [places[number] for number in fetches]
+    return [places[number] for number in fetches], kinds
 
 
 def _fetched(importer: Importer, number: int) -> Tensor:
+    value = importer.values.get(number)
     try:
-        return importer.tensor(importer.values.get(number))
+        return as_real(importer, value) if isinstance(value, Complex) else importer.tensor(value)
     except Reject as refusal:
         raise UnsupportedError(f"{importer.model}: a result is {refusal.reason}") from refusal
 

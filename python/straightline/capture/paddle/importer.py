@@ -25,6 +25,8 @@ CONVERTERS: dict[str, Callable[..., Any]] = {}
 FORMS: dict[str, tuple[str, str]] = {}
 #: Folds of ops whose operands are known integers or sizes: functions of the node, None where the form is not folded.
 FOLDS: dict[str, Callable[[Node], Known | list[Known] | None]] = {}
+#: What converts ops of complex numbers: a function of (importer, node) that returns None for other ops.
+COMPLEX: list[Callable[[Importer, Node], list[Any] | None]] = []
 #: Ops that mean the same as others.
 SAME = {
     "shape": "shape64", "share_data_": "assign", "assign_value": "assign_value_", "set_value": "set_value_",
@@ -228,6 +230,8 @@ class Importer(GraphBuilder):
         name = SAME.get(node.op.short, node.op.short)
         if (folded := self._folded(name, node)) is not None:
             return folded
+        if (found := COMPLEX[0](self, node)) is not None:
+            return found
         convert = CONVERTERS.get(name)
         if convert is None and name.endswith("_") and name[:-1] in CONVERTERS:  # the form that overwrites
             convert, node = CONVERTERS[name[:-1]], Node(replace(node.op, name=f"pd_op.{name[:-1]}"), node.inputs)
@@ -262,6 +266,8 @@ class Importer(GraphBuilder):
                 if fixed:
                     self.fixed.add(id(value))
                     self._kept.append(value)
+            if isinstance(value, v.Complex) and self.uses.get(number) and isinstance(type, pir.Type):
+                self._check_complex(op, value, type)
             self.values[number] = value
             self._scopes[-1].add(number)
         if op.name == "pd_op.share_data_":
@@ -308,6 +314,16 @@ class Importer(GraphBuilder):
         if self.from_file:
             raise UserError(f"{self.model}: {op.name} gives {found} but the program says {type}")
         raise InternalError(f"{op.name} at {self.location} was converted to {found} but Paddle says {type}")
+
+    def _check_complex(self, op: pir.Op, value: v.Complex, type: pir.Type) -> None:
+        part = pir.PARTS.get(type.dtype)
+        parts = [x for x in (value.re, value.im) if isinstance(x, Tensor)]
+        if part is None or any(x.dtype != part for x in parts):
+            raise InternalError(
+                f"{op.name} at {self.location} was converted to complex numbers of {value.type} but Paddle says {type}"
+            )
+        for x in parts:
+            self._check(op, x, replace(type, dtype=part))
 
     def refuse(self, op: pir.Op, reason: str, nearest: str) -> None:
         """Notes an op that has no form here."""
@@ -367,6 +383,8 @@ class Importer(GraphBuilder):
         """A value as a tensor of the program, cast to an element type if one is given."""
         if isinstance(value, Known):
             value = self._materialised(value)
+        if isinstance(value, v.Complex):
+            raise Reject("complex numbers", "their parts, by real() and imag()")
         if not isinstance(value, Tensor):
             raise Reject("a list where a tensor is needed" if value is not None else "a missing operand")
         return value if dtype is None else self.cast(value, dtype)
@@ -399,6 +417,8 @@ class Importer(GraphBuilder):
         """The type of a tensor or of what is known."""
         if isinstance(value, (Tensor, Known)):
             return value.type
+        if isinstance(value, v.Complex):
+            raise Reject("complex numbers", "their parts, by real() and imag()")
         raise Reject("a list where a tensor is needed" if value is not None else "a missing operand")
 
     def sizes(self, value: Value | None, what: str) -> list[Dim]:

@@ -11,6 +11,7 @@ from typing import Any
 import paddle
 
 from straightline.capture.paddle import pir
+from straightline.errors import UnsupportedError
 
 _PADDLE = os.path.dirname(os.path.abspath(paddle.__file__)) + os.sep
 #: Nets that stand in Paddle are a user's model as well.
@@ -112,12 +113,29 @@ def _attributes(op: Any, name: str) -> Mapping[str, Any]:
     """An op's attributes; none of an op of Python, whose functions Paddle does not show."""
     if name.startswith("py_op."):
         return {}
-    found: Mapping[str, Any] = op.attrs()
+    try:
+        found: Mapping[str, Any] = op.attrs()
+    except NotImplementedError:  # complex numbers, which Paddle's bindings print alone
+        return _printed(str(op))
     return found
 
 
+def _printed(text: str) -> dict[str, Any]:
+    """The attributes of `assign_value_` that say what is assigned, in an op's text."""
+    dtype, shape = re.search(r"dtype:(\w+)", text), re.search(r"shape:\[([\d,]*)\]", text)
+    values = re.search(r"values:\[([^\]]*)\]", text)
+    if dtype is None or shape is None or values is None:
+        raise UnsupportedError(f"attributes that Paddle does not show: {text.strip()[:200]}")
+    pairs = re.findall(r"real:(\S+) imag:([^\s,]+)", values[1])
+    return {
+        "dtype": dtype[1],
+        "shape": [int(n) for n in shape[1].split(",") if n],
+        "values": [complex(float(a), float(b)) for a, b in pairs],
+    }
+
+
 def _attribute(value: Any) -> Any:
-    if isinstance(value, (bool, int, float, str, type(None))):
+    if isinstance(value, (bool, int, float, complex, str, type(None))):
         return value
     if isinstance(value, (list, tuple)):
         return [_attribute(item) for item in value]

@@ -16,6 +16,8 @@ DTYPES = {
     "int64": "i64", "uint8": "ui8", "uint16": "ui16", "uint32": "ui32", "uint64": "ui64", "bool": "i1",
     "float8_e4m3fn": "f8E4M3FN", "float8_e5m2": "f8E5M2",
 }  # fmt: skip
+#: The IR's names of the parts of complex numbers, by Paddle's of the numbers.
+PARTS = {"complex64": "f32", "complex128": "f64"}
 #: Paddle's names by those of the IR.
 NAMES = {ir: name for name, ir in DTYPES.items()}
 

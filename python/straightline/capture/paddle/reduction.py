@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from straightline.capture.builder import TensorType
+from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.paddle import pir
@@ -83,43 +83,46 @@ def _argmax(ctx: Importer, node: Node) -> Tensor:
     return ctx.cast(found, _declared(node))
 
 
-def _count(x: Tensor, dim: int) -> int:
+def _count(x: Tensor, dim: int) -> Dim:
     """Elements along a dim; the one of a 0-d tensor."""
-    return known(x.extents[dim]) if x.rank else 1
+    return x.extents[dim] if x.rank else 1
 
 
-def _ordered(ctx: Importer, x: Tensor, dim: int, k: int, largest: bool) -> list[Tensor]:
+def _check_k(ctx: Importer, x: Tensor, dim: int, k: int, what: str) -> None:
+    if k < 1:
+        raise Reject(f"{what} of {_count(x, dim)}", "1 or more")
+    ctx.at_least(_count(x, dim), k, f"{what}, along a dim")
+
+
+def _ordered(ctx: Importer, x: Tensor, dim: int, k: Dim, largest: bool) -> list[Tensor]:
     if x.rank == 0:
         return [x, ctx.full(0, "i64")]
-    extents = tuple(k if d == dim else e for d, e in enumerate(x.extents))
     if k == 0:
+        extents = tuple(k if d == dim else e for d, e in enumerate(x.extents))
         return [ctx.full(0, dtype, extents) for dtype in (x.dtype, "i64")]
-    types = [TensorType(x.dtype, extents), TensorType("i64", extents)]
-    return ctx.emit("topk", [x], types, {"dim": dim, "k": k, "largest": largest})
+    return ctx.ordered(x, dim, k, largest)
 
 
-@converter("topk", takes="a constant k; results are sorted", refuses="named sizes along the axis")
+@converter("topk", takes="a constant k, of named sizes too that have so many; results are sorted")
 def _topk(ctx: Importer, node: Node) -> list[Tensor]:
     x = ctx.tensor(node.inputs[0])
     dim, (k,) = ctx.axis(node.attribute("axis", -1), x.rank), ctx.numbers(node.inputs[1], "k")
-    if not 0 < k <= _count(x, dim):
-        raise Reject(f"the {k} largest of {_count(x, dim)}")
+    _check_k(ctx, x, dim, k, f"the {k} {'largest' if node.attribute('largest', True) else 'smallest'}")
     return _ordered(ctx, x, dim, k, bool(node.attribute("largest", True)))
 
 
-@converter("argsort", takes="both orders", refuses="named sizes along the axis")
+@converter("argsort", takes="both orders, named sizes too")
 def _argsort(ctx: Importer, node: Node) -> list[Tensor]:
     x = ctx.tensor(node.inputs[0])
     dim = ctx.axis(node.attribute("axis", -1), x.rank)
     return _ordered(ctx, x, dim, _count(x, dim), bool(node.attribute("descending", False)))
 
 
-@converter("kthvalue", takes="a constant k and axis", refuses="named sizes along the axis")
+@converter("kthvalue", takes="a constant k and axis, of named sizes too that have so many")
 def _kthvalue(ctx: Importer, node: Node) -> list[Tensor]:
     x, k = ctx.tensor(node.inputs[0]), int(node.attribute("k"))
     dim = ctx.axis(node.attribute("axis", -1), x.rank)
-    if not 0 < k <= _count(x, dim):
-        raise Reject(f"element {k} of {_count(x, dim)} in order")
+    _check_k(ctx, x, dim, k, f"element {k} in order")
     if x.rank == 0:
         return _ordered(ctx, x, dim, k, False)
     found = [ctx.slice(t, dim, k - 1, k, 1) for t in _ordered(ctx, x, dim, k, False)]

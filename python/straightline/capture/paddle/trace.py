@@ -15,7 +15,7 @@ from paddle.jit.dy2static.program_translator import StaticFunction, SymbolicStat
 from straightline.capture.paddle import pir
 from straightline.capture.paddle.cells import whole_cells
 from straightline.capture.paddle.graph import Input, inputs_of
-from straightline.capture.paddle.live_program import LiveReader
+from straightline.capture.paddle.live_program import LiveReader, dtype_name
 from straightline.capture.paddle.nested import in_a_line, is_tensor, leaf_names, leaves, mapped, returned
 from straightline.capture.paddle.trace_bytecode import trace_bytecode
 from straightline.errors import StraightlineError, UnsupportedError, UserError
@@ -61,9 +61,9 @@ def check_version() -> None:
 
 def _dtype_of(value: Any) -> str:
     text = str(value.dtype).removeprefix("paddle.").removeprefix("torch.")
-    if text not in pir.DTYPES:
+    if text not in pir.DTYPES and text not in pir.PARTS:
         raise UnsupportedError(
-            f"an input has elements of {text}; nearest supported form: float, integer or bool tensors"
+            f"an input has elements of {text}; nearest supported form: float, integer, complex or bool tensors"
         )
     return text
 
@@ -152,7 +152,7 @@ def _inputs(
         one = by_name.get(given[position])
         if one is None:
             shape = tuple(-1 if size is None else int(size) for size in leaf.shape)
-            found.append(Input(-1 - position, name, pir.Type(pir.DTYPES[_dtype_of(leaf)], shape), _strides_of(leaf)))
+            found.append(Input(-1 - position, name, pir.Type(dtype_name(_dtype_of(leaf)), shape), _strides_of(leaf)))
         else:
             found.append(Input(one.number, name, one.type, None if -1 in one.type.shape else _strides_of(leaf)))
     return found

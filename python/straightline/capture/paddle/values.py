@@ -51,7 +51,20 @@ class Known:
         return self.array.dtype == object
 
 
-Value = Tensor | Known | list[Any]
+@dataclass(frozen=True, eq=False)
+class Complex:
+    """Complex numbers, as their parts."""
+
+    re: Tensor | Known
+    im: Tensor | Known
+
+    @property
+    def type(self) -> TensorType:
+        """The type of each part."""
+        return self.re.type
+
+
+Value = Tensor | Known | Complex | list[Any]
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:

@@ -30,14 +30,15 @@ def _first(ctx: Importer, what: str, x: Tensor, dim: int, k: Any, largest: bool)
     dim = wrap(dim, x.rank)
     count = x.extents[dim]
     k = count if k is None else k
-    if not isinstance(count, int) or not isinstance(k, int):
-        raise Reject(f"{what} of {k} elements along dim {dim} of size {count}", "static sizes")
-    extents = (*x.extents[:dim], k, *x.extents[dim + 1 :])
+    if not isinstance(k, int) and k != count:
+        raise Reject(f"{what} of {k} elements along dim {dim} of size {count}", "a constant number, or all elements")
     if k == 0:
+        extents = (*x.extents[:dim], k, *x.extents[dim + 1 :])
         return [ctx.full(0, x.dtype, extents), ctx.full(0, "i64", extents)]
-    _check_row(ctx, what, x, count, k)
-    types = [TensorType(x.dtype, extents), TensorType("i64", extents)]
-    return ctx.emit("topk", [x], types, {"dim": dim, "k": k, "largest": bool(largest)})
+    if isinstance(count, int):
+        assert isinstance(k, int)
+        _check_row(ctx, what, x, count, k)
+    return ctx.ordered(x, dim, k, bool(largest))
 
 
 @converter("aten.topk.default")

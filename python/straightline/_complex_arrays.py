@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Complex arrays at the border of a program of JAX, which has real ones: their last dimension holds both parts."""
+"""Complex arrays at the border of a program of JAX or Paddle, which has real ones: their last dimension holds both parts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import functools
 import sys
 from typing import Any
 
+from straightline import _frameworks
 from straightline.errors import GuardTypeError
 
 
@@ -22,10 +23,10 @@ def node(name: str, dtype: str, leaf: tuple[Any, ...], is_result: bool = False) 
 def _parts(dtype: str, name: str, is_result: bool, value: Any) -> tuple[list[Any], None]:
     import numpy as np
 
-    jax, torch = sys.modules.get("jax"), sys.modules.get("torch")
+    jax, torch = sys.modules.get("jax"), _frameworks.imported_torch()
     if jax is not None and isinstance(value, jax.core.Tracer):
         return [value], None  # refused as such by the call
-    given = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    given = str(getattr(value, "dtype", "")).rpartition(".")[2]
     if isinstance(value, (complex, float, int, np.number)) and not is_result:
         value, given = np.asarray(value, dtype), dtype
     elif isinstance(value, np.ndarray) and value.dtype.kind == "c" and not is_result:
@@ -34,12 +35,15 @@ def _parts(dtype: str, name: str, is_result: bool, value: Any) -> tuple[list[Any
         return [value], None
     if given != dtype:
         raise GuardTypeError(f"input '{name}': dtype is {given} but this program was compiled for {dtype}")
-    if torch is not None and hasattr(torch, "Tensor") and isinstance(value, torch.Tensor):
+    if torch is not None and isinstance(value, torch.Tensor):
         return [torch.view_as_real(value.resolve_conj())], None
     if isinstance(value, np.ndarray):
         return [_view(value)], None
     if jax is not None and isinstance(value, jax.Array):
         return [_in_jax()[0](value)], None
+    paddle = _frameworks.imported_paddle()
+    if paddle is not None and isinstance(value, paddle.Tensor):
+        return [paddle.as_real(value)], None
     return [value], None
 
 
@@ -61,9 +65,12 @@ def _whole(children: Any, context: None) -> Any:
     if isinstance(parts, np.ndarray):
         kind = np.complex64 if parts.dtype == np.float32 else np.complex128
         return np.ascontiguousarray(parts).view(kind)[..., 0]
-    torch = sys.modules.get("torch")
-    if torch is not None and hasattr(torch, "Tensor") and isinstance(parts, torch.Tensor):
+    torch = _frameworks.imported_torch()
+    if torch is not None and isinstance(parts, torch.Tensor):
         return torch.view_as_complex(parts)
+    paddle = _frameworks.imported_paddle()
+    if paddle is not None and isinstance(parts, paddle.Tensor):
+        return paddle.as_complex(parts)
     return _in_jax()[1](parts)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import functools
+import itertools
 import os
 import re
 import tempfile
@@ -119,6 +120,7 @@ _NUMBERS = """  sl_tvm::List list_{name}(
 #: Of each tensor that the environment's allocator gives of a workspace (runtime/abi/tvm_kernel.h).
 _ALIGNMENT = 64
 _folder: list[tempfile.TemporaryDirectory[str]] = []
+_numbers_of_files = itertools.count()  # also of several threads
 #: Functions that emitted text has the address of.
 _kept: list[Any] = []
 
@@ -508,6 +510,6 @@ def file_of(name: str, shared: bytes) -> Path:
     if not _folder:
         _folder.append(tempfile.TemporaryDirectory(prefix="straightline-tvm-"))
         atexit.register(_folder[0].cleanup)
-    path = Path(_folder[0].name) / f"{name}-{len(os.listdir(_folder[0].name))}.so"
+    path = Path(_folder[0].name) / f"{name}-{next(_numbers_of_files)}.so"
     path.write_bytes(shared)
     return path

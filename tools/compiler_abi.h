@@ -226,7 +226,8 @@ typedef struct sl_compile_options {
 SL_API int32_t sl_target_facts(const char* target, sl_text** out, sl_text** error);
 
 /// The nearest problem that the target's kernels take of: the first `k` elements, in order, of each
-/// of `rows` rows of `count` elements of `element_bytes` bytes (sort: k == count). Empty: this one.
+/// of `rows` rows of `count` elements of `element_bytes` bytes (sort: k == count; -1: a named
+/// extent). Empty: this one.
 SL_API int32_t sl_target_nearest_topk(const char* target, int64_t rows, int64_t count, int64_t k,
                                       int64_t element_bytes, sl_text** out, sl_text** error);
 

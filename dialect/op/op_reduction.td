@@ -109,11 +109,12 @@ def Op_CumsumOp : Op_PlainOp<"cumsum"> {
 def Op_TopkOp : Op_PlainOp<"topk"> {
   let summary = "the k largest (or smallest) elements along a dim in their order, and their places";
   let description = [{
-    Equal elements come by rising place; NaN is larger than every number, and -0 equals 0. With k = extent this is a stable sort.
+    Equal elements come by rising place; NaN is larger than every number, and -0 equals 0. With k = extent, or -1 for one that has a
+    name, this is a stable sort.
 
     - (topk_c1) `dim` is a dim of x
-    - (topk_c2) 1 <= k <= x's extent there, which is static
-    - (topk_c3) values and indices have x's extents with k as `dim`
+    - (topk_c2) 1 <= k <= x's extent there (a named one is taken to be large enough), or k is -1: all of it
+    - (topk_c3) values and indices have x's extents with k, or all, as `dim`
     - (topk_c4) values have x's element type, indices i64
   }];
   let arguments = (ins Op_Tensor:$x, I64Attr:$dim, I64Attr:$k, BoolAttr:$largest);

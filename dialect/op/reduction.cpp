@@ -112,11 +112,13 @@ llvm::LogicalResult TopkOp::verify() {
     return failure();
   }
   const std::optional<int64_t> extent = symbolic::constantValue(expected[dim]);
-  if (!extent || k < 1 || k > *extent) {
+  if (k != -1 && (k < 1 || (extent && k > *extent))) {
     return opError(*this) << "k is " << k << " but x has " << space.print(expected[dim])
                           << " elements along dim " << dim << " (topk_c2)";
   }
-  expected[dim] = mlir::getAffineConstantExpr(k, getContext());
+  if (k != -1) {
+    expected[dim] = mlir::getAffineConstantExpr(k, getContext());
+  }
   if (failed(verifyExtents(*this, space, "values", space.of(getValues()), expected, "topk_c3")) ||
       failed(verifyExtents(*this, space, "indices", space.of(getIndices()), expected, "topk_c3")) ||
       failed(verifyElements(*this, getValues(), "values", getX().getType().getElementType(),

@@ -28,9 +28,9 @@ class TopkLowering {
       : topk_(topk),
         context_(context),
         dim_(static_cast<int64_t>(topk.getDim())),
-        k_(static_cast<int64_t>(topk.getK())),
         outer_(without(context.extentsOf(topk.getX()), dim_)),
-        count_(*symbolic::constantValue(context.extentsOf(topk.getX())[dim_])),
+        count_(context.extentsOf(topk.getX())[dim_]),
+        k_(context.extentsOf(topk.getValues())[dim_]),
         rows_(context.upperBound(context.product(outer_))) {}
 
   LogicalResult lower() {
@@ -38,11 +38,14 @@ class TopkLowering {
     values_ = context_.destination(topk_.getValues());
     Value wanted = context_.destination(topk_.getIndices());
     const Target& target = targetNamedBy(context_.target());
-    const TopkProblem problem = {rows_, count_, k_, typeOf(x_).elementBytes()};
+    const TopkProblem problem = {rows_, symbolic::constantValue(count_).value_or(-1),
+                                 symbolic::constantValue(k_).value_or(-1),
+                                 typeOf(x_).elementBytes()};
     if (const std::string nearest = target.nearestTopk(problem, context_.target());
         !nearest.empty()) {
-      return emitUnsupported(topk_) << topk_->getName().stripDialect() << " takes " << k_ << " of "
-                                    << count_ << " elements of " << typeOf(x_).getElementType()
+      return emitUnsupported(topk_) << topk_->getName().stripDialect() << " takes " << text(k_)
+                                    << " of " << text(count_) << " elements of "
+                                    << typeOf(x_).getElementType()
                                     << "; the nearest supported forms on a device are " << nearest;
     }
     if (const auto planned = target.planTopk(problem, context_.target())) {
@@ -63,6 +66,13 @@ class TopkLowering {
   }
 
  private:
+  std::string text(AffineExpr size) const {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    symbolic::printExpr(stream, size, context_.names());
+    return text;
+  }
+
   /// Where a thread puts rows in order, it does so where the indices will be: dense rows.
   Value inRows(Value wanted) {
     if (context_.stridesOf(typeOf(wanted))[dim_] == context_.constant(1)) {
@@ -70,7 +80,7 @@ class TopkLowering {
     }
     const Exprs extents = context_.extentsOf(topk_.getX());
     Exprs strides(extents.size());
-    AffineExpr next = context_.constant(k_);
+    AffineExpr next = k_;
     for (size_t d = extents.size(); d-- > 0;) {
       const bool isDim = static_cast<int64_t>(d) == dim_;
       strides[d] = isDim ? context_.constant(1) : next;
@@ -113,12 +123,13 @@ class TopkLowering {
     KernelSpec spec;
     spec.family = "topk";
     spec.op = k_ == count_ ? "sort" : "topk";
-    spec.name = spec.op + suffix.str() + "_" + std::to_string(k_) + "of" + std::to_string(count_);
+    spec.name = spec.op + suffix.str() + sizeName({k_}) + "of" + sizeName({count_}).substr(1);
     // On one thread: a comparison for each element, and insertions into the ordered best.
     const double elements = static_cast<double>(
         context_.upperBound(context_.product(context_.extentsOf(topk_.getX()))));
     spec.costUs =
-        elements * (k_ == count_ ? 0.02 : 0.0008) + static_cast<double>(rows_ * k_) * 0.02;
+        elements * (k_ == count_ ? 0.02 : 0.0008) +
+        static_cast<double>(rows_) * static_cast<double>(context_.upperBound(k_)) * 0.02;
     return spec;
   }
 
@@ -150,8 +161,8 @@ class TopkLowering {
         context_.named("outerStride", context_.builder().getArrayAttr(
                                           {rowStrides(x_), rowStrides(first), rowStrides(second),
                                            context_.numbers(wordStrides)})),
-        number("count", count_),
-        number("k", k_),
+        context_.named("count", context_.number(count_)),
+        context_.named("k", context_.number(k_)),
         number("parts", plan_.parts),
         number("kept", plan_.kept),
         context_.named("stride", context_.numbers({elementStride(x_), elementStride(first),
@@ -160,9 +171,9 @@ class TopkLowering {
 
   op::TopkOp topk_;
   LoweringContext& context_;
-  const int64_t dim_, k_;
+  const int64_t dim_;
   const Exprs outer_;
-  const int64_t count_;  ///< elements of a row
+  const AffineExpr count_, k_;  ///< elements of a row, and how many of them are wanted
   const int64_t rows_;
   TopkPlan plan_;  ///< one launch without tunables, where the target has none
   Value x_, values_, indices_;

@@ -130,7 +130,8 @@ struct RecurrentProblem {
   mlir::Type element;
 };
 
-/// The first `k` elements, in order, of each of `rows` rows (family topk; sort: of all `count`).
+/// The first `k` elements, in order, of each of `rows` rows (family topk; sort: of all `count`). A
+/// count of -1, or k: a named extent.
 struct TopkProblem {
   int64_t rows, count, k, elementBytes;
 };

@@ -76,3 +76,29 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
     return %v, %i : tensor<2000xf32>, tensor<2000xi64>
   }
 }
+
+// -----
+
+// Of a row whose length only a call knows: all in their order, and the first two.
+// CHECK-LABEL: kernel.program @named
+// CHECK: kernel.launch @sort_nofn(
+// CHECK: kernel.launch @topk_2ofn(
+// CHECK: kernel.func @sort_nofn(
+// CHECK: count = n, k = n,
+op.symbol @n {min = 2 : i64, max = 64 : i64}
+func.func @named(%x: tensor<4x?xf32, #op.dims<[4, n]>> {op.name = "x"}) -> (tensor<4x?xf32, #op.dims<[4, n]>> {op.name = "v"}, tensor<4x2xi64> {op.name = "i"}) {
+  %v, %i = op.topk %x {dim = 1 : i64, k = -1 : i64, largest = true} : (tensor<4x?xf32, #op.dims<[4, n]>>) -> (tensor<4x?xf32, #op.dims<[4, n]>>, tensor<4x?xi64, #op.dims<[4, n]>>)
+  %w, %j = op.topk %x {dim = 1 : i64, k = 2 : i64, largest = false} : (tensor<4x?xf32, #op.dims<[4, n]>>) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+  return %v, %j : tensor<4x?xf32, #op.dims<[4, n]>>, tensor<4x2xi64>
+}
+
+// -----
+
+module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
+  op.symbol @n {min = 2 : i64, max = 64 : i64}
+  func.func @named_on_a_device(%x: tensor<4x?xf32, #op.dims<[4, n]>> {op.name = "x"}) -> (tensor<4x2xf32> {op.name = "v"}, tensor<4x2xi64> {op.name = "i"}) {
+    // expected-error@+1 {{takes 2 of n elements of 'f32'; the nearest supported forms on a device are rows of a fixed number of elements}}
+    %v, %i = op.topk %x {dim = 1 : i64, k = 2 : i64, largest = true} : (tensor<4x?xf32, #op.dims<[4, n]>>) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+    return %v, %i : tensor<4x2xf32>, tensor<4x2xi64>
+  }
+}

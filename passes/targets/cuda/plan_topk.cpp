@@ -121,6 +121,9 @@ Cut cutOf(const TopkProblem& problem, const CudaArchitecture& device) {
 }  // namespace
 
 std::string nearestTopk(const TopkProblem& problem, const CudaArchitecture& device) {
+  if (problem.count < 0) {
+    return "rows of a fixed number of elements";
+  }
   if (cutOf(problem, device).parts != 0) {
     return "";
   }

@@ -30,7 +30,10 @@ class TargetFacts:
         return self.values[fact]
 
     def nearest_topk(self, count: int, k: int, element_bytes: int) -> str:
-        """The nearest form that kernels take of the first `k`, in order, of a row of `count` elements; empty: this one."""
+        """The nearest form that kernels take of the first `k`, in order, of a row of `count` elements; empty: this one.
+
+        A size of -1 is one that only a call knows.
+        """
         from straightline import _compiler
 
         return _compiler.nearest_topk(self.target, 1, count, k, element_bytes)

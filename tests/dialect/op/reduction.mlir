@@ -38,6 +38,16 @@ func.func @reductions(%x: tensor<4x8xf32>) {
   return
 }
 
+op.symbol @n {min = 4 : i64, max = 64 : i64}
+// CHECK-LABEL: func.func @order_of_named
+func.func @order_of_named(%x: tensor<4x?xf32, #op.dims<[4, n]>>) {
+  // CHECK: op.topk{{.*}}{dim = 1 : i64, k = 3 : i64, largest = true}
+  %values, %indices = op.topk %x {dim = 1 : i64, k = 3 : i64, largest = true} : (tensor<4x?xf32, #op.dims<[4, n]>>) -> (tensor<4x3xf32>, tensor<4x3xi64>)
+  // CHECK: op.topk{{.*}}{dim = 1 : i64, k = -1 : i64, largest = false}
+  %all, %places = op.topk %x {dim = 1 : i64, k = -1 : i64, largest = false} : (tensor<4x?xf32, #op.dims<[4, n]>>) -> (tensor<4x?xf32, #op.dims<[4, n]>>, tensor<4x?xi64, #op.dims<[4, n]>>)
+  return
+}
+
 // CHECK-LABEL: func.func @norms
 func.func @norms(%x: tensor<4x8xf32>, %w: tensor<8xf32>, %b: tensor<8xf32>, %i: tensor<2x8x5xf32>) {
   // CHECK: op.layer_norm{{.*}}{eps = 1.000000e-05 : f64, normalized_rank = 1 : i64}{{.*}} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<4x8xf32>

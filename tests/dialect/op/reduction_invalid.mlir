@@ -90,8 +90,8 @@ func.func @topk_c2(%x: tensor<4x8xf32>) {
 
 op.symbol @n {min = 4 : i64, max = 64 : i64}
 func.func @topk_c2_named(%x: tensor<4x?xf32, #op.dims<[4, n]>>) {
-  // expected-error @+1 {{topk: k is 2 but x has n elements along dim 1 (topk_c2)}}
-  %v, %i = op.topk %x {dim = 1 : i64, k = 2 : i64, largest = true} : (tensor<4x?xf32, #op.dims<[4, n]>>) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+  // expected-error @+1 {{topk: k is 0 but x has n elements along dim 1 (topk_c2)}}
+  %v, %i = op.topk %x {dim = 1 : i64, k = 0 : i64, largest = true} : (tensor<4x?xf32, #op.dims<[4, n]>>) -> (tensor<4x0xf32>, tensor<4x0xi64>)
   return
 }
 

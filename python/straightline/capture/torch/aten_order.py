@@ -8,16 +8,18 @@ from typing import Any
 
 import torch
 
-from straightline.capture.builder import TensorType
+from straightline.capture.builder import Dim, TensorType
+from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, wrap
 from straightline.capture.torch.aten_reduction import reduce
 from straightline.capture.torch.aten_tail import call_op
 from straightline.capture.torch.importer import Arguments, Importer, converter, torch_dtype
 
 
-def _check_row(ctx: Importer, what: str, x: Tensor, count: int, k: int) -> None:
-    """Rejects a row that is too long for the target's kernels."""
-    nearest = ctx.target.nearest_topk(count, k, torch_dtype(x.dtype).itemsize)
+def _check_row(ctx: Importer, what: str, x: Tensor, count: Dim, k: Dim) -> None:
+    """Rejects a row that is too long for the target's kernels, or whose length they do not know."""
+    sizes = [size if isinstance(size, int) else -1 for size in (count, k)]
+    nearest = ctx.target.nearest_topk(*sizes, torch_dtype(x.dtype).itemsize)
     if nearest:
         raise Reject(f"{what} of {k} out of rows of {count} elements of {x.dtype} on a device", nearest)
 
@@ -30,14 +32,18 @@ def _first(ctx: Importer, what: str, x: Tensor, dim: int, k: Any, largest: bool)
     dim = wrap(dim, x.rank)
     count = x.extents[dim]
     k = count if k is None else k
-    if not isinstance(count, int) or not isinstance(k, int):
-        raise Reject(f"{what} of {k} elements along dim {dim} of size {count}", "static sizes")
+    if not isinstance(k, int) and k != count:
+        raise Reject(f"{what} of {k} elements along dim {dim} of size {count}", "a static k")
     extents = (*x.extents[:dim], k, *x.extents[dim + 1 :])
     if k == 0:
         return [ctx.full(0, x.dtype, extents), ctx.full(0, "i64", extents)]
     _check_row(ctx, what, x, count, k)
+    if isinstance(count, Extent) and isinstance(k, int) and ctx.data_sizes.bounds(count)[0] < k:
+        enough = ctx.emit_one("ge", [ctx.scalar(count, "i64"), ctx.scalar(k, "i64")], TensorType("i1", ()))
+        ctx.emit("check", [enough], [], {"message": f"{what}: dim {dim} has fewer than {k} elements"})
     types = [TensorType(x.dtype, extents), TensorType("i64", extents)]
-    return ctx.emit("topk", [x], types, {"dim": dim, "k": k, "largest": bool(largest)})
+    most = k if isinstance(k, int) else -1
+    return ctx.emit("topk", [x], types, {"dim": dim, "k": most, "largest": bool(largest)})
 
 
 @converter("aten.topk.default")

@@ -43,10 +43,10 @@ class TopkLowering {
                                  typeOf(x_).elementBytes()};
     if (const std::string nearest = target.nearestTopk(problem, context_.target());
         !nearest.empty()) {
-      return emitUnsupported(topk_) << topk_->getName().stripDialect() << " takes " << text(k_)
-                                    << " of " << text(count_) << " elements of "
-                                    << typeOf(x_).getElementType()
-                                    << "; the nearest supported forms on a device are " << nearest;
+      return emitUnsupported(topk_)
+             << topk_->getName().stripDialect() << " takes " << text(k_) << " of " << text(count_)
+             << " elements of " << typeOf(x_).getElementType()
+             << "; the nearest supported forms on a device are " << nearest;
     }
     if (const auto planned = target.planTopk(problem, context_.target())) {
       plan_ = *planned;
@@ -127,9 +127,8 @@ class TopkLowering {
     // On one thread: a comparison for each element, and insertions into the ordered best.
     const double elements = static_cast<double>(
         context_.upperBound(context_.product(context_.extentsOf(topk_.getX()))));
-    spec.costUs =
-        elements * (k_ == count_ ? 0.02 : 0.0008) +
-        static_cast<double>(rows_) * static_cast<double>(context_.upperBound(k_)) * 0.02;
+    spec.costUs = elements * (k_ == count_ ? 0.02 : 0.0008) +
+                  static_cast<double>(rows_) * static_cast<double>(context_.upperBound(k_)) * 0.02;
     return spec;
   }
 

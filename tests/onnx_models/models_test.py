@@ -381,7 +381,9 @@ def test_a_slice_up_to_a_number_takes_what_there_is(rng: np.random.Generator, st
     function = sl.compile(model)
     for count in (start + 1, 5, 99, 100, 101, 300):
         check(model, function, rng.standard_normal((2, count), np.float32))
-    with pytest.raises(sl.UnsupportedError, match="a slice from 3 on of n elements, where a call decides which is less"):
+    with pytest.raises(
+        sl.UnsupportedError, match="a slice from 3 on of n elements, where a call decides which is less"
+    ):
         sl.compile(model_of([node("Slice", ["x", "three", "end", "axis"], ["y"])], [info("x", ["b", "n"])], [info("y", [None, None])],
                             weights | {"three": np.array([3])}), sizes={"n": (1, 9)})  # fmt: skip
 

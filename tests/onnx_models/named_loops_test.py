@@ -58,7 +58,12 @@ def _batches(rng: np.random.Generator, sizes: tuple[int, ...] = (1, 2, 5, 13)) -
 
 
 # A recurrent step: h = tanh(h @ w + x[:, i]).
-_STEP = [_op("Gather", "x i", "part", axis=1), _op("MatMul", "h w", "moved"), _op("Add", "moved part", "sum"), _op("Tanh", "sum", "next")]
+_STEP = [
+    _op("Gather", "x i", "part", axis=1),
+    _op("MatMul", "h w", "moved"),
+    _op("Add", "moved part", "sum"),
+    _op("Tanh", "sum", "next"),
+]
 _HEAD = [_info("i", [], INT64), _info("go", [], BOOL)]
 _COUNT = [_op("Shape", "x", "shape"), _op("Gather", "shape axis_one", "count"), _op("Expand", "none start", "first")]
 _START = [_op("Shape", "x", "two_dims", start=0, end=1), _op("Concat", "two_dims three", "start", axis=0)]
@@ -126,7 +131,11 @@ def test_sequences_that_a_loop_makes(rng: np.random.Generator, form: str) -> Non
         [*_HEAD, _info("h", [2, 3]), sequence("list", FLOAT, None)],
         [_info("on", [], BOOL), _info("next", [2, 3]), sequence("longer", FLOAT, None)],
     )
-    ends = {"appended": {"new_axis": 1, "axis": 1}, "appended, joined": {"axis": -1}, "split": {"axis": 1, "new_axis": 1}}
+    ends = {
+        "appended": {"new_axis": 1, "axis": 1},
+        "appended, joined": {"axis": -1},
+        "split": {"axis": 1, "new_axis": 1},
+    }
     nodes = [
         _THREE, *_START, *_COUNT, _op("SequenceEmpty", "", "empty"),
         _op("SplitToSequence", "x", "parts", axis=1, keepdims=0),
@@ -147,7 +156,11 @@ def test_sequences_that_a_loop_makes(rng: np.random.Generator, form: str) -> Non
 def test_a_loop_that_looks_at_its_sequence_is_refused() -> None:
     sequence = helper.make_tensor_sequence_value_info
     graph = _graph(
-        [_op("SequenceInsert", "list h", "longer"), _op("SequenceAt", "longer last", "next"), _op("Identity", "go", "on")],
+        [
+            _op("SequenceInsert", "list h", "longer"),
+            _op("SequenceAt", "longer last", "next"),
+            _op("Identity", "go", "on"),
+        ],
         [*_HEAD, _info("h", [2, 3]), sequence("list", FLOAT, None)],
         [_info("on", [], BOOL), _info("next", [2, 3]), sequence("longer", FLOAT, None)],
     )
@@ -173,7 +186,9 @@ def test_scans(rng: np.random.Generator, steps: Any, how: dict[str, Any]) -> Non
     own = {**how}
     if "scan_output_axes" in own:
         own["scan_output_axes"] = [1, 0]
-    nodes = [_op("Scan", "start x z", "h_last rows totals", body=body, num_scan_inputs=2, scan_input_axes=[1, 0], **own)]
+    nodes = [
+        _op("Scan", "start x z", "h_last rows totals", body=body, num_scan_inputs=2, scan_input_axes=[1, 0], **own)
+    ]
     inputs = [_info("start", [2, 3]), _info("x", [2, steps, 3]), _info("z", [steps if steps != "n" else "m", 3])]
     model = onnx.load_from_string(_model(nodes, inputs, "h_last rows totals"))
     for output in model.graph.output:
@@ -255,4 +270,3 @@ def test_boxes_of_a_named_number(rng: np.random.Generator) -> None:
         low = rng.random((2, n, 2), np.float32) * 4
         boxes = np.concatenate([low, low + rng.random((2, n, 2), np.float32) * 3 + 0.1], 2)
         _check(model, function, boxes, rng.random((2, 3, n), np.float32))
-

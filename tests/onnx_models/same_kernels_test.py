@@ -222,7 +222,9 @@ def test_exported_attention(rng: np.random.Generator, mask: str, named: bool, lo
     ("mask", "rows", "keys", "whole"),
     [("", 1, 16, True), ("", 2, 40, True), ("", 3, 40, False), ("causal", 45, 45, False), ("causal", 46, 46, True)],
 )
-def test_exported_attention_of_fixed_sizes(rng: np.random.Generator, mask: str, rows: int, keys: int, whole: bool) -> None:
+def test_exported_attention_of_fixed_sizes(
+    rng: np.random.Generator, mask: str, rows: int, keys: int, whole: bool
+) -> None:
     """One kernel for few queries over many keys, and for causal ones that are not few."""
     model = _exported_attention(mask, [2, rows, keys], -np.inf)
     fn = sl.compile(model, threads=1)

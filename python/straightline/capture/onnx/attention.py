@@ -13,9 +13,9 @@ from straightline.capture.graph_builder import FLOATS, Tensor
 from straightline.capture.onnx.importer import Importer, Node
 from straightline.capture.onnx.values import Known, Value
 
-#: Fixed sizes for which products and a softmax take less time than one kernel on a CPU: causal ones of so few scores a head (32 queries
-#: 1.16 to 1.29 of the products' time, 64 0.95 to 1.10, 128 0.90, 512 0.42 to 0.55), and those without a mask, but for few queries: of
-#: so many keys a query (1 query and 16 keys 0.83, 128 keys 0.57; 16 queries and 512 keys 0.85; 64 of each 1.05, 197 of each 1.39).
+#: Fixed sizes for which products and a softmax take less time than one kernel on a CPU: causal ones of so few scores a head (the
+#: kernel's time over theirs: 32 queries 1.16 to 1.29, 64 0.95 to 1.10, 128 0.90, 512 0.42 to 0.55), and without a mask unless
+#: there are so many keys a query (1 query: 16 keys 0.83, 128 keys 0.57; 16: 512 keys 0.85; 64 of each 1.05, 197 of each 1.39).
 #: Devices have a pass that makes one kernel of products.
 _MOST_CAUSAL = 1 << 11
 _KEYS_A_QUERY = 16

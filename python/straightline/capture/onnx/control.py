@@ -163,7 +163,9 @@ class _Round:
             if not grows:
                 continue
             if not isinstance(value, _Growing) or len(value.added) != 1:
-                raise Reject("a sequence that a round of a loop does not lengthen by one element", "SequenceInsert at its end")
+                raise Reject(
+                    "a sequence that a round of a loop does not lengthen by one element", "SequenceInsert at its end"
+                )
             elements.append(ctx.tensor(value.added[0]))
         after = [ctx.tensor(x) for x, grows in zip(kept, self.grows) if not grows]
         for old, new in zip(self.carried, after):
@@ -435,7 +437,9 @@ def _sequence_at(ctx: Importer, node: Node) -> Value:
     if isinstance(index, Tensor) and not isinstance(ctx.decided(index), Known):
         tensors = [ctx.tensor(x) for x in items]
         if not tensors or any(t.type != tensors[0].type for t in tensors):
-            raise Reject("an element that only a call knows of a sequence of several types", "elements of one type and shape")
+            raise Reject(
+                "an element that only a call knows of a sequence of several types", "elements of one type and shape"
+            )
         return _row(ctx, _joined(ctx, [ctx.reshape(t, (1, *t.extents)) for t in tensors], 0), index)
     place = _place(ctx, node, 1, len(items), 0)
     if not 0 <= place < len(items):

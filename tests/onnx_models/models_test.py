@@ -371,6 +371,15 @@ def test_a_slice_that_needs_a_size(rng: np.random.Generator) -> None:
         sl.compile(model, sizes={"n": (10, 1000)})
 
 
+def test_constants_that_the_reference_cannot_evaluate(rng: np.random.Generator) -> None:
+    """onnx's GatherElements fails on rows of more elements than numpy chooses of; torch exports such constants."""
+    weights = {"table": rng.standard_normal((1, 512), np.float32), "places": rng.integers(0, 512, (1, 9))}
+    nodes = [node("GatherElements", ["table", "places"], ["row"], axis=1), node("Add", ["x", "row"], ["y"])]
+    function = sl.compile(model_of(nodes, [info("x", ["n", 9])], [info("y", ["n", 9])], weights))
+    x = rng.standard_normal((3, 9), np.float32)
+    np.testing.assert_allclose(function(x), x + np.take_along_axis(weights["table"], weights["places"], 1), rtol=1e-6)
+
+
 @pytest.mark.parametrize("start", [0, 3])
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_slice_up_to_a_number_takes_what_there_is(rng: np.random.Generator, start: int, step: int) -> None:

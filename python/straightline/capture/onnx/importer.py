@@ -257,13 +257,27 @@ class Importer(GraphBuilder):
 
     def _results(self, node: Node) -> list[Value | None]:
         if self._is_known(node):
-            return list(self._folded(node))
+            try:
+                return list(self._folded(node))
+            except Reject as refusal:
+                return self._converted_in_place_of(node, refusal)
         if node.inputs and isinstance(node.inputs[0], v.Text) and node.kind in _MOVES_TEXT:
             return [self._moved_text(node, node.inputs[0])]
         convert = CONVERTERS.get(node.kind)
         if convert is None:
             return self._expanded(node)
         found = convert(self, node)
+        return found if isinstance(found, list) else [found]
+
+    def _converted_in_place_of(self, node: Node, refusal: Reject) -> list[Value | None]:
+        """What a converter makes of constants that onnx's reference cannot evaluate; where none takes them, its words count."""
+        convert = CONVERTERS.get(node.kind)
+        if convert is None:
+            raise refusal
+        try:
+            found = convert(self, node)
+        except (Reject, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError):
+            raise refusal from None
         return found if isinstance(found, list) else [found]
 
     def _moved_text(self, node: Node, text: v.Text) -> Value:

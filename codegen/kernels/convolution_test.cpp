@@ -378,6 +378,29 @@ TEST(ConvolutionDirect, DepthwisePlanes) {
   }
 }
 
+/// Kernels of 5 x 5 and 7 x 7 of which the side alone is known when they are compiled.
+template <int Side>
+void runKnownSide(int i) {
+  Problem p;
+  p.n = pick(1, 2);
+  p.h = pick(1, 40);
+  p.w = pick(1, 200);
+  p.kh = p.kw = Side;
+  p.padH = pick(0, Side);
+  p.padW = pick(0, Side);
+  p.groups = p.c = pick(1, 3);
+  p.k = p.groups * pick(1, 2);
+  runDirect<ConvolutionDirectTune{.pixels = 4, .side = Side}, float>(p, i % 8 == 0,
+                                                                     int(pick(1, 3)));
+  runDirect<ConvolutionDirectTune{.pixels = 4, .side = Side}, double>(p, false, int(pick(1, 3)));
+}
+TEST(ConvolutionDirect, DepthwisePlanesOfAKnownSide) {
+  for (int i = 0; i < 12; ++i) {
+    runKnownSide<5>(i);
+    runKnownSide<7>(i);
+  }
+}
+
 TEST(ConvolutionDirect, Transposed) {
   for (int i = 0; i < 120; ++i) {
     runDirect<ConvolutionDirectTune{.transposed = 1, .pixels = 1}, float>(

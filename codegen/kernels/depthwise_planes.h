@@ -205,19 +205,20 @@ SL_INLINE constexpr int planeSide(const S& s, bool known) {
 }
 
 template <auto SHAPE>
-constexpr PlaneLoops knownPlaneLoops(const Fixed<SHAPE>&, int64_t N) {
+constexpr PlaneLoops knownPlaneLoops(const Fixed<SHAPE>&, int64_t N, int) {
   constexpr int kAtOnce = int(PlaneRows::kVectors);
   const int64_t vectors = (SHAPE.wo + N - 1) / N, left = vectors % kAtOnce;
   const int most = int(vectors < 1 ? 1 : vectors < kAtOnce ? vectors : kAtOnce);
   return {.side = planeSide(SHAPE, true), .most = most, .least = left == 0 ? most : int(left)};
 }
 template <auto SHAPE>
-constexpr PlaneLoops knownPlaneLoops(const Batched<SHAPE, 0>&, int64_t N) {
-  return knownPlaneLoops(Fixed<SHAPE>{}, N);
+constexpr PlaneLoops knownPlaneLoops(const Batched<SHAPE, 0>&, int64_t N, int) {
+  return knownPlaneLoops(Fixed<SHAPE>{}, N, 0);
 }
+/// side: of the kernel, where that alone is known and it is not 3; else 0.
 template <class S>
-constexpr PlaneLoops knownPlaneLoops(const S&, int64_t) {
-  return {};
+constexpr PlaneLoops knownPlaneLoops(const S&, int64_t, int side) {
+  return {.side = side > 0 ? side : -1};
 }
 
 /// V vectors of a row of the result, or of two.

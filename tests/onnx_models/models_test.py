@@ -371,15 +371,30 @@ def test_a_slice_that_needs_a_size(rng: np.random.Generator) -> None:
         sl.compile(model, sizes={"n": (10, 1000)})
 
 
-def test_a_slice_up_to_a_number_is_no_reason_for_a_size() -> None:
-    weights = {"from": np.array([0]), "end": np.array([100]), "axis": np.array([0])}
-    model = model_of(
-        [node("Slice", ["x", "from", "end", "axis"], ["y"])], [info("x", ["n"])], [info("y", [None])], weights
-    )
+def test_constants_that_the_reference_cannot_evaluate(rng: np.random.Generator) -> None:
+    """The reference's GatherElements fails on rows of more elements than numpy chooses of; torch exports such constants."""
+    weights = {"table": rng.standard_normal((1, 512), np.float32), "places": rng.integers(0, 512, (1, 9))}
+    nodes = [node("GatherElements", ["table", "places"], ["row"], axis=1), node("Add", ["x", "row"], ["y"])]
+    function = sl.compile(model_of(nodes, [info("x", ["n", 9])], [info("y", ["n", 9])], weights))
+    x = rng.standard_normal((3, 9), np.float32)
+    np.testing.assert_allclose(function(x), x + np.take_along_axis(weights["table"], weights["places"], 1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("start", [0, 3])
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_slice_up_to_a_number_takes_what_there_is(rng: np.random.Generator, start: int, step: int) -> None:
+    """Of fewer elements it takes all; one that begins at a number needs as many as that."""
+    weights = {"from": np.array([start]), "end": np.array([100]), "axis": np.array([1]), "step": np.array([step])}
+    nodes = [node("Slice", ["x", "from", "end", "axis", "step"], ["few"]), node("Softmax", ["few"], ["y"])]
+    model = model_of(nodes, [info("x", ["b", "n"])], [info("y", [None, None])], weights)
+    function = sl.compile(model)
+    for count in (start + 1, 5, 99, 100, 101, 300):
+        check(model, function, rng.standard_normal((2, count), np.float32))
     with pytest.raises(
-        sl.UnsupportedError, match="a slice up to 100 of n elements, where a call decides which is less"
+        sl.UnsupportedError, match="a slice from 3 on of n elements, where a call decides which is less"
     ):
-        sl.compile(model)
+        sl.compile(model_of([node("Slice", ["x", "three", "end", "axis"], ["y"])], [info("x", ["b", "n"])], [info("y", [None, None])],
+                            weights | {"three": np.array([3])}), sizes={"n": (1, 9)})  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -218,6 +218,22 @@ def test_exported_attention(rng: np.random.Generator, mask: str, named: bool, lo
         assert ("attention" in kernels) == (named or mask in ("bools", "added")), kernels
 
 
+@pytest.mark.parametrize(
+    ("mask", "rows", "keys", "whole"),
+    [("", 1, 16, True), ("", 2, 40, True), ("", 3, 40, False), ("causal", 45, 45, False), ("causal", 46, 46, True)],
+)
+def test_exported_attention_of_fixed_sizes(
+    rng: np.random.Generator, mask: str, rows: int, keys: int, whole: bool
+) -> None:
+    """One kernel for few queries over many keys, and for causal ones that are not few."""
+    model = _exported_attention(mask, [2, rows, keys], -np.inf)
+    fn = sl.compile(model, threads=1)
+    given = {name: _array(rng, 2, 4, n, 16) for name, n in (("q", rows), ("k", keys), ("v", keys))}
+    (wanted,) = ReferenceEvaluator(model).run(None, given)
+    np.testing.assert_allclose(np.asarray(fn(**given)), wanted, rtol=1e-4, atol=1e-5)
+    assert ("attention" in _kernels(fn)) == whole
+
+
 @pytest.mark.parametrize("other", ["scales", "axis", "read twice", "zero"])
 def test_what_is_no_exported_attention(rng: np.random.Generator, other: str) -> None:
     model = _exported_attention("bools", ["b", "l", "s"], -np.inf)

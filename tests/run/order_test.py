@@ -87,6 +87,26 @@ def test_sort(shape: tuple[int, ...], dim: int, dtype: torch.dtype) -> None:
             assert torch.equal(places, again)
 
 
+@pytest.mark.skipif(OWN_BACKEND != "native", reason="kernels of a device need the largest length of a row")
+@pytest.mark.parametrize("k", [3, None])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64], ids=str)
+def test_rows_of_a_named_length(dtype: torch.dtype, k: int | None) -> None:
+    """Along a dim whose size only a call knows: the first k, or all of them."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        return tuple(x.topk(k, 1) if k else x.sort(dim=1, stable=True, descending=True))
+
+    dims = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    compiled = sl.compile(function, (hard((2, 9, 3), dtype, "random"),), dynamic_shapes=(dims,), threads=2)
+    assert [row["family"] for row in launches(compiled)][0] == "topk"
+    for rows, count in ((2, 3), (5, 4), (2, 37), (3, 1000)):
+        x = hard((rows, count, 3), dtype, "ties")
+        assert_first(compiled(x), x, 1, k or count, True)
+    if k:
+        with pytest.raises(sl.StraightlineError, match="3"):
+            compiled(hard((2, 2, 3), dtype, "random"))
+
+
 @pytest.mark.parametrize(
     ("k", "largest", "shape", "dtype"),
     [

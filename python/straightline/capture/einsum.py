@@ -36,6 +36,11 @@ def einsum(ctx: GraphBuilder, equation: str, tensors: Sequence[Tensor], matmul: 
     return ctx.permute(x, [names.index(name) for name in result]) if result else x
 
 
+def letters_of(equation: str, ranks: Sequence[int]) -> list[list[str]]:
+    """The letters of the dims of each operand of these ranks; those of an ellipsis are `.0`, `.1`, .. from the last."""
+    return _equation(equation, ranks)[0]
+
+
 def _equation(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
     """Letters of the dims of each operand and of the result; those of an ellipsis are `.0`, `.1`, .. from the last."""
     left, _, right = equation.replace(" ", "").partition("->")

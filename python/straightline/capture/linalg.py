@@ -188,6 +188,8 @@ def _where(ctx: GraphBuilder, condition: Tensor, x: float, y: float, dtype: str)
 
 def diagonal(ctx: GraphBuilder, x: Tensor, offset: int = 0) -> Tensor:
     """The diagonal of each matrix as the last dim, `offset` columns to the right of the first one (negative: rows below)."""
+    if x.extents[-1] == x.extents[-2] and not isinstance(x.extents[-1], int) and offset == 0:
+        return _diagonal_of_named(ctx, x)
     rows, columns = (known(e) for e in x.extents[-2:])
     count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     lead: tuple[Dim, ...] = tuple(x.extents[:-2])
@@ -196,6 +198,16 @@ def diagonal(ctx: GraphBuilder, x: Tensor, offset: int = 0) -> Tensor:
     start = offset if offset >= 0 else -offset * columns
     flat = ctx.reshape(x, (*lead, rows * columns))
     return ctx.slice(flat, len(lead), start, start + (count - 1) * (columns + 1) + 1, count, columns + 1)
+
+
+def _diagonal_of_named(ctx: GraphBuilder, x: Tensor) -> Tensor:
+    """That of square matrices of a named size n: every (n + 1)-th of their elements."""
+    size = x.extents[-1]
+    places = ctx.emit_one("iota", [], TensorType("i64", (size,)), {"start": 0, "step": 1})
+    step = ctx.expand(ctx.scalar(size + 1, "i64"), places.extents)
+    places = ctx.emit_one("mul", [places, step], places.type)
+    flat = ctx.reshape(x, (*x.extents[:-2], size * size))
+    return ctx.emit_one("index_select", [flat, places], TensorType(x.dtype, x.extents[:-1]), {"dim": x.rank - 2})
 
 
 def determinant(ctx: GraphBuilder, factors: Tensor, pivots: Tensor) -> Tensor:

@@ -56,9 +56,14 @@ void tune(const sl_problem* p, int64_t* values) {
   const ConvolutionProblem c(p);
   values[0] = c.transposed;
   values[1] = c.transposed != 0 ? 1 : 4;
+  const bool isDense =
+      c.strideH == 1 && c.strideW == 1 && c.dilationH == 1 && c.dilationW == 1 && c.kh == c.kw;
+  const bool isTaken = c.transposed == 0 && c.c == c.groups && (c.kh == 5 || c.kh == 7);
+  values[2] = c.isOpen() && isDense && isTaken ? c.kh : 0;
 }
 
-constexpr sl_tunable kTunables[] = {{"transposed", 0, 0, 1}, {"pixels", 4, 1, 8}};
+constexpr sl_tunable kTunables[] = {
+    {"transposed", 0, 0, 1}, {"pixels", 4, 1, 8}, {"side", 0, 0, 7}};
 
 constexpr sl_operand_facts kOperands[] = {
     {"x", SL_TYPE_F32 | SL_TYPE_F64, 0, SL_LAYOUT_STRIDED, 0, 0, 0},

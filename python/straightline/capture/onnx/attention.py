@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from straightline.capture.builder import TensorType
-from straightline.capture.extents import product_of
+from straightline.capture.builder import Dim, TensorType
 from straightline.capture.graph_builder import FLOATS, Tensor
 from straightline.capture.onnx.importer import Importer, Node
 from straightline.capture.onnx.values import Known, Value
 
-#: Causal scores of a head up to which products and a softmax of fixed sizes take less time than one kernel on a CPU; others do at
-#: any size. (Devices have a pass that makes one kernel of products.)
-_MOST_CAUSAL = 1 << 14
+#: Fixed sizes for which products and a softmax take less time than one kernel on a CPU: causal ones of so few scores a head (the
+#: kernel's time over theirs: 32 queries 1.16 to 1.29, 64 0.95 to 1.10, 128 0.90, 512 0.42 to 0.55), and without a mask unless
+#: there are so many keys a query (1 query: 16 keys 0.83, 128 keys 0.57; 16: 512 keys 0.85; 64 of each 1.05, 197 of each 1.39).
+#: Devices have a pass that makes one kernel of products.
+_MOST_CAUSAL = 1 << 11
+_KEYS_A_QUERY = 16
 #: Numbers below this one are what scores get that a mask drops.
 _DROPPED = {"f64": -1e38, "f32": -1e38, "bf16": -1e38, "f16": -6e4}
 
@@ -91,8 +93,7 @@ def _attention(
         return None
     scores = TensorType(q.dtype, (*q.extents[:-1], keys))
     is_causal = mask is not None and _is_causal(ctx, mask, scores)
-    pairs = product_of(scores.extents[-2:])
-    if isinstance(pairs, int) and (mask is None or (is_causal and pairs <= _MOST_CAUSAL)):
+    if _is_faster_in_parts(scores.extents[-2], keys, is_causal, mask is not None):
         return None
     added = None
     if mask is not None and not is_causal:
@@ -108,6 +109,15 @@ def _attention(
         {"empty_is_nan": True} if empty_is_nan and added is not None else {}
     )
     return ctx.emit_one("scaled_dot_product_attention", [q, k, v, added], q.type, how)
+
+
+def _is_faster_in_parts(queries: Dim, keys: Dim, is_causal: bool, has_mask: bool) -> bool:
+    """Whether products and a softmax take less time; of sizes that only a call knows they do not."""
+    if not isinstance(queries, int) or not isinstance(keys, int):
+        return False
+    if is_causal:
+        return queries * keys <= _MOST_CAUSAL
+    return not has_mask and _KEYS_A_QUERY * queries > keys
 
 
 def _kept(ctx: Importer, mask: Value) -> Tensor | None:

@@ -53,9 +53,12 @@ def _overlaps(ctx: Importer, corners: list[Tensor], threshold: Tensor) -> Tensor
 def _non_max_suppression(ctx: Importer, node: Node) -> Tensor:
     """By falling score, each box that is still there ends those behind it that overlap it too much."""
     boxes, scores = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
-    batches, classes, count = (known(e) for e in scores.extents)
-    if count > _MOST_BOXES:
-        raise Reject(f"{count} boxes", f"at most {_MOST_BOXES}")
+    batches, classes, count = known(scores.extents[0]), known(scores.extents[1]), scores.extents[2]
+    most = count if isinstance(count, int) or not ctx.is_found(count) else ctx.bounds(count)[1]
+    if isinstance(most, int) and most > _MOST_BOXES:
+        raise Reject(f"{most} boxes", f"at most {_MOST_BOXES}")
+    ctx.same_size(boxes.extents[1], count)
+    boxes = ctx.fitted(boxes, (batches, count, 4))
     shape = (batches, classes, count)
 
     def scalar(place: int, dtype: str) -> Tensor:
@@ -64,7 +67,8 @@ def _non_max_suppression(ctx: Importer, node: Node) -> Tensor:
         )
 
     types = [TensorType(scores.dtype, shape), TensorType("i64", shape)]
-    ordered, order = ctx.emit("topk", [scores], types, {"dim": 2, "k": count, "largest": True})
+    how = {"dim": 2, "k": count if isinstance(count, int) else -1, "largest": True}
+    ordered, order = ctx.emit("topk", [scores], types, how)
     corners = []
     for t in _corners(ctx, boxes, bool(node.attribute("center_point_box", 0))):
         wide = ctx.expand(ctx.reshape(t, (batches, 1, count)), shape)
@@ -79,8 +83,8 @@ def _non_max_suppression(ctx: Importer, node: Node) -> Tensor:
     flat = product_of(shape)
     places = true_places(ctx, ctx.reshape(chosen, (flat,)))
     box = ctx.emit_one("index_select", [ctx.reshape(order, (flat,)), places], places.type, {"dim": 0})
-    batch = ctx.binary("floor_divide", places, classes * count)
-    label = ctx.binary("remainder", ctx.binary("floor_divide", places, count), classes)
+    batch = ctx.binary("floor_divide", places, ctx.scalar(classes * count, "i64"))
+    label = ctx.binary("remainder", ctx.binary("floor_divide", places, ctx.scalar(count, "i64")), classes)
     columns = [ctx.reshape(t, (places.extents[0], 1)) for t in (batch, label, box)]
     return ctx.cat(columns, 1, TensorType("i64", (places.extents[0], 3)))
 
@@ -88,14 +92,14 @@ def _non_max_suppression(ctx: Importer, node: Node) -> Tensor:
 def _survivors(ctx: Importer, alive: Tensor, overlaps: Tensor) -> Tensor:
     """The boxes, by falling score, that no survivor before them overlaps."""
     shape = alive.extents
-    count = known(shape[2])
+    count = shape[2]
     number = TensorType("i64", ())
     flag = TensorType("i1", ())
     numbers = ctx.expand(ctx.reshape(ctx.iota(count), (1, 1, count)), shape)
     initial = [ctx.full(0, "i64"), alive]
     types = [t.type for t in initial]
     with ctx.inner_region(types) as (values, yields):
-        yields.append(ctx.emit_one("lt", [values[0], ctx.full(count, "i64")], flag))
+        yields.append(ctx.emit_one("lt", [values[0], ctx.scalar(count, "i64")], flag))
     with ctx.inner_region(types) as (values, yields):
         at, old = values
         row = ctx.reshape(ctx.from_place(overlaps, 2, at, 1), shape)

@@ -162,7 +162,9 @@ def _imported(
         raise UnsupportedError(
             f"{model.name}: {refusal.reason}; nearest supported form: {refusal.nearest}"
         ) from refusal
-    unknown = set(sizes) - {n for t in model.graph.input for n in _dim_names(t)}
+    loops = _loop_counts(model.graph)
+    importer.counts = {n: s if isinstance(s, tuple) else (s, s) for n, s in sizes.items() if n in loops}
+    unknown = set(sizes) - {n for t in model.graph.input for n in _dim_names(t)} - loops
     if unknown:
         raise UserError(
             f"{model.name} has no size {sorted(unknown)[0]!r}: it has {sorted(importer.ranges) or 'none with a name'}"
@@ -188,6 +190,18 @@ def _imported(
     importer.reads = _reads(model.graph)
     importer.run(model.graph.node)
     return _ended(importer, model, structures)
+
+
+def _loop_counts(graph: onnx.GraphProto) -> set[str]:
+    """Names of the trip counts of a graph's loops, and of those nested in it; of the node, where it has no count."""
+    found: set[str] = set()
+    for node in graph.node:
+        if node.op_type == "Loop":
+            found.add(node.input[0] or node.name)
+        for attribute in node.attribute:
+            for nested in (attribute.g, *attribute.graphs):
+                found |= _loop_counts(nested)
+    return found
 
 
 #: Names that torch.onnx.export makes up for the constants of a graph, of which those of one number are literals.

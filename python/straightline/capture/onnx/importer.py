@@ -144,6 +144,8 @@ class Importer(GraphBuilder):
     aliases: Mapping[str, str] = field(default_factory=dict)
     #: Smallest values of named sizes that the model was found to need.
     least: Mapping[str, int] = field(default_factory=dict)
+    #: The smallest and largest trip counts of loops, by the names of the values that they are.
+    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     #: Branches that the program is made for, by the names of nodes (`branch_name`), with why the others are not in it.
     taken: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     #: Words of an error of ours: nodes that it names are asked about (`refused_by_reference`) before they are converted.
@@ -255,13 +257,27 @@ class Importer(GraphBuilder):
 
     def _results(self, node: Node) -> list[Value | None]:
         if self._is_known(node):
-            return list(self._folded(node))
+            try:
+                return list(self._folded(node))
+            except Reject as refusal:
+                return self._converted_in_place_of(node, refusal)
         if node.inputs and isinstance(node.inputs[0], v.Text) and node.kind in _MOVES_TEXT:
             return [self._moved_text(node, node.inputs[0])]
         convert = CONVERTERS.get(node.kind)
         if convert is None:
             return self._expanded(node)
         found = convert(self, node)
+        return found if isinstance(found, list) else [found]
+
+    def _converted_in_place_of(self, node: Node, refusal: Reject) -> list[Value | None]:
+        """What a converter makes of constants that onnx's reference cannot evaluate; where none takes them, its words count."""
+        convert = CONVERTERS.get(node.kind)
+        if convert is None:
+            raise refusal
+        try:
+            found = convert(self, node)
+        except (Reject, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError):
+            raise refusal from None
         return found if isinstance(found, list) else [found]
 
     def _moved_text(self, node: Node, text: v.Text) -> Value:
@@ -490,20 +506,22 @@ class Importer(GraphBuilder):
         """The smallest and largest value of a size."""
         return bounds(dim, self.ranges)
 
-    def found_size(self, count: Tensor, limit: Dim) -> Dim:
-        """A size that the graph computes, at most `limit`: a named extent of its own."""
+    def found_size(self, count: Tensor, limit: Dim, least: int = 0) -> Dim:
+        """A size that the graph computes, from `least` to `limit`: a named extent of its own."""
         name = f"found_{len(self.ranges)}"
         most = min(max(self.bounds(limit)[1], 0), DEFAULT_MAX)
-        self.builder.symbol(name, 0, most)
-        self.ranges[name] = (0, most)
+        self.builder.symbol(name, least, most)
+        self.ranges[name] = (least, most)
         self.emit("set_extent", [count], [], {"extent": name, "bound": Dims((self._limit(limit),))})
         return Extent(name)
 
+    def is_found(self, size: Dim) -> bool:
+        """Whether a size depends on one that the graph computes, so that memory is planned for its largest value."""
+        return isinstance(size, Extent) and any(name.startswith("found_") for name in size.symbols)
+
     def _limit(self, limit: Dim) -> Dim:
         """A bound over the sizes of inputs alone."""
-        if isinstance(limit, Extent) and any(name.startswith("found_") for name in limit.symbols):
-            return self.bounds(limit)[1]
-        return limit
+        return self.bounds(limit)[1] if self.is_found(limit) else limit
 
     def from_place(self, x: Tensor, dim: int, start: Tensor, count: Dim) -> Tensor:
         """`count` elements of a dim from a place on."""
@@ -652,6 +670,16 @@ class Importer(GraphBuilder):
                 least = self.emit_one("ge", [self.signed(size), self.scalar(1, "i64")], TensorType("i1", ()))
                 words = f"{what} has a result of {size} elements along a dim, of which there are none"
                 self.emit("check", [least], [], {"message": f"{self.location.module}: {words}"})
+
+    def need_elements(self, size: Dim, count: int, what: str) -> None:
+        """Takes a size that an op needs to be at least a number; calls with a smaller one end."""
+        if isinstance(size, int) or self.bounds(size)[0] >= count:
+            return
+        self.need_not_negative(size - count, always=True)
+        if self.bounds(size)[0] < count:
+            enough = self.emit_one("ge", [self.signed(size), self.scalar(count, "i64")], TensorType("i1", ()))
+            words = f"{self.location.module}: {what} needs {count} elements along a dim of {size}"
+            self.emit("check", [enough], [], {"message": words})
 
     def need_vector(self, x: Tensor, size: Dim, what: str) -> None:
         """Takes a tensor that an op needs to be a vector of so many elements."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from straightline.capture.builder import Dim, TensorType
-from straightline.capture.einsum import einsum
+from straightline.capture.einsum import einsum, letters_of
 from straightline.capture.extents import product_of
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
 from straightline.capture.onnx.attention import attention
@@ -116,7 +116,17 @@ def _scaled(ctx: Importer, x: Tensor, factor: float) -> Tensor:
 
 @converter("Einsum")
 def _einsum(ctx: Importer, node: Node) -> Tensor:
-    return einsum(ctx, node.attribute("equation"), [ctx.tensor(x) for x in node.inputs], matmul)
+    tensors = [ctx.tensor(x) for x in node.inputs]
+    sizes: dict[str, Dim] = {}
+    for place, names in enumerate(letters_of(node.attribute("equation"), [t.rank for t in tensors])):
+        for name, size in zip(names, tensors[place].extents, strict=True):
+            if size != 1 and name in sizes:
+                ctx.same_size(sizes[name], size)
+            if size != 1:
+                sizes.setdefault(name, size)
+        wanted = [sizes.get(name, 1) if e != 1 else 1 for name, e in zip(names, tensors[place].extents, strict=True)]
+        tensors[place] = ctx.fitted(tensors[place], wanted)
+    return einsum(ctx, node.attribute("equation"), tensors, matmul)
 
 
 # Convolutions ---------------------------------------------------------------------------------------------------------

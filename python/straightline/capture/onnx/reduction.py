@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from straightline.capture import linalg
-from straightline.capture.builder import TensorType
-from straightline.capture.extents import product_of
-from straightline.capture.graph_builder import FLOATS, Reject, Tensor, known
+from straightline.capture.builder import Dim, TensorType
+from straightline.capture.extents import Extent, product_of
+from straightline.capture.graph_builder import FLOATS, SLICE_END_BY_TYPE, Reject, Tensor, known
 from straightline.capture.onnx.importer import Importer, Node, converter
 from straightline.capture.onnx.values import Known, Value, dims, sizes
 
@@ -131,14 +131,29 @@ def _arg(ctx: Importer, node: Node) -> Tensor:
     return ctx.binary("sub", ctx.scalar(x.extents[dim] - 1, "i64"), found)
 
 
+def _first_of_named(ctx: Importer, x: Tensor, dim: int, k: Dim, largest: bool) -> list[Tensor]:
+    """As many as a named size says: of all in their order."""
+    count = x.extents[dim]
+    found = ctx.ordered(x, dim, count, largest)
+    if k == count:
+        return found
+    if ctx.bounds(count - k)[0] < 0:
+        enough = ctx.emit_one("ge", [ctx.signed(count), ctx.signed(k)], TensorType("i1", ()))
+        ctx.emit("check", [enough], [], {"message": f"{ctx.location.module}: TopK takes {k} of {count} elements"})
+    return [ctx.slice(t, dim, 0, SLICE_END_BY_TYPE, k) for t in found]
+
+
 @converter("TopK")
 def _topk(ctx: Importer, node: Node) -> list[Tensor]:
     x = ctx.tensor(node.inputs[0])
-    (k,) = ctx.numbers(node.inputs[1], "the k of TopK")
+    (k,) = ctx.sizes(node.inputs[1], "the k of TopK")
     dim = ctx.axis(node.attribute("axis", -1), x.rank)
+    if isinstance(k, Extent):
+        return _first_of_named(ctx, x, dim, k, bool(node.attribute("largest", 1)))
     if k == 0:
         extents = tuple(k if d == dim else e for d, e in enumerate(x.extents))
         return [ctx.full(0, dtype, extents) for dtype in (x.dtype, "i64")]
+    ctx.need_elements(x.extents[dim], k, "TopK")
     return ctx.ordered(x, dim, k, bool(node.attribute("largest", 1)))
 
 

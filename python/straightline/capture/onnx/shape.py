@@ -10,7 +10,7 @@ from onnx import numpy_helper
 
 from straightline.capture import linalg
 from straightline.capture.builder import Dim, TensorType
-from straightline.capture.extents import exact_quotient, product_of
+from straightline.capture.extents import Extent, exact_quotient, minimum, product_of
 from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor
 from straightline.capture.onnx.importer import Importer, Node, converter, known_of, shape_text
 from straightline.capture.onnx.values import Known, Value, dims, dtype_of, ir_dtype, sizes
@@ -238,6 +238,8 @@ def _sliced(ctx: Importer, x: Tensor, dim: int, start: Dim, end: Dim, step: int)
         return _slice_of(ctx, x, dim, first, last)
     if not isinstance(first, int):
         raise Reject(f"a slice from {start} on with step {step}", "a start that is a number")
+    if isinstance(last, Extent) and last != size:  # a step has no end that only a call knows
+        x, size = _slice_of(ctx, x, dim, 0, last), last
     return ctx.slice(
         x, dim, first, SLICE_END if last == size else int(last) if isinstance(last, int) else SLICE_END, count, step
     )
@@ -264,9 +266,10 @@ def _within(ctx: Importer, bound: Dim, size: Dim, begins: bool = False) -> Dim:
         return bound
     if ctx.bounds(size - bound)[1] <= 0:
         return size
-    if begins:
-        ctx.need_not_negative(size - bound)
-    raise Reject(f"a slice up to {bound} of {size} elements, where a call decides which is less", "sizes with bounds")
+    if not begins:
+        return minimum(size, bound, ctx.ranges)
+    ctx.need_not_negative(size - bound)
+    raise Reject(f"a slice from {bound} on of {size} elements, where a call decides which is less", "sizes with bounds")
 
 
 @converter("Gather")

@@ -109,6 +109,13 @@ class Sequence:
 
 
 @dataclass(frozen=True, eq=False)
+class Rows:
+    """A sequence of tensors of one type of which only a call knows how many there are: the rows of one tensor."""
+
+    whole: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class Optional:
     """An optional of ONNX; `value` None: empty."""
 
@@ -127,7 +134,7 @@ class Text:
     index: Tensor | np.ndarray
 
 
-Value = Tensor | Known | Sequence | Optional | Text
+Value = Tensor | Known | Sequence | Rows | Optional | Text
 
 
 def text_of(array: np.ndarray) -> Text:

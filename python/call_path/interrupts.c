@@ -22,8 +22,8 @@ static void onInterrupt(int number) {
 }
 
 /// `_signal.getsignal`, what it is called with, and what it returns where Ctrl-C raises; made once.
-/// Of the module that `signal` is made of, whose function makes no enumerator of the answer: this is
-/// asked in each call of a program with a loop.
+/// Of the module that `signal` is made of, whose function makes no enumerator of the answer: this
+/// is asked in each call of a program with a loop.
 static struct {
   PyObject *getsignal, *number, *raising;
 } python_;

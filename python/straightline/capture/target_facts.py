@@ -35,6 +35,17 @@ class TargetFacts:
 
         return _compiler.nearest_topk(self.target, 1, count, k, element_bytes)
 
+    def takes_named_rows(self, low: int, high: int, k: int | None, element_bytes: int) -> bool:
+        """Whether kernels take the first `k` (None: all) of a row whose number of elements has these bounds."""
+        if high > _MOST_OF_ROW or (k is not None and k > low):
+            return False
+        is_limited = self.nearest_topk(1 << 40, 1 << 40, element_bytes) != ""
+        return not is_limited or high <= _MOST_OF_BLOCK
+
+
+#: Places of a row are 32-bit numbers (codegen/kernels/topk.h); a block of a device sorts so many elements whole.
+_MOST_OF_ROW, _MOST_OF_BLOCK = 2**32 - 2, 2048
+
 
 @functools.cache
 def facts_of(target: str) -> TargetFacts:

@@ -38,6 +38,11 @@ def _first(ctx: Importer, what: str, x: Tensor, dim: int, k: Any, largest: bool)
     if isinstance(count, int):
         assert isinstance(k, int)
         _check_row(ctx, what, x, count, k)
+    else:
+        low, high = ctx.data_sizes.bounds(count)
+        some = k if isinstance(k, int) else None
+        if not ctx.target.takes_named_rows(low, high, some, torch_dtype(x.dtype).itemsize):
+            raise Reject(f"{what} of {k} elements along dim {dim} of size {count}, {low} to {high}", "static sizes")
     return ctx.ordered(x, dim, k, bool(largest))
 
 

@@ -18,10 +18,10 @@ namespace sl {
 
 /// transposed: 0 or 1. pixels: output pixels of a row done at once; on a CPU where all their taps
 /// are inside. side: 5 or 7 where only a call knows the sizes of images, for depthwise kernels of
-/// that side whose stride and dilation are 1; else 0. The others are for CUDA only. taps > 0: depthwise, a row of taps at a time; `taps`
-/// is kw and `step` the stride along a row; with splits > 1 so many of a block's `threads` share
-/// the kh rows of taps. rows > 0: by the tiles of MatmulTune. Neither: a thread computes one output
-/// element.
+/// that side whose stride and dilation are 1; else 0. The others are for CUDA only. taps > 0:
+/// depthwise, a row of taps at a time; `taps` is kw and `step` the stride along a row; with
+/// splits > 1 so many of a block's `threads` share the kh rows of taps. rows > 0: by the tiles of
+/// MatmulTune. Neither: a thread computes one output element.
 struct ConvolutionDirectTune {
   int transposed = 0;
   int pixels = 4;

@@ -36,6 +36,10 @@ std::vector<float> randomMemory() {
   return memory;
 }
 
+/// Of the call of a body: a body is a type of its own, of no shape, so that what takes a shape at run
+/// time is compiled once for all shapes, and knows none of them.
+#define SL_APART __attribute__((noinline))
+
 /// Runs body(ctx, team, shape, out) with both forms of the shape; all of the memory must be the
 /// same after it.
 template <auto SHAPE, class T, class Body>
@@ -81,15 +85,22 @@ void compareBatched(const std::vector<T>& before, Body body, sl::Ints<DIMS...>) 
   (one(std::integral_constant<int, DIMS>{}), ...);
 }
 
+template <int RANK>
+struct PointwiseBody {
+  const float *a, *b;
+
+  template <class Shape>
+  SL_APART void operator()(sl_ctx* ctx, sl_team team, Shape shape, float* out) const {
+    sl::pointwise<sl::PointwiseTune{.rank = RANK, .inputs = 2}>(
+        ctx, team, shape, [](auto x, auto y, auto& z) SL_LAMBDA { z = x * y + x; }, a, b, out);
+  }
+};
+
 template <int RANK, sl::PointwiseShape SHAPE>
 void pointwise() {
   const std::vector<float> a = randomMemory();
   const std::vector<float> b = randomMemory();
-  const auto body = [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
-    sl::pointwise<sl::PointwiseTune{.rank = RANK, .inputs = 2}>(
-        ctx, team, shape, [](auto x, auto y, auto& z) SL_LAMBDA { z = x * y + x; },
-        a.data() + kPlace, b.data() + kPlace, out);
-  };
+  const PointwiseBody<RANK> body{a.data() + kPlace, b.data() + kPlace};
   compare<SHAPE>(randomMemory(), body);
   compareBatched<SHAPE>(randomMemory(), body, sl::IntsUpTo<RANK>{});
 }
@@ -147,26 +158,32 @@ TEST(FixedShapes, Fill) {
   });
 }
 
-/// A sum and an element output; with `KEPT` a softmax.
-template <sl::RowReductionShape SHAPE, int OUTER = 1, int INNER = 1>
-void reduction() {
-  using sl::Combine;
-  const std::vector<float> a = randomMemory();
-  std::vector<char> workspace(3 * 64 * 20000);
-  const auto both = [](auto body) {
-    compare<SHAPE>(randomMemory(), body);
-    compareBatched<SHAPE>(randomMemory(), body, sl::IntsUpTo<OUTER>{});
-  };
-  both([&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
+/// A sum of squares, and an output of each element.
+template <int OUTER, int INNER>
+struct SumBody {
+  const float* a;
+
+  template <class Shape>
+  SL_APART void operator()(sl_ctx* ctx, sl_team team, Shape shape, float* out) const {
     sl::row_reduction<sl::RowReductionTune{.outerRank = OUTER,
                                            .innerRank = INNER,
                                            .inputs = 1,
                                            .elementOutputs = 1,
-                                           .combine = {Combine::sum}}>(
+                                           .combine = {sl::Combine::sum}}>(
         ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x * x; },
-        [](auto x, auto sum, auto& y) SL_LAMBDA { y = x + sum; }, a.data() + kPlace, out);
-  });
-  both([&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
+        [](auto x, auto sum, auto& y) SL_LAMBDA { y = x + sum; }, a, out);
+  }
+};
+
+/// Softmax.
+template <int OUTER, int INNER>
+struct SoftmaxBody {
+  const float* a;
+  char* workspace;
+
+  template <class Shape>
+  SL_APART void operator()(sl_ctx* ctx, sl_team team, Shape shape, float* out) const {
+    using sl::Combine;
     sl::row_reduction<sl::RowReductionTune{.outerRank = OUTER,
                                            .innerRank = INNER,
                                            .inputs = 1,
@@ -181,33 +198,44 @@ void reduction() {
           value = e;
           keep = e;
         },
-        [](auto, auto, auto sum, auto kept, auto& y) SL_LAMBDA { y = kept / sum; },
-        a.data() + kPlace, out, workspace.data());
-  });
+        [](auto, auto, auto sum, auto kept, auto& y) SL_LAMBDA { y = kept / sum; }, a, out,
+        workspace);
+  }
+};
+
+template <sl::RowReductionShape SHAPE, int OUTER = 1, int INNER = 1>
+void reduction() {
+  const std::vector<float> a = randomMemory();
+  std::vector<char> workspace(3 * 64 * 20000);
+  const auto both = [](auto body) {
+    compare<SHAPE>(randomMemory(), body);
+    compareBatched<SHAPE>(randomMemory(), body, sl::IntsUpTo<OUTER>{});
+  };
+  both(SumBody<OUTER, INNER>{a.data() + kPlace});
+  both(SoftmaxBody<OUTER, INNER>{a.data() + kPlace, workspace.data()});
 }
 
-/// argmax and a product of rows, where the output has a value a row.
+/// argmax or a product of rows: the output has a value a row.
+template <sl::Combine COMBINE>
+struct RowBody {
+  const float* a;
+
+  template <class Shape, class T>
+  SL_APART void operator()(sl_ctx* ctx, sl_team team, Shape shape, T* out) const {
+    sl::row_reduction<sl::RowReductionTune{
+        .outerRank = 1, .innerRank = 1, .inputs = 1, .rowOutputs = 1, .combine = {COMBINE}}>(
+        ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x; },
+        [](auto found, auto& y) SL_LAMBDA { y = found; }, a, out);
+  }
+};
+
 template <sl::RowReductionShape SHAPE>
 void rowOutputs() {
-  using sl::Combine;
   const std::vector<float> a = randomMemory();
-  const auto places = [&](sl_ctx* ctx, sl_team team, auto shape, int64_t* out) {
-    sl::row_reduction<sl::RowReductionTune{.outerRank = 1,
-                                           .innerRank = 1,
-                                           .inputs = 1,
-                                           .rowOutputs = 1,
-                                           .combine = {Combine::argmax}}>(
-        ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x; },
-        [](auto place, auto& y) SL_LAMBDA { y = place; }, a.data() + kPlace, out);
-  };
+  const RowBody<sl::Combine::argmax> places{a.data() + kPlace};
   compare<SHAPE>(std::vector<int64_t>(kMemory, 7), places);
   compareBatched<SHAPE>(std::vector<int64_t>(kMemory, 7), places, sl::Ints<0>{});
-  compare<SHAPE>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
-    sl::row_reduction<sl::RowReductionTune{
-        .outerRank = 1, .innerRank = 1, .inputs = 1, .rowOutputs = 1, .combine = {Combine::prod}}>(
-        ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x; },
-        [](auto product, auto& y) SL_LAMBDA { y = product; }, a.data() + kPlace, out);
-  });
+  compare<SHAPE>(randomMemory(), RowBody<sl::Combine::prod>{a.data() + kPlace});
 }
 
 TEST(FixedShapes, RowReduction) {
@@ -237,17 +265,36 @@ constexpr auto kBiasRelu = [](auto acc, auto bias, auto& y) SL_LAMBDA {
   y = sl::maximum(sl::constant(sum, 0.0f), sum);
 };
 
+template <int MR, int KC>
+struct GemmBody {
+  const float *a, *b;
+
+  template <class Shape>
+  SL_APART void operator()(sl_ctx* ctx, sl_team team, Shape shape, float* out) const {
+    sl::gemm<sl::GemmTune{.mr = MR, .nr = 16, .kc = KC, .mc = 12}>(ctx, team, shape, kBiasRelu, a,
+                                                                   b, a + kPlace, out);
+  }
+};
+
 template <int MR, int KC, int64_t M, int64_t N, int64_t K>
 void gemm() {
   const std::vector<float> a = randomMemory();
   const std::vector<float> b = randomMemory();
   constexpr sl::GemmShape shape{
       .m = M, .n = N, .k = K, .lda = K + 1, .ldc = N + 3, .epilogueStride = {{0, 1}}};
-  compare<shape>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto given, float* out) {
-    sl::gemm<sl::GemmTune{.mr = MR, .nr = 16, .kc = KC, .mc = 12}>(
-        ctx, team, given, kBiasRelu, a.data(), b.data(), a.data() + kPlace, out);
-  });
+  compare<shape>(randomMemory(), GemmBody<MR, KC>{a.data(), b.data()});
 }
+
+struct DirectBody {
+  const float *a, *b;
+  char* workspace;
+
+  template <class Shape>
+  SL_APART void operator()(sl_ctx* ctx, sl_team team, Shape shape, float* out) const {
+    sl::convolution_direct<sl::ConvolutionDirectTune{}>(ctx, team, shape, kBiasRelu, a, b,
+                                                        a + kPlace, out, workspace);
+  }
+};
 
 /// Depthwise where C is the number of groups; row-major planes, or pixels of adjacent channels.
 template <int64_t C, int64_t K, int64_t GROUPS, int64_t SIDE, int64_t STRIDE, bool LAST>
@@ -282,10 +329,7 @@ void convolutionDirect() {
   std::vector<char> workspace(sl::convolutionDirectWorkspace<float>(shape, sl::kVectorBytes, 3) +
                               64);
   char* aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64) % 64;
-  const auto body = [&](sl_ctx* ctx, sl_team team, auto given, float* out) {
-    sl::convolution_direct<sl::ConvolutionDirectTune{}>(ctx, team, given, kBiasRelu, a.data(),
-                                                        b.data(), a.data() + kPlace, out, aligned);
-  };
+  const DirectBody body{a.data(), b.data(), aligned};
   compare<shape>(randomMemory(), body);
   compareBatched<shape>(randomMemory(), body, sl::Ints<0>{});
 }
@@ -310,6 +354,16 @@ TEST(FixedShapes, Gemm) {
   gemm<1, 0, 3, 17, 9>();
 }
 
+struct GemmInt8Body {
+  const int8_t *a, *b;
+
+  template <class Shape>
+  SL_APART void operator()(sl_ctx* ctx, sl_team team, Shape shape, int32_t* out) const {
+    sl::gemm_int8<sl::GemmInt8Tune{.mr = 6, .nr = 16, .mc = 12}>(
+        ctx, team, shape, [](auto acc, auto& y) SL_LAMBDA { y = acc; }, a, b, out);
+  }
+};
+
 template <int64_t M, int64_t N, int64_t K>
 void gemmInt8() {
   std::mt19937 random{std::random_device{}()};
@@ -319,11 +373,7 @@ void gemmInt8() {
     b[i] = int8_t(random());
   }
   constexpr sl::GemmInt8Shape shape{.m = M, .n = N, .k = K, .lda = K + 1, .ldc = N + 3};
-  compare<shape>(std::vector<int32_t>(kMemory, 7), [&](sl_ctx* ctx, sl_team team, auto given,
-                                                       int32_t* out) {
-    sl::gemm_int8<sl::GemmInt8Tune{.mr = 6, .nr = 16, .mc = 12}>(
-        ctx, team, given, [](auto acc, auto& y) SL_LAMBDA { y = acc; }, a.data(), b.data(), out);
-  });
+  compare<shape>(std::vector<int32_t>(kMemory, 7), GemmInt8Body{a.data(), b.data()});
 }
 
 TEST(FixedShapes, GemmInt8) {
@@ -333,12 +383,22 @@ TEST(FixedShapes, GemmInt8) {
   gemmInt8<16, 19, 30>();
 }
 
+struct MatmulBody {
+  const float *a, *b;
+  char* workspace;
+
+  template <class Shape>
+  SL_APART void operator()(sl_ctx* ctx, sl_team team, Shape shape, float* out) const {
+    sl::matmul<sl::MatmulTune{.mr = 6, .nr = 16, .kc = 0, .mc = 12}>(ctx, team, shape, kBiasRelu, a,
+                                                                     b, a + kPlace, out, workspace);
+  }
+};
+
 template <int64_t M, int64_t N, int64_t K>
 void matmul() {
   const std::vector<float> a = randomMemory();
   const std::vector<float> b = randomMemory();
   std::vector<float> workspace(3 * 16 * 128);
-  constexpr sl::MatmulTune tune{.mr = 6, .nr = 16, .kc = 0, .mc = 12};
   constexpr sl::MatmulShape shape{.batch = {1, 2, 3},
                                   .m = M,
                                   .n = N,
@@ -352,10 +412,8 @@ void matmul() {
                                   .cBatch = {0, 3 * M * N, M * N},
                                   .cRow = N,
                                   .epilogueStride = {{0, 0, 0, 0, 1}}};
-  compare<shape>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto given, float* out) {
-    sl::matmul<tune>(ctx, team, given, kBiasRelu, a.data(), b.data(), a.data() + kPlace, out,
-                     reinterpret_cast<char*>(workspace.data()));
-  });
+  compare<shape>(randomMemory(),
+                 MatmulBody{a.data(), b.data(), reinterpret_cast<char*>(workspace.data())});
 }
 
 TEST(FixedShapes, Matmul) {
@@ -364,6 +422,16 @@ TEST(FixedShapes, Matmul) {
   matmul<12, 32, 33>();
   matmul<32, 41, 64>();
 }
+
+struct ConvolutionBody {
+  const float *in, *weight;
+
+  template <class Shape>
+  SL_APART void operator()(sl_ctx* ctx, sl_team team, Shape shape, float* out) const {
+    sl::convolution<sl::ConvolutionTune{.mr = 6, .nr = 16, .kh = 3, .kw = 3, .mc = 12}>(
+        ctx, team, shape, kBiasRelu, in, weight, in + kPlace, out);
+  }
+};
 
 template <int64_t HO, int64_t WO, int64_t O>
 void convolution() {
@@ -384,10 +452,7 @@ void convolution() {
                                        .inStride = {h * w * c, w * c, c},
                                        .outStride = {HO * WO * O, WO * O, O},
                                        .epilogueStride = {{0, 0, 0, 1}}};
-  compare<shape>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto given, float* out) {
-    sl::convolution<sl::ConvolutionTune{.mr = 6, .nr = 16, .kh = 3, .kw = 3, .mc = 12}>(
-        ctx, team, given, kBiasRelu, in.data(), weight.data(), in.data() + kPlace, out);
-  });
+  compare<shape>(randomMemory(), ConvolutionBody{in.data(), weight.data()});
 }
 
 TEST(FixedShapes, Convolution) {

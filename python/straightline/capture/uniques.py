@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from straightline.capture.builder import Dim, TensorType
-from straightline.capture.extents import product_of
+from straightline.capture.extents import DEFAULT_MAX, product_of
 from straightline.capture.graph_builder import GraphBuilder, Reject, Tensor, known
 
 #: Declares a size that the program computes: of (the number, the most that it can be).
@@ -19,11 +19,11 @@ def parts_along(ctx: GraphBuilder, x: Tensor, axis: int) -> tuple[Tensor, Callab
     """The entries of a dim as rows [count, elements], and what makes rows such entries again.
 
     Raises:
-        Reject: Sizes are named.
+        Reject: How many elements an entry has is named.
     """
     order = [axis, *(d for d in range(x.rank) if d != axis)]
     moved = ctx.permute(x, order)
-    rows = ctx.reshape(moved, (known(x.extents[axis]), known(product_of(moved.extents[1:]))))
+    rows = ctx.reshape(moved, (x.extents[axis], known(product_of(moved.extents[1:]))))
 
     def back(found: Tensor) -> Tensor:
         shaped = ctx.reshape(found, (found.extents[0], *moved.extents[1:]))
@@ -34,7 +34,7 @@ def parts_along(ctx: GraphBuilder, x: Tensor, axis: int) -> tuple[Tensor, Callab
 
 def order_of_rows(ctx: GraphBuilder, rows: Tensor) -> Tensor:
     """Where the rows [count, elements] are in their order: stable sorts by the last column first."""
-    count, width = known(rows.extents[0]), known(rows.extents[1])
+    count, width = rows.extents[0], known(rows.extents[1])
     if width > _MOST_SORTS:
         raise Reject(f"unique entries of {width} elements", f"at most {_MOST_SORTS}")
     places = _iota(ctx, count)
@@ -57,7 +57,7 @@ def unique_rows(
 
     Args:
         ctx: Where the ops go.
-        x: [count] or [count, elements], of a static size of at least 1.
+        x: [count] or [count, elements]; a count that is a number is at least 1.
         places: [count], numbers of elements or rows.
         found_size: Declares how many runs there are.
         by_value: Whether the runs stay in that order, or are given by where they are first.
@@ -66,7 +66,7 @@ def unique_rows(
         An element or row of each run, where each run is first within x, for each row of x the number of its run, and how
         long the runs are; indices are i64.
     """
-    count = known(x.extents[0])
+    count = x.extents[0]
     numbers = TensorType("i64", (count,))
 
     def moved(values: Tensor, by: Tensor) -> Tensor:
@@ -79,7 +79,8 @@ def unique_rows(
     ones = ctx.cast(first, "i64")
     passed = ctx.emit_one("cumsum", [ones], numbers, {"dim": 0})
     group = ctx.emit_one("sub", [passed, ctx.full(1, "i64", (count,))], numbers)  # of each place in the order
-    firsts = put(ctx.full(count, "i64", (count,)), group, places, "amin")
+    behind = count if isinstance(count, int) else DEFAULT_MAX
+    firsts = put(ctx.full(behind, "i64", (count,)), group, places, "amin")
     counts = put(ctx.full(0, "i64", (count,)), group, ctx.full(1, "i64", (count,)), "sum")
     rank = _iota(ctx, count)
     if not by_value:
@@ -99,9 +100,11 @@ def unique_rows(
 
 def _begins(ctx: GraphBuilder, ordered: Tensor) -> Tensor:
     """Whether each element or row differs from the one before it; the first one does."""
-    count = known(ordered.extents[0])
+    count = ordered.extents[0]
     if count == 1:
         return ctx.full(True, "i1", (1,))
+    if not isinstance(count, int):
+        return _begins_of_named(ctx, ordered)
     rest = count - 1
     left, right = ctx.slice(ordered, 0, 0, rest, rest), ctx.slice(ordered, 0, 1, count, rest)
     differs = ctx.emit_one("ne", [left, right], TensorType("i1", (rest, *ordered.extents[1:])))
@@ -110,5 +113,19 @@ def _begins(ctx: GraphBuilder, ordered: Tensor) -> Tensor:
     return ctx.cat([ctx.full(True, "i1", (1,)), differs], 0, TensorType("i1", (count,)))
 
 
-def _iota(ctx: GraphBuilder, count: int) -> Tensor:
+def _begins_of_named(ctx: GraphBuilder, ordered: Tensor) -> Tensor:
+    """The same where only a call knows how many there are, perhaps none."""
+    places = _iota(ctx, ordered.extents[0])
+    zero = ctx.full(0, "i64", places.extents)
+    one = ctx.full(1, "i64", places.extents)
+    before = ctx.emit_one("maximum", [ctx.emit_one("sub", [places, one], places.type), zero], places.type)
+    earlier = ctx.emit_one("index_select", [ordered, before], ordered.type, {"dim": 0})
+    differs = ctx.emit_one("ne", [earlier, ordered], TensorType("i1", ordered.extents))
+    if ordered.rank == 2:
+        differs = ctx.reduce("any", differs, [1], False)
+    first = ctx.emit_one("eq", [places, zero], TensorType("i1", places.extents))
+    return ctx.emit_one("logical_or", [first, differs], first.type)
+
+
+def _iota(ctx: GraphBuilder, count: Dim) -> Tensor:
     return ctx.emit_one("iota", [], TensorType("i64", (count,)), {"start": 0, "step": 1})

@@ -36,8 +36,8 @@ std::vector<float> randomMemory() {
   return memory;
 }
 
-/// Of the call of a body: a body is a type of its own, of no shape, so that what takes a shape at run
-/// time is compiled once for all shapes, and knows none of them.
+/// Of the call of a body: a body is a type of its own, of no shape, so that what takes a shape at
+/// run time is compiled once for all shapes, and knows none of them.
 #define SL_APART __attribute__((noinline))
 
 /// Runs body(ctx, team, shape, out) with both forms of the shape; all of the memory must be the

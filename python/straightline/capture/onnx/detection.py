@@ -66,9 +66,7 @@ def _non_max_suppression(ctx: Importer, node: Node) -> Tensor:
             ctx.full(0, dtype) if node.input(place) is None else ctx.reshape(ctx.tensor(node.inputs[place], dtype), ())
         )
 
-    types = [TensorType(scores.dtype, shape), TensorType("i64", shape)]
-    how = {"dim": 2, "k": count if isinstance(count, int) else -1, "largest": True}
-    ordered, order = ctx.emit("topk", [scores], types, how)
+    ordered, order = ctx.ordered(scores, 2, count, True)
     corners = []
     for t in _corners(ctx, boxes, bool(node.attribute("center_point_box", 0))):
         wide = ctx.expand(ctx.reshape(t, (batches, 1, count)), shape)

@@ -162,7 +162,9 @@ bool beginsTwoWideVectors(const Target& target) {
   // cores only.
   static constexpr llvm::StringLiteral kNames[] = {"skylake-avx512", "cascadelake", "cooperlake",
                                                    "icelake-server", "znver5",      "znver6"};
-  return hasFeature(target, "amx-tile") || llvm::is_contained(kNames, llvm::StringRef(target.cpu));
+  // one that hides the unit itself does not change the core
+  return hasFeature(target, "amx-tile") || contains(featuresOfName(target.cpu), "amx-tile") ||
+         llvm::is_contained(kNames, llvm::StringRef(target.cpu));
 }
 
 std::vector<std::string> neededFeatures(const Target& target) {

@@ -202,6 +202,8 @@ TEST(Target, WhoBeginsTwoWideMultiplyAdds) {
   for (const char* cpu : {"x86-64-v3", "x86-64-v4", "znver4", "tigerlake", "haswell"}) {
     EXPECT_FALSE(beginsTwoWideVectors(*targetNamed(cpu))) << cpu;
   }
+  const Target hidden{hostTarget().triple, "emeraldrapids", {"+avx512f", "-amx-tile"}};
+  EXPECT_TRUE(beginsTwoWideVectors(hidden));
 }
 
 TEST_F(CompileProgramTest, TargetThatCannotRunHere) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/contraction_problem.h"
 
+#include <algorithm>
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -184,8 +186,8 @@ void addTensor(Problem& problem, Value tensor, bool isConstant) {
 
 /// An image or a weight of a convolution in 2-D terms; images are channels last, as assign_layouts
 /// will make them.
-void addConvolutionTensor(Problem& problem, Value tensor, bool isImage, bool isConstant) {
-  llvm::SmallVector<int64_t> sizes = sizesOf(tensor);
+void addConvolutionTensor(Problem& problem, mlir::Type element, llvm::SmallVector<int64_t> sizes,
+                          bool isImage, bool isConstant) {
   if (sizes.size() == 3) {
     sizes.insert(sizes.begin() + 2, 1);
   }
@@ -194,7 +196,7 @@ void addConvolutionTensor(Problem& problem, Value tensor, bool isImage, bool isC
     const llvm::SmallVector<int64_t> last = rowMajor({sizes[0], sizes[2], sizes[3], sizes[1]});
     strides = {last[0], last[3], last[1], last[2]};
   }
-  problem.addOperand(elementOf(tensor), sizes, strides, isConstant);
+  problem.addOperand(element, sizes, strides, isConstant);
 }
 
 int64_t productOf(llvm::ArrayRef<int64_t> sizes) {
@@ -350,8 +352,7 @@ StoredOperands storedOperands(op::FusionOp fusion, op::LinearOp linear) {
 }
 
 /// Adds the sizes and steps of a convolution.
-static void addGeometry(Problem& problem, op::ConvolutionOp convolution) {
-  const ConvolutionGeometry g = convolutionGeometry(convolution);
+static void addGeometry(Problem& problem, const ConvolutionGeometry& g) {
   const std::pair<const char*, int64_t> values[] = {{"n", g.n},
                                                     {"c", g.c},
                                                     {"h", g.h},
@@ -424,7 +425,7 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   Problem problem(isConvolution ? "convolution" : isLinear ? "linear" : "matmul", target);
   for (auto [i, operand] : llvm::enumerate(root->getOperands())) {
     if (isConvolution && i < 2) {
-      addConvolutionTensor(problem, operand, i == 0, known(operand));
+      addConvolutionTensor(problem, elementOf(operand), sizesOf(operand), i == 0, known(operand));
     } else if (isLinear && (i == 1 || (i == 0 && isReadAsBfloat(linear)))) {
       const llvm::SmallVector<int64_t> sizes = sizesOf(operand);
       problem.addOperand(elementOf(isReadAsBfloat(linear) ? linear.getResult() : linear.getX()),
@@ -445,7 +446,8 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
     problem.setVariant(static_cast<int32_t>(choice.getVariant()));
   }
   if (isConvolution) {
-    addConvolutionTensor(problem, root->getResult(0), true, false);
+    addConvolutionTensor(problem, elementOf(root->getResult(0)), sizesOf(root->getResult(0)), true,
+                         false);
   } else {
     addTensor(problem, root->getResult(0), false);
   }
@@ -459,7 +461,7 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
           isConvolution ? "convolution" : "matmul");
   addResident(problem, fusion);
   if (auto convolution = llvm::dyn_cast<op::ConvolutionOp>(root)) {
-    addGeometry(problem, convolution);
+    addGeometry(problem, convolutionGeometry(convolution));
     return problem;
   }
   if (targetNamedBy(target).hasQueue()) {
@@ -483,6 +485,46 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   }
   problem.addAttribute("n", result.back());
   problem.addAttribute("k", x.back());
+  return problem;
+}
+
+bool hasOpenImages(op::FusionOp fusion) {
+  auto convolution = llvm::dyn_cast<op::ConvolutionOp>(contractionRoot(fusion));
+  return convolution && !convolution.getTransposed() &&
+         llvm::is_contained(sizesOf(convolution.getResult()), SL_DYNAMIC);
+}
+
+Problem contractionProblemAt(op::FusionOp fusion, kernel::TargetAttr target,
+                             const ImageSizes& sizes) {
+  auto convolution = llvm::cast<op::ConvolutionOp>(contractionRoot(fusion));
+  ConvolutionGeometry g = convolutionGeometry(convolution);
+  const auto set = [](int64_t& size, int64_t value) { size = size == SL_DYNAMIC ? value : size; };
+  const auto setBefore = [&](int64_t& size, int64_t out, int64_t kernel, int64_t stride,
+                             int64_t pad, int64_t dilation) {
+    set(size, std::max<int64_t>((out - 1) * stride + (kernel - 1) * dilation + 1 - 2 * pad, 1));
+  };
+  set(g.n, sizes.images);
+  set(g.ho, sizes.height);
+  set(g.wo, sizes.width);
+  setBefore(g.h, g.ho, g.kh, g.strideH, g.padH, g.dilationH);
+  setBefore(g.w, g.wo, g.kw, g.strideW, g.padW, g.dilationW);
+  Problem problem("convolution", target);
+  for (auto [i, operand] : llvm::enumerate(convolution->getOperands())) {
+    const bool isKnown = isKnownEarly(fusionInput(fusion, operand));
+    if (i == 0) {
+      addConvolutionTensor(problem, elementOf(operand), {g.n, g.c, g.h, g.w}, true, isKnown);
+    } else if (i == 1) {
+      addConvolutionTensor(problem, elementOf(operand), sizesOf(operand), false, isKnown);
+    } else {
+      addTensor(problem, operand, isKnown);
+    }
+  }
+  problem.setInputs(static_cast<int32_t>(convolution->getNumOperands()));
+  addConvolutionTensor(problem, elementOf(convolution.getResult()), {g.n, g.k, g.ho, g.wo}, true,
+                       false);
+  addTf32(problem, fusion->getParentOfType<mlir::ModuleOp>(), "convolution");
+  addResident(problem, fusion);
+  addGeometry(problem, g);
   return problem;
 }
 

@@ -80,6 +80,17 @@ void addTf32(Problem& problem, mlir::ModuleOp module, llvm::StringRef kind);
 /// type that it is computed with; what it is stored as is the attribute stored_bits.
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target);
 
+/// Images and their sizes, of the result of a convolution.
+struct ImageSizes {
+  int64_t images, height, width;
+};
+/// Whether it is a convolution, not transposed, of which only a call knows some of these sizes.
+bool hasOpenImages(op::FusionOp fusion);
+/// The problem of such a convolution as if its result had these sizes, without a variant; sizes
+/// that are known stay as they are.
+Problem contractionProblemAt(op::FusionOp fusion, kernel::TargetAttr target,
+                             const ImageSizes& sizes);
+
 }  // namespace straightline
 
 #endif  // STRAIGHTLINE_PASSES_CONTRACTION_PROBLEM_H

@@ -3,14 +3,17 @@
 // (#op.kernel_choice) with the reasons for it and against its rivals. A route of the module
 // (#op.options) leaves only kernels that it allows; `prefer=BACKEND` takes that backend's kernel
 // wherever it has one that accepts, whatever its cost; `avoid=PROPERTY` never takes a kernel that
-// has it. A measured choice of the module, by the key of the problem, comes before the cost. With
-// `list` the module gets a row (#op.measurement) for each contraction that may be measured. It is
-// an error if no kernel takes a fusion; all are reported before the pass fails.
+// has it. A convolution of image sizes that only a call knows may get other kernels for calls with
+// few pixels (#op.small_images). A measured choice of the module, by the key of the problem, comes
+// before the cost. With `list` the module gets a row (#op.measurement) for each contraction that
+// may be measured. It is an error if no kernel takes a fusion; all are reported before the pass
+// fails.
 #include "dialect/error_kind.h"
 #include "dialect/op/recorded.h"
 #include "llvm/ADT/StringSet.h"
 #include "passes/contraction_problem.h"
 #include "passes/passes.h"
+#include "passes/small_images.h"
 #include "passes/tuned_choices.h"
 
 namespace straightline::passes {
@@ -44,8 +47,11 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
         failedHere = true;
         return;
       }
+      op::setSmallImages(fusion, {});
       const std::string key = choiceKey(fusion, target);
-      if (!key.empty()) {
+      if (key.empty() && !constraints.route && !targetNamedBy(target).hasQueue()) {
+        branchBySize(fusion, target, constraints);
+      } else if (!key.empty()) {
         applyMeasured(fusion, target, constraints, key);
         op::setKernelChoice(fusion, op::kernelChoiceOf(fusion).withKey(key));
       }
@@ -105,6 +111,25 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     op::setKernelChoice(fusion,
                         before && before.getKey() ? chosen.withKey(before.getKey()) : chosen);
     return true;
+  }
+  /// Records the kernels for calls with few pixels, where these are other ones.
+  static void branchBySize(op::FusionOp fusion, kernel::TargetAttr target,
+                           const SelectionConstraints& constraints) {
+    const KernelsBySize kernels =
+        chooseKernelsBySize(fusion, target, *chosenKernel(fusion), constraints);
+    if (kernels.small.empty()) {
+      return;
+    }
+    op::setSmallImages(fusion, kernels.small);
+    const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion);
+    const bool isChosen =
+        kernels.variant == 0 && choice.getKernel().getValue() == kernels.large->name;
+    std::string why = isChosen ? choice.getWhy().str()
+                               : std::string(kernels.large->name) + ": least for many pixels";
+    for (const op::SmallImagesAttr& each : kernels.small) {
+      why += "; below " + std::to_string(each.getBelow()) + " pixels " + each.getKernel().str();
+    }
+    op::setKernelChoice(fusion, choice.withKernel(kernels.large->name, kernels.variant, why));
   }
   /// Whether it is a linear whose kernel takes x and weight as bfloat16.
   static bool isOfPairs(op::FusionOp fusion) {

@@ -40,12 +40,35 @@ def Op_KernelChoiceAttr : AttrDef<Op_Dialect, "KernelChoice"> {
     ::mlir::StringAttr estimatedKernel() const { return getEstimated() ? getEstimated() : getKernel(); }
     KernelChoiceAttr withKey(::llvm::StringRef key) const;
     KernelChoiceAttr withWhy(::llvm::StringRef why) const;
+    KernelChoiceAttr withKernel(::llvm::StringRef kernel, int64_t variant, ::llvm::StringRef why) const;
     /// The choice of a measurement in place of this one, which becomes `estimated`.
     KernelChoiceAttr withMeasured(::llvm::StringRef kernel, int64_t variant, ::std::optional<bool> alone,
                                   ::llvm::StringRef why) const;
     KernelChoiceAttr withAlternatives(::mlir::ArrayAttr alternatives) const;
     KernelChoiceAttr withTunables(::mlir::DictionaryAttr tunables, double costUs) const;
   }];
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Op_SmallImagesAttr : AttrDef<Op_Dialect, "SmallImages"> {
+  let mnemonic = "small_images";
+  let summary = "another kernel of a convolution, for calls with few pixels";
+  let description = [{
+    `op.small_images = [#op.small_images<kernel = "native.convolution", why = "native.convolution: estimated 210.0 us", below = 16,
+    images = 1, height = 2, width = 2>]` on an op.fusion around a convolution whose image sizes only a call knows. A call whose result
+    has fewer than `below` pixels (images x height x width) runs this kernel, tuned for a result of the given sizes. Of several the
+    first that fits is taken; calls that fit none run the kernel of op.kernel. select-kernels records it; the lowering makes branches.
+
+    - (small_images_c1) `below`, `images`, `height` and `width` are positive
+  }];
+  let parameters = (ins
+    "::mlir::StringAttr":$kernel,
+    "::mlir::StringAttr":$why,
+    "int64_t":$below,
+    "int64_t":$images,
+    "int64_t":$height,
+    "int64_t":$width);
+  let genVerifyDecl = 1;
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

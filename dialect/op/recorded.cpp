@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialect/op/recorded.h"
 
+#include <algorithm>
+
 #include "dialect/alternative.h"
 #include "dialect/op/size_advice.h"
 #include "llvm/ADT/STLExtras.h"
@@ -23,7 +25,7 @@ constexpr llvm::StringLiteral kKernel = "op.kernel", kLayout = "op.layout", kStr
                               kLiveParameters = "op.live_parameters", kName = "op.name",
                               kTie = "op.tie", kAlias = "op.alias", kTarget = "op.target",
                               kOptions = "op.options", kResidentBytes = "op.resident_bytes",
-                              kRefusals = "op.refusals";
+                              kRefusals = "op.refusals", kSmallImages = "op.small_images";
 
 constexpr llvm::StringLiteral kState = "state:", kInput = "input:";
 
@@ -39,6 +41,21 @@ KernelChoiceAttr kernelChoiceOf(Operation* op) {
   return op->getAttrOfType<KernelChoiceAttr>(kKernel);
 }
 void setKernelChoice(Operation* op, KernelChoiceAttr choice) { op->setAttr(kKernel, choice); }
+
+llvm::SmallVector<SmallImagesAttr> smallImagesOf(Operation* op) {
+  const auto all = op->getAttrOfType<mlir::ArrayAttr>(kSmallImages);
+  return all ? llvm::SmallVector<SmallImagesAttr>(all.getAsRange<SmallImagesAttr>())
+             : llvm::SmallVector<SmallImagesAttr>();
+}
+void setSmallImages(Operation* op, llvm::ArrayRef<SmallImagesAttr> small) {
+  if (small.empty()) {
+    op->removeAttr(kSmallImages);
+    return;
+  }
+  op->setAttr(kSmallImages,
+              mlir::ArrayAttr::get(op->getContext(),
+                                   llvm::SmallVector<Attribute>(small.begin(), small.end())));
+}
 
 mlir::ArrayAttr refusalsOf(Operation* op) { return op->getAttrOfType<mlir::ArrayAttr>(kRefusals); }
 void addRefusals(Operation* op, mlir::ArrayAttr refusals) {
@@ -185,6 +202,13 @@ KernelChoiceAttr KernelChoiceAttr::withWhy(llvm::StringRef why) const {
              StringAttr::get(getContext(), why), getTunables(), getCostUs(), getAlternatives());
 }
 
+KernelChoiceAttr KernelChoiceAttr::withKernel(llvm::StringRef kernel, int64_t variant,
+                                              llvm::StringRef why) const {
+  return get(getContext(), getKey(), getEstimated(), StringAttr::get(getContext(), kernel), variant,
+             getAlone(), StringAttr::get(getContext(), why), getTunables(), getCostUs(),
+             getAlternatives());
+}
+
 KernelChoiceAttr KernelChoiceAttr::withMeasured(llvm::StringRef kernel, int64_t variant,
                                                 std::optional<bool> alone,
                                                 llvm::StringRef why) const {
@@ -238,6 +262,17 @@ llvm::LogicalResult LayoutAttr::verify(llvm::function_ref<mlir::InFlightDiagnost
                           llvm::any_of(border, [](int64_t width) { return width < 0; }))) {
     return emitError() << "layout: border [" << llvm::interleaved(border).str() << "], expected "
                        << 2 * rank << " numbers, none negative (layout_c2)";
+  }
+  return llvm::success();
+}
+
+llvm::LogicalResult SmallImagesAttr::verify(
+    llvm::function_ref<mlir::InFlightDiagnostic()> emitError, StringAttr, StringAttr, int64_t below,
+    int64_t images, int64_t height, int64_t width) {
+  if (std::min({below, images, height, width}) < 1) {
+    return emitError() << "small_images: below = " << below << " for a result of " << images
+                       << " x " << height << " x " << width
+                       << ", expected positive numbers (small_images_c1)";
   }
   return llvm::success();
 }
@@ -313,6 +348,7 @@ llvm::StringRef expectedOf(llvm::StringRef name) {
   return llvm::StringSwitch<llvm::StringRef>(name)
       .Case(kPrepare, "a unit attribute")
       .Case(kKernel, "#op.kernel_choice on an op.fusion or op.external")
+      .Case(kSmallImages, "a list of #op.small_images by growing `below` on an op.fusion")
       .Case(kRefusals, "an array of {kernel, said, op, us} on an op of this dialect")
       .Case(kLayout, "#op.layout with an entry a dim on an op with one result")
       .Case(kStrides, "#op.dims on an op.parameter or op.state")
@@ -341,12 +377,26 @@ bool areRefusals(Attribute value) {
          });
 }
 
+/// One or more, by growing `below`.
+bool areSmallImages(Attribute value) {
+  auto all = llvm::dyn_cast<mlir::ArrayAttr>(value);
+  if (!all || all.empty() || !llvm::all_of(all, llvm::IsaPred<SmallImagesAttr>)) {
+    return false;
+  }
+  return llvm::is_sorted(all, [](Attribute a, Attribute b) {
+    return llvm::cast<SmallImagesAttr>(a).getBelow() <= llvm::cast<SmallImagesAttr>(b).getBelow();
+  });
+}
+
 bool isAsExpected(Operation* op, llvm::StringRef name, Attribute value) {
   if (name == kPrepare) {
     return llvm::isa<UnitAttr>(value);
   }
   if (name == kKernel) {
     return llvm::isa<FusionOp, ExternalOp>(op) && llvm::isa<KernelChoiceAttr>(value);
+  }
+  if (name == kSmallImages) {
+    return llvm::isa<FusionOp>(op) && areSmallImages(value);
   }
   if (name == kRefusals) {
     return llvm::isa<OpDialect>(op->getDialect()) && areRefusals(value);

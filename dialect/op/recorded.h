@@ -32,6 +32,12 @@ void clearPrepared(mlir::Operation* op);
 KernelChoiceAttr kernelChoiceOf(mlir::Operation* op);
 void setKernelChoice(mlir::Operation* op, KernelChoiceAttr choice);
 
+/// op.small_images: the kernels for calls with few pixels, of an op.fusion around a convolution, by
+/// growing `below`; empty: there is one kernel for all calls.
+llvm::SmallVector<SmallImagesAttr> smallImagesOf(mlir::Operation* op);
+/// An empty list removes them.
+void setSmallImages(mlir::Operation* op, llvm::ArrayRef<SmallImagesAttr> small);
+
 /// op.refusals: what external kernels said that did not get the op, for `explain`, a dictionary
 /// each: `kernel`, `said`, `op` (by whose name rules give it work), and `us` of one that would have
 /// taken it; null: none was asked.

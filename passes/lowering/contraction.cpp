@@ -24,20 +24,83 @@ ContractionLowering::ContractionLowering(LoweringContext& lowering, op::FusionOp
   identity_ = AffineMap::getMultiDimIdentityMap(extents_.size(), lowering_.context());
 }
 
+ContractionLowering::ContractionLowering(LoweringContext& lowering, op::FusionOp fusion,
+                                         op::SmallImagesAttr small)
+    : lowering_(lowering),
+      fusion_(fusion),
+      problem_(contractionProblemAt(fusion, lowering.target(),
+                                    {small.getImages(), small.getHeight(), small.getWidth()})),
+      root_(contractionRoot(fusion)),
+      kernel_(findKernel(small.getKernel().getValue())),
+      extents_(lowering_.extentsOf(fusion.getResult(0))),
+      identity_(AffineMap::getMultiDimIdentityMap(extents_.size(), lowering_.context())) {
+  spec_.why = small.getWhy().str() + ", below " + std::to_string(small.getBelow()) + " pixels";
+}
+
 LogicalResult ContractionLowering::lower() {
-  kernel_ = chosenKernel(fusion_);
+  const llvm::SmallVector<op::SmallImagesAttr> small = op::smallImagesOf(fusion_);
+  return small.empty() ? lowerByKernel() : lowerBySize(small);
+}
+
+LogicalResult ContractionLowering::lowerBySize(llvm::ArrayRef<op::SmallImagesAttr> small) {
+  if (small.empty()) {
+    return lowerByKernel();
+  }
+  Exprs images = extents_;
+  images.erase(images.begin() + channelDim());
+  const AffineExpr pixels = lowering_.product(images);
+  ContractionLowering few(lowering_, fusion_, small.front());
+  if (!few.kernel_) {
+    return fusion_.emitOpError("has small images of a kernel that is not there");
+  }
+  if (lowering_.upperBound(pixels) < small.front().getBelow()) {
+    return few.lowerByKernel();
+  }
+  if (lowering_.lowerBound(pixels) >= small.front().getBelow()) {
+    return lowerBySize(small.drop_front());
+  }
+  for (Value input : fusion_.getInputs()) {
+    lowering_.bufferOf(input);  // declared in front of the branch, where both sides see it
+  }
+  lowering_.destination(fusion_.getResult(0));
+  mlir::OpBuilder& builder = lowering_.builder();
+  const mlir::Location loc = fusion_.getLoc();
+  Value count = kernel::SizeOp::create(
+      builder, loc, builder.getIndexType(),
+      kernel::ExtentAttr::get(lowering_.context(), lowering_.names(), pixels));
+  Value below = mlir::arith::ConstantIndexOp::create(builder, loc, small.front().getBelow());
+  Value isFew =
+      mlir::arith::CmpIOp::create(builder, loc, mlir::arith::CmpIPredicate::slt, count, below);
+  auto branch = kernel::IfOp::create(builder, loc, isFew, true);
+  mlir::OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(&branch->getRegion(0).front());
+  if (failed(few.lowerByKernel())) {
+    return failure();
+  }
+  builder.setInsertionPointToEnd(&branch->getRegion(1).front());
+  return lowerBySize(small.drop_front());
+}
+
+void ContractionLowering::describeKernel() {
+  spec_.op = opNames(fusion_);
+  if (!kernel_) {
+    kernel_ = chosenKernel(fusion_);
+    const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion_);
+    spec_.why = choice ? choice.getWhy().str() : "";
+    spec_.alternatives = choice ? choice.getAlternatives() : mlir::ArrayAttr();
+    if (choice && choice.getKey()) {
+      spec_.choice = choice.getKey().str();
+    }
+    if (choice && choice.getAlone()) {
+      spec_.alone = choice.getAlone().getValue();
+    }
+  }
+}
+
+LogicalResult ContractionLowering::lowerByKernel() {
+  describeKernel();
   if (!kernel_) {
     return fusion_.emitOpError("has no kernel; select_kernels probably lacks a case");
-  }
-  const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion_);
-  spec_.why = choice.getWhy().str();
-  spec_.alternatives = choice.getAlternatives();
-  spec_.op = opNames(fusion_);
-  if (choice.getKey()) {
-    spec_.choice = choice.getKey().str();
-  }
-  if (choice.getAlone()) {
-    spec_.alone = choice.getAlone().getValue();
   }
   const sl_problem asked = problem_.view();
   spec_.costUs = kernel_->cost(&asked);

@@ -24,6 +24,13 @@ class ContractionLowering {
   mlir::LogicalResult lower();
 
  private:
+  /// By the kernel for calls with few pixels.
+  ContractionLowering(LoweringContext& lowering, op::FusionOp fusion, op::SmallImagesAttr small);
+  /// A branch by the pixels of the result, where these decide about the kernel (#op.small_images).
+  mlir::LogicalResult lowerBySize(llvm::ArrayRef<op::SmallImagesAttr> small);
+  /// Tells spec_ what the chosen kernel is.
+  void describeKernel();
+  mlir::LogicalResult lowerByKernel();
   mlir::LogicalResult lowerEmitted();
   mlir::AffineExpr constant(int64_t value) { return lowering_.constant(value); }
   int64_t tuneValue(llvm::StringRef key);

@@ -65,6 +65,30 @@ def test_images(name: str) -> None:
     assert not [op for op in _ops(compiled) if op.startswith("aten")]
 
 
+@pytest.mark.parametrize("open_dims", ["all", "images", "width"])
+@torch.no_grad()
+def test_many_channels_have_a_kernel_for_few_pixels(open_dims: str) -> None:
+    """A branch between forms of the weight: each side of it, and what lies at its edge, against eager."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(256, 256, 3, padding=1, bias=False), nn.BatchNorm2d(256), nn.ReLU(), nn.Conv2d(256, 256, 3, padding=1)
+    ).eval()
+    generator = seeded()
+    names = {"all": (0, 2, 3), "images": (0,), "width": (3,)}[open_dims]
+    dims = {dim: Dim(f"d{dim}", min=1, max=64) for dim in names}
+    sizes = {
+        "all": [(1, 1, 1), (1, 2, 4), (2, 2, 2), (3, 1, 5), (1, 4, 4), (1, 1, 63), (15, 2, 2), (1, 10, 10), (1, 9, 12), (2, 20, 9), (1, 33, 31)],
+        "images": [(n, 4, 4) for n in (1, 2, 3, 5, 9, 30)],
+        "width": [(1, 3, w) for w in (1, 2, 3, 5, 7, 12, 33, 64)],
+    }[open_dims]  # fmt: skip
+    calls = [(torch.randn(n, 256, h, w, generator=generator),) for n, h, w in sizes]
+    (compiled, *_) = check(model, calls, dynamic_shapes=(dims,))
+    kernels = [row["kernel"] for row in compiled.explain()["statements"] if row["phase"] == "run" and row["kernel"]]
+    forms = [name for name in kernels if name.startswith(("convolution", "winograd"))]
+    assert open_dims == "images" or len(forms) > 2, kernels
+    assert open_dims == "images" or "if (n" in compiled.code
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -302,7 +302,7 @@ inline ConvolutionChoice chooseConvolution(int64_t pixels, int64_t k, int64_t de
     c.mr = tileRows(pixels, c.mr, c.nr / lanes, machine);
   }
   c.mc = std::max<int64_t>(96 / c.mr, 1) * c.mr;
-  const int64_t rows = pixels == kUnknown ? c.mc : std::min(pixels, c.mc);
+  const int64_t rows = pixels == kUnknown ? 2 * c.mr : std::min(pixels, c.mc);
   c.prefetch = choosePrefetch(rows, c.mr, c.nr, 4, k * depth * 4, machine);
   return c;
 }

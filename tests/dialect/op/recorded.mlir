@@ -28,8 +28,9 @@ module attributes {
       %r = op.relu %a {op.layout = #op.layout<order = [0]>} : (tensor<4xf32>) -> tensor<4xf32>
       op.yield %r : tensor<4xf32>
     }
-    // CHECK: op.kernel = #op.kernel_choice<kernel = "a.one", why = "cheap">}
-    %1 = op.fusion(%x) {family = "pointwise", op.kernel = #op.kernel_choice<kernel = "a.one", why = "cheap">} : (tensor<4xf32>) -> tensor<4xf32> {
+    // CHECK: op.kernel = #op.kernel_choice<kernel = "a.one", why = "cheap">, op.small_images = [#op.small_images<kernel = "a.two", why = "few", below = 16, images = 1, height = 2, width = 3>]}
+    %1 = op.fusion(%x) {family = "pointwise", op.kernel = #op.kernel_choice<kernel = "a.one", why = "cheap">,
+        op.small_images = [#op.small_images<below = 16, kernel = "a.two", images = 1, height = 2, width = 3, why = "few">]} : (tensor<4xf32>) -> tensor<4xf32> {
     ^bb0(%a: tensor<4xf32>):
       %r = op.relu %a : (tensor<4xf32>) -> tensor<4xf32>
       op.yield %r : tensor<4xf32>

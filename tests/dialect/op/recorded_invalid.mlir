@@ -45,6 +45,22 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
+  // expected-error @+1 {{attribute 'op.small_images' of 'op.relu' is [#op.small_images<kernel = "a", why = "b", below = 4, images = 1, height = 1, width = 1>], expected a list of #op.small_images by growing `below` on an op.fusion (op_c4)}}
+  %0 = op.relu %x {op.small_images = [#op.small_images<kernel = "a", why = "b", below = 4, images = 1, height = 1, width = 1>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error @+1 {{small_images: below = 0 for a result of 1 x 1 x 1, expected positive numbers (small_images_c1)}}
+  %0 = op.relu %x {op.small_images = [#op.small_images<kernel = "a", why = "b", below = 0, images = 1, height = 1, width = 1>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
   // expected-error @+1 {{layout: order [1] is no permutation of 1 dims (layout_c1)}}
   %0 = op.relu %x {op.layout = #op.layout<order = [1]>} : (tensor<4xf32>) -> tensor<4xf32>
   return

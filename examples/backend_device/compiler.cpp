@@ -31,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFlags[] = {
-    "-x", "c++", "-std=c++20", "-O2", "-march=native", "-shared", "-fPIC", "-ffreestanding",
+    "-x", "c++", "-std=c++20", "-march=native", "-shared", "-fPIC", "-ffreestanding",
     "-nostdinc++", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
     // Multiply-adds within an expression only, as our own compiler makes them.
     "-ffp-contract=on",
@@ -115,6 +115,12 @@ uint64_t processorHash() {
   return hash;
 }
 
+/// "-O2", or the level that the environment names.
+const char* optimization() {
+  const char* named = std::getenv("SIM_DEVICE_OPTIMIZE");
+  return named && *named ? named : "-O2";
+}
+
 const Compiler& compiler() {
   static const Compiler* const found = [] {
     auto* made = new Compiler;
@@ -128,7 +134,7 @@ const Compiler& compiler() {
       if (run({candidate, "--version"}, output) == 0) {
         const std::string text = contents(output);
         char suffix[64];
-        std::snprintf(suffix, sizeof suffix, ", processor %016llx",
+        std::snprintf(suffix, sizeof suffix, " %s, processor %016llx", optimization(),
                       static_cast<unsigned long long>(processorHash()));
         made->command = candidate;
         made->version = text.substr(0, text.find('\n')) + suffix;
@@ -229,6 +235,7 @@ int32_t compile(const sl_device_source* source,
   std::ofstream(unit, std::ios::binary) << source->text;
   std::vector<std::string> command = {compiler().command};
   command.insert(command.end(), std::begin(kFlags), std::end(kFlags));
+  command.emplace_back(optimization());
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f")) {
     command.push_back("-mprefer-vector-width=512");

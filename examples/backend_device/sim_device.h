@@ -2,7 +2,7 @@
 // What tests do with the simulated device. Backend and memory space are both named "sim"; the
 // devices have the numbers 0 and 1. Environment, read once: SIM_DEVICE_DELAY_US and SIM_DEVICE_SEED
 // (sim_device_set_delay), SIM_DEVICE_MEMORY (bytes, sim_device_set_limit), SIM_DEVICE_CXX (the
-// clang++ that compiles kernels). Any thread.
+// clang++ that compiles kernels), SIM_DEVICE_OPTIMIZE (-O2 where nothing is said). Any thread.
 #pragma once
 
 #include <stddef.h>

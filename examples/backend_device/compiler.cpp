@@ -31,8 +31,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFlags[] = {
-    "-x", "c++", "-std=c++20", "-march=native", "-shared", "-fPIC", "-ffreestanding",
-    "-nostdinc++", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
+    "-x", "c++", "-std=c++20", "-march=native", "-shared", "-fPIC", "-ffreestanding", "-nostdinc++",
+    "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
     // Multiply-adds within an expression only, as our own compiler makes them.
     "-ffp-contract=on",
     // LLVM 22's vectoriser of straight-line code compiles some short rows wrongly for AVX-512.

@@ -466,4 +466,21 @@ TEST(NativeBackend, OtherWorkspacesAreTheTemplatesOwn) {
   }
 }
 
+// A unit of attention turns all keys anew, so it has as many queries as leave each thread a unit.
+TEST(Tuning, UnitsOfAttention) {
+  const auto rows = [](int64_t heads, int64_t queries, bool isCausal, int32_t threads) {
+    Problem a("attention",
+              {operand({1, heads, queries, 64}), operand({1, heads, queries, 64}),
+               operand({1, heads, queries, 64}), operand({1, heads, queries, 64})},
+              {{"is_causal", isCausal ? 1 : 0}}, threads, 64);
+    a.raw.fma_bytes = 128;
+    return tuned("native.attention", a)["rows"];
+  };
+  EXPECT_EQ(rows(12, 197, false, 1), 200);
+  EXPECT_EQ(rows(12, 197, false, 2), 200);
+  EXPECT_LE(rows(2, 197, false, 2), 50);
+  EXPECT_LE(rows(12, 197, true, 1), 50);
+  EXPECT_EQ(rows(12, 300, false, 1), 150);
+}
+
 }  // namespace

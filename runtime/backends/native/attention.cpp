@@ -40,7 +40,12 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 }
 
 AttentionChoice choice(const sl_problem* p) {
-  return chooseAttention(extent(operandOf(p, 0), 2), extent(operandOf(p, 1), 2), machineOf(p));
+  const sl_operand& q = operandOf(p, 0);
+  const int64_t images = extent(q, 0), heads = extent(q, 1);
+  return chooseAttention(
+      {images == kUnknown || heads == kUnknown ? kUnknown : images * heads, extent(q, 2),
+       extent(operandOf(p, 1), 2), extent(q, 3), attribute(p, "is_causal", 0) != 0},
+      machineOf(p));
 }
 
 double cost(const sl_problem* p) {

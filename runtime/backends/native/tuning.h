@@ -485,20 +485,31 @@ struct AttentionChoice {
   int64_t mr, nr, rows, keys;
 };
 
-/// s queries, t keys, d elements per head; s and t may be kUnknown.
-inline AttentionChoice chooseAttention(int64_t s, int64_t t, const Machine& machine) {
-  const int64_t lanes = machine.vectorBytes / 4;
+struct AttentionSizes {
+  int64_t heads;    ///< of all images; kUnknown where a call decides
+  int64_t s, t, d;  ///< queries and keys, which may be kUnknown, and elements of a head
+  bool isCausal;
+};
+
+inline AttentionChoice chooseAttention(const AttentionSizes& sizes, const Machine& machine) {
+  const auto [heads, s, t, d, isCausal] = sizes;
   AttentionChoice c{};
-  c.nr = 16;
-  c.mr = machine.vectorBytes >= 64 ? 8 : 6;
+  // Two multiply-adds of 64 bytes a cycle want more of them for each loaded value.
+  const bool isWide = machine.isTwoWide() && d % 32 == 0 && (s == kUnknown || s > 4);
+  c.nr = isWide ? 32 : 16;
+  c.mr = isWide ? 10 : machine.vectorBytes >= 64 ? 8 : 6;
   if (s != kUnknown) {
     c.mr = std::min(c.mr, balancedRows(s, c.mr));
   }
-  c.rows = c.mr * std::max<int64_t>(48 / c.mr, 1);
+  // Each unit turns all keys anew, so it has many queries where that leaves a unit for each thread
+  // and skips no keys that are masked for its first queries.
+  const bool isShared = machine.threads > 1 && (heads == kUnknown || heads < 2 * machine.threads);
+  const int64_t most = isCausal || isShared || s == kUnknown ? 48 : 240;
+  c.rows = c.mr * std::max<int64_t>(most / c.mr, 1);
   if (s != kUnknown) {
-    c.rows = std::min(c.rows, roundUpTo(s, c.mr));
+    c.rows = std::min(c.rows, roundUpTo(balancedRows(s, c.rows), c.mr));
   }
-  c.keys = t == kUnknown ? 64 : std::min<int64_t>(64, roundUpTo(t, std::max<int64_t>(lanes, 16)));
+  c.keys = t == kUnknown ? 64 : std::min<int64_t>(64, roundUpTo(t, c.nr));
   return c;
 }
 

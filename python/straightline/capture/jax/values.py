@@ -12,6 +12,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from straightline.capture.builder import Dim, TensorType
+from straightline.capture.complex_numbers import Complex
 from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import Reject, Tensor
 
@@ -103,20 +104,7 @@ class Known:
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class Complex:
-    """Complex numbers, as their parts."""
-
-    re: Tensor | Known
-    im: Tensor | Known
-
-    @property
-    def type(self) -> TensorType:
-        """The type of each part."""
-        return self.re.type
-
-
-Value = Tensor | Known | Complex
+Value = Tensor | Known | Complex[Any]
 
 
 def is_complex(type: ir.Type) -> bool:

@@ -191,6 +191,39 @@ def test_bad_input(name: str) -> None:
         make()
 
 
+def _chain(levels: int, last: str) -> str:
+    """A module whose functions call each the next one, the last one `last`."""
+    call = "func.func {} @{}(%a: tensor<f32>) -> tensor<f32> {{ %0 = call @{}(%a) : (tensor<f32>) -> tensor<f32> return %0 : tensor<f32> }}"
+    names = ["main", *(f"f{i}" for i in range(levels)), last]
+    calls = [call.format("private" if i else "public", *names[i : i + 2]) for i in range(levels + 1)]
+    end = (
+        ""
+        if last in names[:-1]
+        else f"func.func private @{last}(%a: tensor<f32>) -> tensor<f32> {{ return %a : tensor<f32> }}"
+    )
+    return "module { " + "\n".join(calls) + end + " }"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("module {" * 10_000 + "}" * 10_000, sl.UserError, "nests 10000 levels but a module has at most 400"),
+        ("// " + "tuple<" * 10_000, sl.UserError, "nests 10000 levels"),
+        (_chain(0, "main"), sl.UnsupportedError, "'main' calls itself; nearest supported form: no recursion"),
+        (_chain(3, "f1"), sl.UnsupportedError, "'f1' calls itself"),
+        (_chain(900, "last"), sl.UnsupportedError, "its functions, branches and loops nest too deep"),
+    ],
+    ids=["blocks", "types", "recursion", "a circle", "a chain"],
+)
+def test_modules_that_nest_without_end(text: str, kind: type[Exception], words: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.stablehlo"
+    path.write_text(text)
+    with pytest.raises(kind, match=words):
+        sl.compile(path)
+    path.write_text(_chain(3, "last").replace("module {", 'module attributes {stablehlo.note = "[[{(<"} {'))
+    assert float(sl.compile(path)(np.full((), 2, np.float32))) == 2
+
+
 _SHARDED = """
 import jax, jax.numpy as jnp, straightline as sl
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P

@@ -117,7 +117,13 @@ def test_named_sizes(name: str) -> None:
 
 _NAMED_COMPLEX: dict[str, Any] = {
     "elements": lambda z: (z * 2 + 1j, z.conj(), jnp.abs(z), jnp.exp(z * 0.1), 1 / (z + 9), z == z, jnp.angle(z)),
-    "products": lambda z: (z @ jnp.full((6, 4), 1 - 2j, z.dtype), (z * z.conj()).sum(-1), z.mean(0), jnp.vdot(z, z), z @ z.T),
+    "products": lambda z: (
+        z @ jnp.full((6, 4), 1 - 2j, z.dtype),
+        (z * z.conj()).sum(-1),
+        z.mean(0),
+        jnp.vdot(z, z),
+        z @ z.T,
+    ),
     "transforms": lambda z: (jnp.fft.fft(z), jnp.fft.irfft(z), jnp.fft.rfft(z.real), jnp.fft.fft2(z.reshape(-1, 2, 3))),
     "moved": lambda z: (
         jnp.zeros_like(z).at[:, :3].set(z[:, 3:]),

@@ -240,6 +240,14 @@ def test_named_sizes_that_could_be_too_small() -> None:
         assert_close(compiled(image), layer(image))
 
 
+def test_text_does_not_depend_on_what_was_compiled_before() -> None:
+    layer = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+    layer.eval()
+    first, second = (sl.compile(layer, (paddle.ones([3, 4]),)) for _ in range(2))
+    assert first.code == second.code and "Sequential.Linear" in first.code and "Sequential_1.Linear_1" in first.code
+    assert first.ir("op", locations=True) == second.ir("op", locations=True)
+
+
 # Refusals -------------------------------------------------------------------------------------------------------------
 
 

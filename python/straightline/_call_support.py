@@ -241,12 +241,12 @@ def numpy_dtype(code: int, bits: int) -> Any:
             import ml_dtypes
         except ImportError as error:
             raise UnsupportedError(
-                f"a result has dtype {name}, which numpy does not have: give torch tensors, or install ml_dtypes"
+                f"a result has dtype {name}, which numpy does not have: give tensors of torch or Paddle, or install ml_dtypes"
             ) from error
         return numpy.dtype(getattr(ml_dtypes, name))
     if hasattr(numpy, name if name != "bool" else "bool_"):
         return numpy.dtype(name)
-    raise UnsupportedError(f"a result has dtype {name}, which numpy does not have: give torch tensors")
+    raise UnsupportedError(f"a result has dtype {name}, which numpy does not have: give tensors of torch or Paddle")
 
 
 def extension_dtype(dtype: Any) -> tuple[int, int]:

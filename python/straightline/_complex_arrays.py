@@ -38,7 +38,7 @@ def _parts(dtype: str, name: str, is_result: bool, value: Any) -> tuple[list[Any
     if torch is not None and isinstance(value, torch.Tensor):
         return [torch.view_as_real(value.resolve_conj())], None
     if isinstance(value, np.ndarray):
-        return [_view(value)], None
+        return [view(value)], None
     if jax is not None and isinstance(value, jax.Array):
         return [_in_jax()[0](value)], None
     paddle = _frameworks.imported_paddle()
@@ -47,7 +47,7 @@ def _parts(dtype: str, name: str, is_result: bool, value: Any) -> tuple[list[Any
     return [value], None
 
 
-def _view(array: Any) -> Any:
+def view(array: Any) -> Any:
     """The parts of numpy's complex array, in its memory."""
     import numpy as np
 
@@ -58,10 +58,13 @@ def _view(array: Any) -> Any:
 
 
 def _whole(children: Any, context: None) -> Any:
+    return whole(children[0])
+
+
+def whole(parts: Any) -> Any:
     """The complex array of the parts that a call gives."""
     import numpy as np
 
-    (parts,) = children
     if isinstance(parts, np.ndarray):
         kind = np.complex64 if parts.dtype == np.float32 else np.complex128
         return np.ascontiguousarray(parts).view(kind)[..., 0]

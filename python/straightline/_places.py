@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from straightline import _devices, _frameworks, _targets
+from straightline import _complex, _devices, _frameworks, _targets
 from straightline.errors import UnsupportedError, UserError
 from straightline.mlir_model import DTYPES
 from straightline.options import CompileOptions
@@ -94,7 +94,7 @@ def placed(
 
     moved = {}
     for row in rows:
-        given = parameters[row["name"]]
+        given = _complex.real(parameters[row["name"]])
         dtype = getattr(torch, DTYPES.get(row["type"], row["type"]))
         array = np.ascontiguousarray(given.numpy() if hasattr(given, "numpy") else given)
         if array.size == 0:

@@ -31,6 +31,7 @@ from straightline import (
     kernels,
     route_report,
 )
+from straightline._frameworks import is_paddle
 from straightline._slots import Sharing, joined
 from straightline._stored import Stored, tensor_of
 from straightline.errors import CopyError, UnsupportedError, UserError
@@ -216,11 +217,7 @@ class FunctionMethods:
 
         Buffers that the model updates are the tensors that were given, and with `freeze=False` all others as well.
         """
-        return {
-            name: _complex.whole(tensor) if name in function._binding.complex else tensor_of(tensor)
-            for function in self._all
-            for name, tensor in zip(function._binding.names, _call.parameters(function._weights), strict=True)
-        }
+        return {name: tensor for function in self._all for name, tensor in function._binding.known(function)}
 
     def save(
         self,
@@ -672,14 +669,25 @@ class Binding:
                 )
         return self.first(compilation, tensors, general._emitted is not None, copies)
 
+    def known(self, function: CompiledFunction) -> Iterator[tuple[str, Any]]:
+        """Names and tensors of a function's set as users know them."""
+        held, given = _call.parameters(function._weights), (tensor for tensor, _ in function._sources)
+        for name, now, first in zip(self.names, held, given, strict=True):
+            if name not in self.complex:
+                yield name, tensor_of(now)
+            elif is_paddle(first) and (self.live or name not in self.kept):
+                yield name, first  # what Paddle makes of the parts is a copy
+            else:
+                yield name, _complex.whole(tensor_of(now), in_torch=self.options["kind"] == "torch")
+
     def present(self, function: CompiledFunction) -> list[Any]:
         """The tensors of a function's set, in order: those that were given, but for copies."""
         if isinstance(function, CompiledElsewhere):
             return list(function._tensors)
         held = _call.parameters(function._weights)
-        if self.live:
-            return held
         given = [tensor for tensor, _ in function._sources]
+        if self.live:
+            return [g if name in self.complex else h for name, h, g in zip(self.names, held, given, strict=True)]
         return [h if name in self.kept else g for name, h, g in zip(self.names, held, given, strict=True)]
 
     def set_of(

@@ -51,6 +51,8 @@ class Calls:
     seconds: float = 0.0
     #: The framework of results where a call has no array ("torch", "numpy", "jax"); "": that of the parameters.
     kind: str = ""
+    #: Names of the parameters of complex numbers: the program has their memory as real numbers.
+    complex: frozenset[str] = frozenset()
 
 
 @takes_options
@@ -204,7 +206,7 @@ def _bound(
         table=table,
         live=not chosen.freeze,
         kept=frozenset(explained["kept_parameters"]),
-        complex=frozenset(),
+        complex=calls.complex if calls else frozenset(),
         example=", ".join(f"{argument}: {_spelled(row)}" for argument, row in inputs),
         inputs=calls.inputs
         if calls

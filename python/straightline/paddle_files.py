@@ -134,12 +134,13 @@ def _compiled(
             raise UserError(f"the parameter '{unique}' of {program.name} is not in {where}")
         given[name] = tensor
     rows = json.loads(module.parameters_json)
-    table = _table_of(rows)
+    table = _table_of(rows, imported.complex_parameters)
     table.check(given, f"the parameters do not fit {program.name}")
     results = tuple(("tensor", f"result[{i}]", place) for i, place in enumerate(imported.results))
     whole = ("tuple", "result", results) if len(results) != 1 else ("tensor", "result", results[0][2])
     arguments = tuple((one.name, _signature.EITHER, ("tensor", one.name, i)) for i, one in enumerate(inputs))
-    calls = Calls(*complex_nodes(arguments, whole, imported), time.perf_counter() - begin)
+    nodes = complex_nodes(arguments, whole, imported)
+    calls = Calls(*nodes, time.perf_counter() - begin, complex=imported.complex_parameters)
     given = dict(_places.placed(given, rows, place, number))
     return compiled_module(module, table, given, chosen, place=place, number=number, calls=calls)
 
@@ -187,11 +188,13 @@ def _fit(one: front_end.Input, example: Any, dims: dict[int, str | int], program
             dims.setdefault(dim, size)
 
 
-def _table_of(rows: Sequence[Mapping[str, Any]]) -> ParameterTable:
-    """The parameters of a module, as it declares them."""
-    return ParameterTable.of_declared(
-        DeclaredParameter(
-            row["name"], DTYPES.get(row["type"], row["type"]), tuple(row["shape"]), None, row["kind"] == "state"
-        )
-        for row in rows
-    )
+def _table_of(rows: Sequence[Mapping[str, Any]], complex_names: frozenset[str]) -> ParameterTable:
+    """The parameters of a module, as it declares them, those of complex numbers as users know them."""
+    return ParameterTable.of_declared(_declared(row, row["name"] in complex_names) for row in rows)
+
+
+def _declared(row: Mapping[str, Any], is_complex: bool) -> DeclaredParameter:
+    dtype, shape = DTYPES.get(row["type"], row["type"]), tuple(row["shape"])
+    if is_complex:
+        dtype, shape = ("complex64" if dtype == "float32" else "complex128"), shape[:-1]
+    return DeclaredParameter(row["name"], dtype, shape, None, row["kind"] == "state")

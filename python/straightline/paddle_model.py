@@ -108,10 +108,10 @@ def _of_function(
         _signature.result_structure(traced.result, results),
         imported,
     )
-    calls = Calls(arguments, result, time.perf_counter() - begin)
+    calls = Calls(arguments, result, time.perf_counter() - begin, complex=imported.complex_parameters)
     tensors: dict[str, Any] = {}
     for unique, tensor in traced.parameters.items():
-        if not tensor._is_initialized():
+        if not tensor._is_initialized() and 0 not in tensor.shape:
             continue  # the state of dropout in recurrent layers, which inference does not read
         tensors[traced.names[unique]] = tensor
         tensors[unique] = tensor

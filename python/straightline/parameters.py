@@ -69,7 +69,7 @@ class ParameterTable:
         persistent, read = set(persistent), set(read)
         groups: dict[Any, list[str]] = {}
         for name, tensor in tensors.items():
-            groups.setdefault(_place(tensor) or name, []).append(name)
+            groups.setdefault(_place(tensor) or id(tensor), []).append(name)
         self._entries: dict[str, _Entry] = {}
         for names in groups.values():
             tensor = tensors[names[0]]

@@ -4,11 +4,37 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from straightline.capture import fourier
+from straightline.capture.builder import TensorType
 from straightline.capture.fourier import Pair
 from straightline.capture.graph_builder import Number, Tensor
+
+
+class Typed(Protocol):
+    """A tensor, or numbers that are known while importing."""
+
+    @property
+    def type(self) -> TensorType:
+        """Its type."""
+
+
+Part = TypeVar("Part", bound=Typed)
+
+
+@dataclass(frozen=True, eq=False)
+class Complex(Generic[Part]):
+    """Complex numbers, as their parts."""
+
+    re: Part
+    im: Part
+
+    @property
+    def type(self) -> TensorType:
+        """The type of each part."""
+        return self.re.type
 
 
 class Elements(Protocol):

@@ -32,7 +32,7 @@ _BY_NUMBER = re.compile(r"(\w+|\(.*\)) floordiv (\d+)")
 _TOKEN = re.compile(r"\s*(-?\d+|[A-Za-z_]\w*|[()+*])")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Extent:
     """A dynamic size: an integer expression over named symbols, in canonical text (`b`, `b * 64`, `s0 + 1`).
 
@@ -42,7 +42,7 @@ class Extent:
 
     text: str
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.text
 
     def __add__(self, other: Dim) -> Dim:

@@ -115,6 +115,53 @@ def test_named_sizes(name: str) -> None:
         check(function, jnp.asarray(x), compiled=fn)
 
 
+_NAMED_COMPLEX: dict[str, Any] = {
+    "elements": lambda z: (z * 2 + 1j, z.conj(), jnp.abs(z), jnp.exp(z * 0.1), 1 / (z + 9), z == z, jnp.angle(z)),
+    "products": lambda z: (
+        z @ jnp.full((6, 4), 1 - 2j, z.dtype),
+        (z * z.conj()).sum(-1),
+        z.mean(0),
+        jnp.vdot(z, z),
+        z @ z.T,
+    ),
+    "transforms": lambda z: (jnp.fft.fft(z), jnp.fft.irfft(z), jnp.fft.rfft(z.real), jnp.fft.fft2(z.reshape(-1, 2, 3))),
+    "moved": lambda z: (
+        jnp.zeros_like(z).at[:, :3].set(z[:, 3:]),
+        jnp.concatenate([z, jnp.ones_like(z)], 1),
+        jnp.pad(z, ((1, 2), (0, 1))),
+        jnp.where(z.real > 0, z, 0),
+        jnp.broadcast_to(z[:, None], (z.shape[0], 3, 6)),
+        jnp.take(z, jnp.array([0, 2, 5]), 1),
+        (z[::-1], z[0], z.T, z.reshape(-1), z.at[0].add(1j)),
+    ),
+    "control": lambda z: (
+        lax.scan(lambda c, t: (c * 0.5 + t, jnp.abs(c)), jnp.zeros(z.shape[0], z.dtype), z.T),
+        lax.scan(lambda c, t: (c * 0.5 + t, c), jnp.zeros(6, z.dtype), z),
+        lax.cond(z.real.sum() > 0, lambda t: t * 1j, lambda t: -t, z),
+        lax.fori_loop(0, 3, lambda i, c: c * z + 1, jnp.ones_like(z)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _NAMED_COMPLEX)
+def test_complex_numbers_of_named_sizes(name: str) -> None:
+    function, numbers = _NAMED_COMPLEX[name], generator()
+    fn = sl.compile(jax.jit(function), (_spec(*export.symbolic_shape("b, 6"), dtype="complex64"),))
+    for size in (1, 7, 64):
+        parts = numbers.standard_normal((2, size, 6)) / 2
+        check(function, jnp.asarray(parts[0] + 1j * parts[1], "complex64"), compiled=fn)
+
+
+def test_sums_of_complex_numbers_of_named_sizes_are_refused() -> None:
+    given = (_spec(*export.symbolic_shape("b, 6"), dtype="complex64"),)
+    with pytest.raises(
+        sl.UnsupportedError, match="entries_test.py:.*: complex numbers; nearest supported form: their parts"
+    ):
+        sl.compile(jax.jit(lambda z: jnp.cumsum(z, 0)), given)
+    with pytest.raises(sl.UnsupportedError, match="scatter of complex numbers; nearest supported form: sums, products"):
+        sl.compile(jax.jit(lambda z: z.at[:, 1].multiply(2j)), given)
+
+
 def test_sizes_that_depend_on_each_other_are_guarded() -> None:
     b, twice = export.symbolic_shape("b, 2*b + 1")
     fn = sl.compile(jax.jit(lambda x, y: (x.sum(0), y + 1)), (_spec(b, 5), _spec(twice)), sizes={"b": (1, 64)})
@@ -189,6 +236,39 @@ def test_bad_input(name: str) -> None:
     make, kind, words = _BAD[name]
     with pytest.raises(kind, match=words):
         make()
+
+
+def _chain(levels: int, last: str) -> str:
+    """A module whose functions call each the next one, the last one `last`."""
+    call = "func.func {} @{}(%a: tensor<f32>) -> tensor<f32> {{ %0 = call @{}(%a) : (tensor<f32>) -> tensor<f32> return %0 : tensor<f32> }}"
+    names = ["main", *(f"f{i}" for i in range(levels)), last]
+    calls = [call.format("private" if i else "public", *names[i : i + 2]) for i in range(levels + 1)]
+    end = (
+        ""
+        if last in names[:-1]
+        else f"func.func private @{last}(%a: tensor<f32>) -> tensor<f32> {{ return %a : tensor<f32> }}"
+    )
+    return "module { " + "\n".join(calls) + end + " }"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("module {" * 10_000 + "}" * 10_000, sl.UserError, "nests 10000 levels but a module has at most 400"),
+        ("// " + "tuple<" * 10_000, sl.UserError, "nests 10000 levels"),
+        (_chain(0, "main"), sl.UnsupportedError, "'main' calls itself; nearest supported form: no recursion"),
+        (_chain(3, "f1"), sl.UnsupportedError, "'f1' calls itself"),
+        (_chain(900, "last"), sl.UnsupportedError, "its functions, branches and loops nest too deep"),
+    ],
+    ids=["blocks", "types", "recursion", "a circle", "a chain"],
+)
+def test_modules_that_nest_without_end(text: str, kind: type[Exception], words: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.stablehlo"
+    path.write_text(text)
+    with pytest.raises(kind, match=words):
+        sl.compile(path)
+    path.write_text(_chain(3, "last").replace("module {", 'module attributes {stablehlo.note = "[[{(<"} {'))
+    assert float(sl.compile(path)(np.full((), 2, np.float32))) == 2
 
 
 _SHARDED = """

@@ -240,6 +240,14 @@ def test_named_sizes_that_could_be_too_small() -> None:
         assert_close(compiled(image), layer(image))
 
 
+def test_text_does_not_depend_on_what_was_compiled_before() -> None:
+    layer = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+    layer.eval()
+    first, second = (sl.compile(layer, (paddle.ones([3, 4]),)) for _ in range(2))
+    assert first.code == second.code and "Sequential.Linear" in first.code and "Sequential_1.Linear_1" in first.code
+    assert first.ir("op", locations=True) == second.ir("op", locations=True)
+
+
 # Refusals -------------------------------------------------------------------------------------------------------------
 
 
@@ -258,7 +266,25 @@ def test_every_unsupported_op_is_named_with_its_line() -> None:
     words = _refusal(sl.UnsupportedError, _Unsupported(), (paddle.ones([3, 3]),))
     assert "4 unsupported ops" in words
     for op in ("standard_gamma", "multinomial", "bernoulli", "poisson"):
-        assert f"{op} at <root> ({_line(_Unsupported, f'paddle.{op}')})" in words
+        row = f"{op} at <root> ({_line(_Unsupported, f'paddle.{op}')}): there is no op {op} here"
+        assert f"{row}; nearest supported form: numbers drawn before the call, as an argument" in words
+
+
+def test_gradients_sparse_tensors_and_sizes_that_are_not_known() -> None:
+    def gradient(x: Any) -> Any:
+        x.stop_gradient = False
+        return paddle.grad((x * x).sum(), x)[0]
+
+    def reshaped(x: Any) -> Any:
+        return x.reshape([6, 2])
+
+    words = _refusal(sl.UnsupportedError, gradient, (paddle.ones([3]),))
+    assert "there is no op sum_grad here; nearest supported form: a program that computes no gradient" in words
+    sparse = paddle.sparse.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], [2, 2])
+    words = _refusal(sl.UnsupportedError, nn.ReLU(), (sparse,))
+    assert "an input is a sparse tensor; nearest supported form: a dense one, x.to_dense()" in words
+    words = _refusal(sl.UnsupportedError, reshaped, (paddle.static.InputSpec([-1, 4], "float32", "x"),))
+    assert "a reshape of [x_0, 4] to [6, 2]; nearest supported form: sizes whose product is the same" in words
 
 
 def test_training_mode() -> None:

@@ -25,7 +25,8 @@ Parts = tuple[Value, Value]
 #: Ops that do to each part what they do to real numbers.
 _BY_PARTS = frozenset(
     """reshape transpose broadcast_in_dim slice concatenate reverse negate add subtract pad dynamic_slice
-    dynamic_update_slice gather select optimization_barrier""".split()
+    dynamic_update_slice gather select optimization_barrier dynamic_broadcast_in_dim dynamic_reshape dynamic_pad
+    dynamic_gather real_dynamic_slice""".split()
 )
 _TAKEN = "sums, products, quotients, exp, log, sqrt, abs, sin, cos, transforms, and what moves elements"
 
@@ -40,9 +41,8 @@ class _Part(Op):
 
     def dtype(self, place: int = 0) -> str:
         """The element type of a part of a result."""
-        type = self.type(place)
-        assert type is not None
-        return type.dtype
+        type = self.operation.results[place].type
+        return v.part_dtype(type) if v.is_complex(type) else v.dtype_of(type)
 
 
 def convert(ctx: Importer, op: Op) -> list[Value]:
@@ -86,6 +86,7 @@ def _constant(ctx: Importer, op: Op) -> Parts:
 
 def _iota(ctx: Importer, op: Op) -> Parts:
     type = v.part_type(op.operation.results[0].type)
+    assert type is not None  # a dynamic one is another op
     return iota(ctx, type.extents, op.number("iota_dimension"), type.dtype), ctx.full(0, type.dtype, type.extents)
 
 
@@ -98,7 +99,7 @@ def _convert(ctx: Importer, op: Op) -> Parts | Value:
     if not v.is_complex(type):
         assert isinstance(given, Complex)
         return ctx.cast(ctx.tensor(given.re), v.dtype_of(type))
-    part = v.part_type(type).dtype
+    part = v.part_dtype(type)
     re, im = _pair(ctx, given)
     return ctx.cast(re, part), ctx.cast(im, part)
 
@@ -161,6 +162,11 @@ def _scaled(ctx: Importer, x: Tensor, sizes: Sequence[int]) -> Tensor:
     return ctx.binary("mul", x, 1 / math.prod(sizes))
 
 
+def _size(ctx: Importer, op: Op) -> Value:
+    found: Value = CONVERTERS[op.kind](ctx, Op(op.operation, [_part(ctx, x, 0) for x in op.inputs]))
+    return found
+
+
 def _real(ctx: Importer, op: Op) -> Value:
     return _part(ctx, op.inputs[0], 0)
 
@@ -181,6 +187,7 @@ _FUNCTIONS: dict[str, Callable[[Importer, Op], Parts | Value]] = {
     "dot_general": _four_products, "fft": _fft,
     "convolution": _four_products, "real": _real, "imag": _imaginary, "chlo.conj": _conjugate, "chlo.square": _square,
     "cosine": _of_pairs(numbers.cosine), "sine": _of_pairs(numbers.sine), "iota": _iota,
+    "get_dimension_size": _size,
 }  # fmt: skip
 for _name in ("complex", "real", "imag", "fft", "chlo.conj"):
     CONVERTERS[_name] = convert

@@ -83,6 +83,10 @@ def import_module(
         _end(importer, program, values, donated)
     except Missing:
         raise UnsupportedError(refused(importer.refusals, importer.name)) from None
+    except RecursionError:
+        raise UnsupportedError(
+            f"{importer.name}: its functions, branches and loops nest too deep; nearest supported form: fewer levels"
+        ) from None
     except Reject as refusal:
         raise UnsupportedError(
             f"{importer.name}: {refusal.reason}; nearest supported form: {refusal.nearest}"

@@ -152,7 +152,8 @@ class Importer(Recognizer):
     _bounded: dict[int, tuple[Tensor, int, int]] = field(default_factory=dict)
     _wide: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     _regions: int = 0
-    _depth: int = 0
+    #: Names of the functions that are being written out, each called by the one before it.
+    _calling: list[str] = field(default_factory=list)
     #: Sizes that a function of scalars is applied over, element by element.
     _over: tuple[Dim, ...] | None = None
 
@@ -193,15 +194,15 @@ class Importer(Recognizer):
 
     def call(self, name: str, arguments: Sequence[Value]) -> list[Value]:
         """What a function of the module returns."""
-        if self._depth > 500:
-            raise Reject(f"more than 500 calls within each other, the last of '{name}'", "no recursion")
+        if name in self._calling:
+            raise Reject(f"'{name}' calls itself", "no recursion")
         outer, self._env = self._env, {}
-        self._depth += 1
+        self._calling.append(name)
         try:
             return self.run_block(self.functions[name].regions[0].blocks[0], arguments)
         finally:
             self._env = outer
-            self._depth -= 1
+            self._calling.pop()
 
     def value(self, operand: Any) -> Value:
         """What a value of the module stands for."""

@@ -7,6 +7,7 @@ import ast
 import importlib
 import inspect
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,9 @@ from straightline.capture.builder import Dim
 from straightline.capture.extents import Extent
 from straightline.errors import UnsupportedError, UserError
 
+#: Texts, arrows and brackets of a module's text; so deep may its brackets nest.
+_BRACKETS = re.compile(rb'"(?:\\.|[^"\\])*"|->|[\[\](){}<>]', re.DOTALL)
+_MOST_DEPTH = 400
 #: The first bytes of MLIR's bytecode, which StableHLO's portable artifacts are.
 BYTECODE = b"ML\xefR"
 _NEEDS_JAX = "needs jax ({}): pip install 'straightline[jax]'"
@@ -111,8 +115,24 @@ def _context() -> ir.Context:
     return context
 
 
+def _check_depth(data: bytes, name: str) -> None:
+    """Refuses text that nests so deep that MLIR's parser, which calls itself, ends the process."""
+    depth = deepest = 0
+    for found in _BRACKETS.finditer(data):
+        mark = found[0]
+        if mark in b"[({<":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif mark in b"])}>":
+            depth -= 1
+    if deepest > _MOST_DEPTH:
+        raise UserError(f"{name} nests {deepest} levels but a module has at most {_MOST_DEPTH}")
+
+
 def _parsed(data: bytes, name: str) -> ir.Module:
     context = _context()
+    if data[:4] != BYTECODE:
+        _check_depth(data, name)
     try:
         with context:
             if data[:4] != BYTECODE:

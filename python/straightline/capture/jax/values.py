@@ -12,6 +12,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from straightline.capture.builder import Dim, TensorType
+from straightline.capture.complex_numbers import Complex
 from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import Reject, Tensor
 
@@ -103,20 +104,7 @@ class Known:
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class Complex:
-    """Complex numbers, as their parts."""
-
-    re: Tensor | Known
-    im: Tensor | Known
-
-    @property
-    def type(self) -> TensorType:
-        """The type of each part."""
-        return self.re.type
-
-
-Value = Tensor | Known | Complex
+Value = Tensor | Known | Complex[Any]
 
 
 def is_complex(type: ir.Type) -> bool:
@@ -125,12 +113,15 @@ def is_complex(type: ir.Type) -> bool:
     return isinstance(shaped, ir.RankedTensorType) and str(shaped.element_type) in ("complex<f32>", "complex<f64>")
 
 
-def part_type(type: ir.Type) -> TensorType:
-    """The type of each part of complex numbers."""
-    shaped = ir.RankedTensorType(type)
-    if any(size < 0 for size in shaped.shape):
-        raise Reject("complex numbers of a named size", "ones of constant sizes")
-    return TensorType(str(shaped.element_type)[8:-1], tuple(shaped.shape))
+def part_dtype(type: ir.Type) -> str:
+    """The element type of each part of complex numbers."""
+    return str(ir.RankedTensorType(type).element_type)[8:-1]
+
+
+def part_type(type: ir.Type) -> TensorType | None:
+    """The type of each part of complex numbers; None where it has sizes that the module does not say."""
+    sizes = tuple(ir.RankedTensorType(type).shape)
+    return None if any(size < 0 for size in sizes) else TensorType(part_dtype(type), sizes)
 
 
 _COMPLEX_ELEMENT = re.compile(r"\(([^,()]+),([^()]+)\)")
@@ -139,6 +130,7 @@ _COMPLEX_ELEMENT = re.compile(r"\(([^,()]+),([^()]+)\)")
 def complex_literal(text: str, type: ir.Type) -> tuple[Known, Known]:
     """The parts of a constant's elements, of which jaxlib's bindings give the op's text alone: digits, or all of their bits."""
     part = part_type(type)
+    assert part is not None  # constants have sizes
     real = numpy_dtype(part.dtype)
     body = text[text.index("dense<") + 6 :]
     if body.startswith('"0x'):

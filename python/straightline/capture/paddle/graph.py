@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from straightline.capture.builder import DTYPES, Builder, Dim, Result, SizeAdvice, TensorType
+from straightline.capture.complex_numbers import Complex
 from straightline.capture.extents import DEFAULT_MAX, Extent
 from straightline.capture.graph_builder import MAX_RANK, Reject, Tensor
 from straightline.capture.paddle import own, pir
 from straightline.capture.paddle.complex import as_complex, as_real
 from straightline.capture.paddle.importer import EFFECTS, Importer, Refusal, written_operand
-from straightline.capture.paddle.values import Complex
 from straightline.errors import UnsupportedError, UserError
 
 #: Ops that give inputs, and ops that end a program.
@@ -56,6 +56,8 @@ class Imported:
     symbols: dict[str, tuple[int, int]] = field(default_factory=dict)
     #: For each of the function's results that is of complex numbers their dtype, by number: its last dim has both parts.
     complex_results: dict[int, str] = field(default_factory=dict)
+    #: Names of the parameters of complex numbers: the program's have a last dim of both parts.
+    complex_parameters: frozenset[str] = frozenset()
 
 
 #: Names or numbers of sizes that the program does not say: by the input's name and dim; bounds of names.
@@ -116,12 +118,12 @@ def import_program(
         is_complex = given.type.dtype in pir.PARTS
         importer.values[given.number] = as_complex(importer, tensor) if is_complex else tensor
     importer.inputs.update(given.number for given in inputs)
-    parameters = _declare(importer, ops)
+    parameters, complex_names = _declare(importer, ops)
     body = [op for op in ops if op.name not in (*_INPUTS, *_RESULTS, "builtin.parameter", "builtin.set_parameter")]
     importer.run(op for op in body)
     stored = [op for op in ops if op.name == "builtin.set_parameter"]
     results, kinds = _ended(importer, fetches, stored)
-    return builder, Imported(list(inputs), results, parameters, importer.constants, symbols, kinds)
+    return builder, Imported(list(inputs), results, parameters, importer.constants, symbols, kinds, complex_names)
 
 
 def _needed(program: pir.Program) -> tuple[list[pir.Op], list[int]]:
@@ -167,34 +169,40 @@ def _note(importer: Importer, ops: Sequence[pir.Op], fetches: Sequence[int]) -> 
         importer.uses[x] = importer.uses.get(x, 0) + 1
 
 
-def _declare(importer: Importer, ops: Sequence[pir.Op]) -> dict[str, str]:
-    """The parameters that something reads; unique names by the names that the program gives them."""
+def _declare(importer: Importer, ops: Sequence[pir.Op]) -> tuple[dict[str, str], frozenset[str]]:
+    """The parameters that something reads: unique names by the names that the program gives them; those of complex numbers."""
     found: dict[str, str] = {}
+    complex_names: set[str] = set()
     stored = {op.attributes.get("parameter_name") for op in ops if op.name == "builtin.set_parameter"}
     written = _written(ops)
     for op in ops:
         if op.name != "builtin.parameter" or not op.results:
             continue
         unique, type = str(op.attributes.get("parameter_name")), op.types[0]
-        if isinstance(type, pir.Type) and type.dtype in pir.PARTS:
-            raise UnsupportedError(
-                f"{importer.model}: the parameter '{importer.names.get(unique, unique)}' is of {type.dtype}; nearest supported "
-                "form: its parts (paddle.as_real) as a parameter, and paddle.as_complex of that"
-            )
-        if not isinstance(type, pir.Type) or type.dtype not in DTYPES or any(size < 0 for size in type.shape):
+        dtype = pir.PARTS.get(type.dtype, type.dtype) if isinstance(type, pir.Type) else None
+        if not isinstance(type, pir.Type) or dtype not in DTYPES or any(size < 0 for size in type.shape):
             raise UserError(f"{importer.model}: the parameter '{unique}' has the type {type}")
         name = importer.names.get(unique, unique)
         if name in found:
             raise UserError(f"{importer.model}: two parameters have the name '{name}'")
+        is_complex = type.dtype in pir.PARTS
+        if len(type.shape) + is_complex > MAX_RANK:
+            raise UnsupportedError(
+                f"{importer.model}: the parameter '{name}' has rank {len(type.shape)}; "
+                f"nearest supported form: {MAX_RANK - is_complex} dims"
+            )
         found[name] = unique
         kind = "state" if unique in stored or op.results[0] in written else "parameter"
-        tensor = importer.parameter(name, TensorType(type.dtype, type.shape), op=kind)
-        importer.values[op.results[0]] = tensor
+        shape = (*type.shape, 2) if is_complex else type.shape
+        tensor = importer.parameter(name, TensorType(dtype, shape), op=kind)
+        importer.values[op.results[0]] = as_complex(importer, tensor) if is_complex else tensor
+        if is_complex:
+            complex_names.add(name)
         if op.results[0] in written:
             importer.states[op.results[0]] = name
         if kind == "parameter":
             importer.fixed.add(id(tensor))
-    return found
+    return found, frozenset(complex_names)
 
 
 def _written(ops: Sequence[pir.Op]) -> set[int]:
@@ -272,10 +280,10 @@ def _ended(importer: Importer, fetches: Sequence[int], stored: Sequence[pir.Op])
             results.append(Result(tensor.value, f"result{len(results)}"))
     for op in stored:
         unique = str(op.attributes.get("parameter_name"))
-        tensor = importer.tensor(importer.values[op.operands[0]])
+        tensor = _fetched(importer, op.operands[0])
         results.append(Result(tensor.value, unique, f"state:{importer.names.get(unique, unique)}"))
     for number, name in importer.states.items():
-        tensor = importer.tensor(importer.values[number])
+        tensor = _fetched(importer, number)
         results.append(Result(tensor.value, f"new_{name}", f"state:{name}"))
     importer.builder.end_function(results)
     return [places[number] for number in fetches], kinds

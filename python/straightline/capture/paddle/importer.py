@@ -25,6 +25,11 @@ CONVERTERS: dict[str, Callable[..., Any]] = {}
 FORMS: dict[str, tuple[str, str]] = {}
 #: Folds of ops whose operands are known integers or sizes: functions of the node, None where the form is not folded.
 FOLDS: dict[str, Callable[[Node], Known | list[Known] | None]] = {}
+#: Ops whose results a generator of Paddle draws.
+_DRAWN = frozenset(
+    """gaussian uniform uniform_inplace randint randperm multinomial bernoulli poisson binomial standard_gamma dirichlet
+    exponential exponential_ gaussian_inplace truncated_gaussian_random top_p_sampling shuffle_batch""".split()
+)
 #: What converts ops of complex numbers: a function of (importer, node) that returns None for other ops.
 COMPLEX: list[Callable[[Importer, Node], list[Any] | None]] = []
 #: Ops that mean the same as others.
@@ -241,7 +246,11 @@ class Importer(GraphBuilder):
                     "an array of tensors, as loops over cells write one",
                     "nn.RNN of LSTMCell, GRUCell and SimpleRNNCell",
                 )
-            near = difflib.get_close_matches(name, CONVERTERS, 1)
+            if name in _DRAWN:
+                raise Reject(f"there is no op {node.op.short} here", "numbers drawn before the call, as an argument")
+            if name.endswith("_grad"):
+                raise Reject(f"there is no op {node.op.short} here", "a program that computes no gradient")
+            near = difflib.get_close_matches(name, CONVERTERS, 1, 0.8)
             raise Reject(f"there is no op {node.op.short} here", near[0] if near else "")
         found = convert(self, node)
         return found if isinstance(found, list) else [found]

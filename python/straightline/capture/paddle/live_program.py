@@ -27,7 +27,8 @@ class LiveReader:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._frames: dict[tuple[str, ...], tuple[str, int]] = {}
+        #: Names that Paddle gave to layers of one class within another, in order.
+        self._layers: dict[tuple[str, str], list[str]] = {}
 
     def value(self, value: Any) -> int:
         """The number of a value; 0 for a null one."""
@@ -60,7 +61,7 @@ class LiveReader:
             [self.value(v) for v in results],
             [_type(v) for v in results],
             [self._block(block) for block in self._blocks(op, name)],
-            str(attributes.get("struct_name") or "").strip("/").replace("/", "."),
+            self._layer(str(attributes.get("struct_name") or "").strip("/")),
             file,
             line,
         )
@@ -68,6 +69,19 @@ class LiveReader:
     @staticmethod
     def _blocks(op: Any, name: str) -> list[Any]:
         return list(op.blocks()) if op.num_regions() else []
+
+    def _layer(self, path: str) -> str:
+        """A path of layers, numbered within the program: Paddle counts on from one trace of a process to the next."""
+        names, above = [], ""
+        for part in filter(None, path.split("/")):
+            kind = re.sub(r"_\d+$", "", part)
+            seen = self._layers.setdefault((above, kind), [])
+            if part not in seen:
+                seen.append(part)
+            number = seen.index(part)
+            names.append(f"{kind}_{number}" if number else kind)
+            above = f"{above}/{part}"
+        return ".".join(names)
 
     def _place(self, stack: Sequence[str] | None) -> tuple[str, int]:
         """The innermost line that is the user's: of no file of Paddle, and none that calls us."""

@@ -30,10 +30,11 @@ _MOST_ELEMENTS = 1 << 44
 _TYPES = {
     "t_f32": "f32", "t_f64": "f64", "t_f16": "f16", "t_bf16": "bf16", "t_i8": "i8", "t_i16": "i16", "t_i32": "i32",
     "t_i64": "i64", "t_ui8": "ui8", "t_bool": "i1", "t_f8e4m3": "f8E4M3FN", "t_f8e5m2": "f8E5M2",
+    "t_c64": "complex64", "t_c128": "complex128",
 }  # fmt: skip
 #: Element types in .pdiparams, by their number in Paddle's framework.proto.
 _PROTO = {0: "bool", 1: "int16", 2: "int32", 3: "int64", 4: "float16", 5: "float32", 6: "float64", 20: "uint8", 21: "int8",
-          22: "bfloat16"}  # fmt: skip
+          22: "bfloat16", 23: "complex64", 24: "complex128"}  # fmt: skip
 
 
 def read_program(path: str | os.PathLike[str]) -> pir.Program:
@@ -211,6 +212,10 @@ class _Reader:
             return self._integer(data, name)
         if kind in ("a_f32", "a_f64", "a_scalar", "a_double"):
             return self._number(value, name)
+        if kind in ("a_c64", "a_c128"):
+            if not isinstance(data, list) or len(data) != 2 or not all(type(part) in (int, float) for part in data):
+                raise self._wrong(f"an attribute of {name} is {str(data)[:40]!r}, not a complex number")
+            return complex(*data)
         if isinstance(data, (str, bool, int, float, type(None))):
             return data
         return str(data)[:200]
@@ -291,7 +296,7 @@ def read_parameters(path: str | os.PathLike[str], program: pir.Program) -> dict[
             raise UserError(f"{name} holds {len(found)} parameters but {program.name} has {len(names)}: "
                             f"'{own}' and those behind it are missing") from None  # fmt: skip
         type = declared[own]
-        dtype = pir.DTYPES[array.dtype.name]
+        dtype = pir.DTYPES.get(array.dtype.name, array.dtype.name)
         if not isinstance(type, pir.Type) or (dtype, array.shape) != (type.dtype, type.shape):
             raise UserError(f"{name} has '{own}' as {pir.Type(dtype, array.shape)} but {program.name} says {type}")
         found[own] = array

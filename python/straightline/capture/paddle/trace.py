@@ -60,6 +60,8 @@ def check_version() -> None:
 
 
 def _dtype_of(value: Any) -> str:
+    if isinstance(value, paddle.Tensor) and value.is_sparse():
+        raise UnsupportedError("an input is a sparse tensor; nearest supported form: a dense one, x.to_dense()")
     text = str(value.dtype).removeprefix("paddle.").removeprefix("torch.")
     if text not in pir.DTYPES and text not in pir.PARTS:
         raise UnsupportedError(

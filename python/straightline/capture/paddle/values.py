@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from straightline.capture.builder import Dim, TensorType
+from straightline.capture.complex_numbers import Complex
 from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import FLOATS, Reject, Tensor
 
@@ -51,20 +52,7 @@ class Known:
         return self.array.dtype == object
 
 
-@dataclass(frozen=True, eq=False)
-class Complex:
-    """Complex numbers, as their parts."""
-
-    re: Tensor | Known
-    im: Tensor | Known
-
-    @property
-    def type(self) -> TensorType:
-        """The type of each part."""
-        return self.re.type
-
-
-Value = Tensor | Known | Complex | list[Any]
+Value = Tensor | Known | Complex[Any] | list[Any]
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:

@@ -4,8 +4,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "few.h"
+
 namespace straightline::aten {
 namespace {
+
+/// Arguments and results of most ops.
+constexpr int32_t kFew = 16;
 
 template <class T>
 StableValue boxed(T value) {
@@ -96,6 +101,16 @@ bool resolve(Value* value, const std::string& device, std::string* error) {
   return true;
 }
 
+/// Tensors among the values.
+int32_t countTensors(const std::vector<Value>& values) {
+  int32_t count = 0;
+  for (const Value& value : values) {
+    const bool isTensor = value.kind == Value::Kind::input || value.kind == Value::Kind::output;
+    count += isTensor ? 1 : countTensors(value.items);
+  }
+  return count;
+}
+
 int64_t denseBytes(const sl_operand& operand) {
   int64_t count = 1;
   for (int32_t dim = operand.rank - 1; dim >= 0; --dim) {
@@ -160,8 +175,11 @@ std::unique_ptr<DispatcherCall> DispatcherCall::make(const TorchFunctions& torch
       }
     }
   }
-  call->givesBytes_ = device == "cpu" && text.name.rfind("aten::", 0) == 0 &&
-                      torch.aoti_torch_is_contiguous && torch.aoti_torch_get_data_ptr;
+  call->isTorchs_ = text.name.rfind("aten::", 0) == 0;
+  call->takesBytes_ = device == "cpu" && torch.aoti_torch_is_contiguous &&
+                      torch.aoti_torch_get_data_ptr &&
+                      (call->isTorchs_ || (torch.is_negated && torch.aoti_torch_get_device_type));
+  call->tensors_ = countTensors(text.arguments);
   call->text_ = std::move(text);
   int32_t nextSize = 0;
   for (int32_t i = 0; i < problem.inputs + problem.outputs; ++i) {
@@ -186,26 +204,26 @@ std::string DispatcherCall::failure() const {
 /// boxed; those that no box has taken are released.
 class DispatcherCall::Views {
  public:
-  explicit Views(const TorchFunctions& torch) : torch_(torch) {}
+  Views(const TorchFunctions& torch, int32_t most) : torch_(torch), tensors_(most) {}
   Views(const Views&) = delete;
   Views& operator=(const Views&) = delete;
   ~Views() {
-    for (; taken_ < made_.size(); ++taken_) {
-      torch_.aoti_torch_delete_tensor_object(made_[taken_]);
+    for (; taken_ < made_; ++taken_) {
+      torch_.aoti_torch_delete_tensor_object(tensors_[taken_]);
     }
   }
   bool add(TensorHandle tensor) {
     if (tensor) {
-      made_.push_back(tensor);
+      tensors_[made_++] = tensor;
     }
     return tensor != nullptr;
   }
-  TensorHandle take() { return made_[taken_++]; }
+  TensorHandle take() { return tensors_[taken_++]; }
 
  private:
   const TorchFunctions& torch_;
-  std::vector<TensorHandle> made_;
-  size_t taken_ = 0;
+  Few<TensorHandle, kFew> tensors_;
+  int32_t made_ = 0, taken_ = 0;
 };
 
 TensorHandle DispatcherCall::view(const Value& value, const Operands& operands) const {
@@ -344,10 +362,17 @@ bool DispatcherCall::takeBytes(const Value& result, TensorHandle got,
   const int64_t bytes = outputs_[index].denseBytes;
   bool contiguous = false;
   void* from = nullptr;
-  if (!givesBytes_ || bytes < 0 || isComplex(result) ||
+  if (!takesBytes_ || bytes < 0 || isComplex(result) ||
       torch_->aoti_torch_is_contiguous(got, &contiguous) != 0 || !contiguous ||
       torch_->aoti_torch_get_data_ptr(got, &from) != 0) {
     return false;
+  }
+  if (!isTorchs_) {
+    int32_t type = -1;
+    torch_->aoti_torch_get_device_type(got, &type);
+    if (type != device_ || torch_->is_negated(got) || (bytes > 0 && !from)) {
+      return false;
+    }
   }
   if (bytes > 0) {
     std::memcpy(operands.outputs[index], from, static_cast<size_t>(bytes));
@@ -409,16 +434,17 @@ bool DispatcherCall::take(const Value& result, StableValue got, const Operands& 
 bool DispatcherCall::run(int32_t device, const void* const* inputs, void* const* outputs,
                          const int64_t* sizes, std::string* error) const {
   const Operands operands{inputs, outputs, sizes, device};
-  Views views(*torch_);
+  Views views(*torch_, tensors_);
   for (const Value& argument : text_.arguments) {
     if (!viewAll(argument, operands, &views)) {
       *error = failure();
       return false;
     }
   }
-  std::vector<StableValue> stack(std::max(text_.arguments.size(), text_.results.size()), 0);
+  Few<StableValue, kFew> stack(
+      static_cast<int32_t>(std::max(text_.arguments.size(), text_.results.size())));
   for (size_t i = 0; i < text_.arguments.size(); ++i) {
-    stack[i] = box(text_.arguments[i], operands, &views);
+    stack.data()[i] = box(text_.arguments[i], operands, &views);
   }
   if (torch_->torch_call_dispatcher(text_.name.c_str(), text_.overload.c_str(), stack.data(),
                                     version_) != 0) {
@@ -428,7 +454,7 @@ bool DispatcherCall::run(int32_t device, const void* const* inputs, void* const*
   bool fine = true;
   for (size_t i = 0; i < text_.results.size(); ++i) {
     std::string words;
-    if (!take(text_.results[i], stack[i], operands, &words) && fine) {
+    if (!take(text_.results[i], stack.data()[i], operands, &words) && fine) {
       fine = false;
       *error = std::move(words);
     }

@@ -63,10 +63,13 @@ class DispatcherCall {
 
   const TorchFunctions* torch_;
   int32_t device_ = 0;  ///< torch's number of the type
-  /// Results are in memory of the host, and none is a negation that is still to be done: so it is
-  /// of torch's own ops, for what such an op gives was seen when it was captured.
-  bool givesBytes_ = false;
+  /// Results may be copied as bytes: the program is the host's, and torch says what is needed.
+  bool takesBytes_ = false;
+  /// What torch's own op gives was seen when it was captured: no negation that is still to be done,
+  /// and memory of the host. An op of others may give anything.
+  bool isTorchs_ = false;
   CallText text_;
+  int32_t tensors_ = 0;  ///< among its arguments
   uint64_t version_ = 0;
   /// of the numbers of a call: what $0 means; those of the operands' layouts come first
   size_t firstSize_ = 0;

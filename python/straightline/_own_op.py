@@ -32,11 +32,15 @@ class OwnOp:
         self.name, self.schema, self.keys = name, schema, keys
         self._behind: tuple[Callable[..., Any], Callable[..., Any]] | None = None
         self._begun, self._ended = itertools.count(), itertools.count()  # next() of one is atomic
+        self._below = torch._C._after_ADInplaceOrView_keyset
+        self._own_keys = [getattr(torch._C.DispatchKey, key) for key in keys]
         namespace, _, base = name.partition("::")
         self._library = torch.library.Library(namespace, "FRAGMENT")  # noqa: TOR901  (kept with the op)
         self._library.define(schema.partition("::")[2], tags=(torch.Tag.pt2_compliant_tag,))
         for key in keys:
             self._library.impl(base, self._call, key)
+        if "CompositeExplicitAutograd" not in keys:  # it has tensors
+            self._library.impl(base, self._below_autograd, "ADInplaceOrView", with_keyset=True)
         torch.library.register_fake(name, self._shapes, lib=self._library)
 
     @property
@@ -69,6 +73,22 @@ class OwnOp:
         finally:
             next(self._ended)
 
+    def _below_autograd(self, keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        """What torch calls behind autograd's own kernel of the op, with the tensors of torch.func's level.
+
+        Autograd would go on without a derivative. A kernel of `register_autograd` comes here without grad mode.
+        """
+        if says := _needs_derivative((*args, *kwargs.values())):
+            raise UserError(
+                f"{self.name}: {says}, and the op has no derivative: register one with torch.library.register_autograd({self.name!r}, "
+                "..), or call it under torch.no_grad(); torch.func and forward mode want a torch.autograd.Function around it, with "
+                "setup_context or jvp"
+            )
+        below = keyset & self._below
+        if below.highestPriorityTypeId() in self._own_keys:  # no mode and no wrapper stands between: torch would come to it
+            return self._call(*args, **kwargs)
+        return self.op.default.redispatch(below, *args, **kwargs)
+
     def _shapes(self, *args: Any, **kwargs: Any) -> Any:
         return self._open()[1](*args, **kwargs)
 
@@ -77,6 +97,24 @@ class OwnOp:
         before = _reached(self._begun)
         time.sleep(_QUIET_SECONDS)
         return before == _reached(self._begun) == _reached(self._ended)
+
+
+def _needs_derivative(values: Any) -> str:
+    """Which argument a derivative is wanted of, in words; "" for none."""
+    import torch
+
+    tensors: list[Any] = []
+    for value in values:
+        tensors.extend(value) if isinstance(value, (list, tuple)) else tensors.append(value)
+    forward_ad = torch.autograd.forward_ad
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor):
+            continue
+        if tensor.requires_grad and torch.is_grad_enabled():
+            return "an argument requires grad"
+        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:
+            return "an argument has a tangent of forward mode"
+    return ""
 
 
 def _reached(count: itertools.count[int]) -> int:

@@ -815,24 +815,6 @@ def _on_device(kernel: OwnKernel) -> Callable[..., Any]:
     return run
 
 
-def _without_derivative(kernel: OwnKernel, run: Callable[..., Any]) -> Callable[..., Any]:
-    """The implementation, which refuses what torch would go on with: gradients that nobody computes.
-
-    The forward of `register_autograd` runs without grad mode, so it passes.
-    """
-    import torch
-
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in _tensors((*args, *kwargs.values()))):
-            raise UserError(
-                f"{kernel.name}: an argument requires grad, and the op has no derivative: register one with "
-                f"torch.library.register_autograd({kernel.name!r}, ..), or call it under torch.no_grad()"
-            )
-        return run(*args, **kwargs)
-
-    return checked
-
-
 def _checked_fake(kernel: OwnKernel, fake: Callable[..., Any] | None) -> Callable[..., Any]:
     """The shapes of results: what `fake` gives is what the schema says."""
     import torch
@@ -890,7 +872,7 @@ def _register(kernel: OwnKernel, fake: Callable[..., Any] | None) -> None:
         keys = ["CUDA"]
     elif not any(parameter.kind == "tensor" for parameter in kernel.parameters):
         keys = ["CompositeExplicitAutograd"]
-    run = _without_derivative(kernel, _on_device(kernel) if kernel.source or kernel.machine else _eager(kernel, shapes))
+    run = _on_device(kernel) if kernel.source or kernel.machine else _eager(kernel, shapes)
     kernel._made.append(_own_op.opened(kernel.name, kernel.schema, tuple(keys), run, shapes))
     if kernel.effectful:
         torch.fx.node.has_side_effect(kernel.op.default)  # else graphs lose a call whose results nobody reads

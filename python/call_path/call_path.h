@@ -284,19 +284,24 @@ int slOpCallsInit(void);
 PyObject* slOpCall(PyObject* module, PyObject* args);
 /// op_call_functions(other, forget): addresses of an sl_aten_python.run, for calls whose number is
 /// their id() (a negative number is one of `other`'s, the address of such a function too), and of
-/// an sl_aten_python.forget, which calls `forget` with the number.
+/// an sl_aten_python.forget, which calls `forget` with the number; and that of an
+/// sl_aten_python.give, 0 where this torch makes no objects of handles.
 PyObject* slOpCallFunctions(PyObject* module, PyObject* args);
 
 /// The result of an op, which a run has copied into the output at `data`. It may be the caller's in
 /// place of a tensor over the copy, where the output is still the same when the run has ended.
 typedef struct sl_given {
   PyObject* object;     ///< nullable, owned: the result
+  void* handle;         ///< nullable, owned: in place of an object, a tensor of torch's C++
   const void* data;     ///< of the output
   sl_dl_tensor tensor;  ///< of the result
 } sl_given;
 /// Ops on this thread give small results to `given` (NULL: to nobody); returns whom they gave them
 /// before.
 sl_given* slOpGiveTo(sl_given* given);
+/// Makes the object of a handle; drops it where it is not for the caller alone, or has a gradient.
+void slGivenOpen(sl_given* given);
+void slGivenClear(sl_given* given);
 
 // ---- streams.c
 
@@ -367,6 +372,11 @@ int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
 
 // ---- torch_tensors.c
 
+/// Whether objects can be made of handles of the shim (tensors of torch's C++).
+int slTorchHasHandles(void);
+/// The object of a handle, which is taken over: new reference, NULL with an exception.
+PyObject* slTorchObjectOf(void* handle);
+void slTorchDrop(void* handle);
 /// A tensor of torch's own allocator on the plan's device, uninitialized, in the order of the
 /// current stream: new reference, and where its elements are. NULL with an exception that has
 /// torch's words. `exchange` is torch's.

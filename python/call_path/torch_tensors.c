@@ -31,6 +31,21 @@ static void lookUp(void) {
   }
 }
 
+int slTorchHasHandles(void) {
+  if (!shim_.looked) {
+    lookUp();
+  }
+  return shim_.empty != NULL;
+}
+
+PyObject* slTorchObjectOf(void* handle) {
+  PyObject* object = shim_.wrap(handle);
+  shim_.drop(handle);
+  return object;
+}
+
+void slTorchDrop(void* handle) { shim_.drop(handle); }
+
 /// torch's number of a dtype (c10::ScalarType, which files of torch hold too), -1 for others than
 /// these.
 static int32_t scalarType(sl_dtype dtype) {

@@ -123,6 +123,20 @@ int64_t denseBytes(const sl_operand& operand) {
   return count * ((operand.dtype.bits + 7) / 8);
 }
 
+int64_t spanBytes(const sl_operand& operand) {
+  int64_t last = 0;
+  for (int32_t dim = 0; dim < operand.rank; ++dim) {
+    if (operand.extents[dim] == SL_DYNAMIC || operand.strides[dim] == SL_DYNAMIC) {
+      return -1;
+    }
+    if (operand.extents[dim] == 0) {
+      return 0;
+    }
+    last += (operand.extents[dim] - 1) * operand.strides[dim];
+  }
+  return (last + 1) * ((operand.dtype.bits + 7) / 8);
+}
+
 bool makeLayout(const sl_operand& operand, int32_t* nextSize, Layout* layout, std::string* error) {
   layout->dtypeName = torchDtypeName(operand.dtype);
   if (!torchNumber("dtype", layout->dtypeName, &layout->dtype)) {
@@ -140,6 +154,7 @@ bool makeLayout(const sl_operand& operand, int32_t* nextSize, Layout* layout, st
   place(operand.extents, layout->extents, layout->extentSizes);
   place(operand.strides, layout->strides, layout->strideSizes);
   layout->denseBytes = denseBytes(operand);
+  layout->spanBytes = spanBytes(operand);
   return true;
 }
 
@@ -356,8 +371,33 @@ bool DispatcherCall::sameShape(const Layout& layout, const Value& value, TensorH
   return true;
 }
 
-bool DispatcherCall::takeBytes(const Value& result, TensorHandle got,
-                               const Operands& operands) const {
+bool DispatcherCall::offer(TensorHandle got, const void* data, int64_t bytes, const void* to,
+                           const Operands& operands) const {
+  if (!operands.give || !torch_->is_negated || (isTorchs_ && torch_->is_negated(got))) {
+    return false;
+  }
+  // Memory of the program, such as an input that the op gives back, is not the caller's to have.
+  const auto low = reinterpret_cast<uintptr_t>(data);
+  const auto liesIn = [&](const Layout& layout, const void* operand) {
+    const auto other = reinterpret_cast<uintptr_t>(operand);
+    return layout.spanBytes < 0 || (low < other + static_cast<uintptr_t>(layout.spanBytes) &&
+                                    other < low + static_cast<uintptr_t>(bytes));
+  };
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (liesIn(inputs_[i], operands.inputs[i])) {
+      return false;
+    }
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (liesIn(outputs_[i], operands.outputs[i])) {
+      return false;
+    }
+  }
+  return operands.give(got, bytes, to) != 0;
+}
+
+bool DispatcherCall::takeBytes(const Value& result, TensorHandle got, const Operands& operands,
+                               bool* isGiven) const {
   const auto index = static_cast<size_t>(result.number);
   const int64_t bytes = outputs_[index].denseBytes;
   bool contiguous = false;
@@ -376,17 +416,18 @@ bool DispatcherCall::takeBytes(const Value& result, TensorHandle got,
   }
   if (bytes > 0) {
     std::memcpy(operands.outputs[index], from, static_cast<size_t>(bytes));
+    *isGiven = offer(got, from, bytes, operands.outputs[index], operands);
   }
   return true;
 }
 
 bool DispatcherCall::takeTensor(const Value& result, TensorHandle got, const Operands& operands,
-                                std::string* error) const {
+                                bool* isGiven, std::string* error) const {
   const size_t index = static_cast<size_t>(result.number);
   if (!sameShape(outputs_[index], result, got, operands.sizes, error)) {
     return false;
   }
-  if (takeBytes(result, got, operands)) {
+  if (takeBytes(result, got, operands, isGiven)) {
     return true;
   }
   // Through copy_ and not memcpy: the result may be lazily negated or conjugated, with any strides.
@@ -425,15 +466,20 @@ bool DispatcherCall::take(const Value& result, StableValue got, const Operands& 
     return fine;
   }
   const auto tensor = unboxed<TensorHandle>(got);
+  bool isGiven = false;
   const bool fine =
-      result.kind != Value::Kind::output || takeTensor(result, tensor, operands, error);
-  torch_->aoti_torch_delete_tensor_object(tensor);
+      result.kind != Value::Kind::output || takeTensor(result, tensor, operands, &isGiven, error);
+  if (!isGiven) {
+    torch_->aoti_torch_delete_tensor_object(tensor);
+  }
   return fine;
 }
 
 bool DispatcherCall::run(int32_t device, const void* const* inputs, void* const* outputs,
-                         const int64_t* sizes, std::string* error) const {
-  const Operands operands{inputs, outputs, sizes, device};
+                         const int64_t* sizes, Give give, std::string* error) const {
+  const bool isOnly =
+      text_.results.size() == 1 && text_.results.front().kind == Value::Kind::output;
+  const Operands operands{inputs, outputs, sizes, device, isOnly ? give : nullptr};
   Views views(*torch_, tensors_);
   for (const Value& argument : text_.arguments) {
     if (!viewAll(argument, operands, &views)) {

@@ -219,9 +219,9 @@ template <size_t... I>
 int32_t jump(void (*function)(), const Given& given, std::index_sequence<I...>) {
   using Function = int32_t (*)(decltype(given.integer(I))..., double, double, double, double,
                                double, double, double, double);
-  return reinterpret_cast<Function>(function)(
-      given.integer(I)..., given.number(0), given.number(1), given.number(2), given.number(3),
-      given.number(4), given.number(5), given.number(6), given.number(7));
+  return reinterpret_cast<Function>(function)(given.integer(I)..., given.number(0), given.number(1),
+                                              given.number(2), given.number(3), given.number(4),
+                                              given.number(5), given.number(6), given.number(7));
 }
 
 template <size_t Count>

@@ -80,12 +80,13 @@ class OwnOp:
         """
         if says := _needs_derivative((*args, *kwargs.values())):
             raise UserError(
-                f"{self.name}: {says}, and the op has no derivative: register one with torch.library.register_autograd({self.name!r}, "
-                "..), or call it under torch.no_grad(); torch.func and forward mode want a torch.autograd.Function around it, with "
-                "setup_context or jvp"
+                f"{self.name}: {says}, and the op has no derivative: register one with "
+                f"torch.library.register_autograd({self.name!r}, ..), or call it under torch.no_grad(); torch.func and forward "
+                "mode want a torch.autograd.Function around it, with setup_context or jvp"
             )
         below = keyset & self._below
-        if below.highestPriorityTypeId() in self._own_keys:  # no mode and no wrapper stands between: torch would come to it
+        # Where no mode and no wrapper stands between, torch would come to the implementation.
+        if below.highestPriorityTypeId() in self._own_keys:
             return self._call(*args, **kwargs)
         return self.op.default.redispatch(below, *args, **kwargs)
 
@@ -122,9 +123,7 @@ def _reached(count: itertools.count[int]) -> int:
     return int(repr(count)[len("count(") : -1])
 
 
-def opened(
-    name: str, schema: str, keys: tuple[str, ...], run: Callable[..., Any], shapes: Callable[..., Any]
-) -> OwnOp:
+def opened(name: str, schema: str, keys: tuple[str, ...], run: Callable[..., Any], shapes: Callable[..., Any]) -> OwnOp:
     """The op of a kernel: the one of before where that had the same schema.
 
     Raises:
@@ -161,7 +160,8 @@ def give_up(name: str) -> None:
 def _remove(op: OwnOp) -> None:
     if not op._is_quiet():
         raise UserError(
-            f"{op.name} cannot get another schema while it is called: it was {op.schema}; wait for the calls, or take another name"
+            f"{op.name} cannot get another schema while it is called: it was {op.schema}; wait for the calls, or take "
+            "another name"
         )
     op._library._destroy()
     del _ops[op.name]

@@ -11,9 +11,9 @@
 //   jax_arrays.c        arrays of JAX -> borrowed tensors
 //   borrow.c            a Python object -> a borrowed tensor, or a refusal in words
 //   streams.c           the caller's current stream
-//   op_calls.c          ops of torch that are called through Python
 //   output_plan.c       sizes of a fresh output, and the check of a tensor given for it
-//   torch_tensors.c     fresh outputs on a device, as torch's own tensors
+//   torch_tensors.c     fresh outputs on a device, as torch's own tensors; handles of its C++
+//   op_calls.c          ops of torch that are called through Python
 //   fresh_outputs.c     storage of fresh outputs, and its hand-over
 //   jax_results.c       fresh outputs -> arrays of JAX
 //   kept_outputs.c      `reuse_outputs`: tensors of earlier results become the next ones

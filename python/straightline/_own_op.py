@@ -19,6 +19,8 @@ from straightline.errors import UserError
 #: By name, "mylib::scale".
 _ops: dict[str, OwnOp] = {}
 _lock = threading.Lock()
+#: Each takes an op of its own that was unregistered out of torch, by its name.
+_owners: list[Callable[[str], None]] = []
 #: How long nobody must have called an op that leaves torch: a call that is in torch's dispatcher arrives meanwhile.
 _QUIET_SECONDS = 0.01
 
@@ -144,6 +146,17 @@ def is_free(name: str) -> bool:
     """Whether torch has an op of this name that no kernel is behind."""
     op = _ops.get(name)
     return op is not None and not op.is_open
+
+
+def add_owner(give_up: Callable[[str], None]) -> None:
+    """Notes who else has ops in torch that may be unregistered (torch_op.py)."""
+    _owners.append(give_up)
+
+
+def ask_owners(name: str) -> None:
+    """Has them give up an op, so that a kernel may have its name; they raise where it is called."""
+    for owner in _owners:
+        owner(name)
 
 
 def give_up(name: str) -> None:

@@ -607,9 +607,7 @@ def _check_free(name: str) -> None:
     torch = _frameworks.installed_torch()
     if torch is None or _own_op.is_free(name):
         return
-    from straightline import torch_op
-
-    torch_op.give_up(name)
+    _own_op.ask_owners(name)
     if hasattr(getattr(torch.ops, namespace), base):
         raise UserError(f"torch has an op {name} already: give it another name")
 

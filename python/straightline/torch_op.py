@@ -209,6 +209,9 @@ def give_up(name: str) -> None:
             del _registered[name]
 
 
+_own_op.add_owner(give_up)
+
+
 def function_capsule(name: str, function: Any, signature: Signature) -> Any:
     """A function of other systems in the runtime."""
     own = signature.programs[0]

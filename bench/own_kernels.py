@@ -3,7 +3,8 @@
 
 16 floats, one thread, least of 7 series, in processor time (which other processes disturb less). A C kernel in a program is
 compared with calling the function from C; a custom op of Python with the same op in eager, both in a call of its own and
-as one more op of a longer program (`one_more`).
+as one more op of a longer program (`one_more`). `stable` are two C++ ops of a library on torch's stable ABI
+(tests/own_kernels/stable.cpp), one of which gives a fresh result.
 """
 
 from __future__ import annotations
@@ -181,6 +182,43 @@ def _custom_ops() -> dict[str, float]:
     return found
 
 
+def _stable(folder: Path) -> dict[str, float]:
+    """C++ ops of a library on torch's stable ABI, in a program and in eager, in turns."""
+    source = Path(__file__).resolve().parents[1] / "tests" / "own_kernels" / "stable.cpp"
+    path, torch_path = folder / "libstable.so", Path(torch.__file__).parent
+    command = ["g++", "-std=c++20", "-O1", "-w", "-fPIC", "-shared", "-DTORCH_TARGET_VERSION=0x020a000000000000"]
+    command += [f"-I{torch_path / 'include'}", str(source), "-o", str(path), f"-L{torch_path / 'lib'}", "-ltorch_cpu"]
+    subprocess.run(command, check=True)
+    torch.ops.load_library(str(path))
+    ops = torch.ops.own_stable
+    torch.library.register_fake("own_stable::increment", lambda x, by: None)
+    torch.library.register_fake("own_stable::doubled", torch.empty_like)
+    cases: dict[str, Callable[..., Any]] = {
+        "stable_in_place": lambda x: ops.increment(x, 0.5),
+        "stable_fresh": lambda x: ops.doubled(x),
+        "stable_two_fresh": lambda x: ops.doubled(ops.doubled(x)),
+        "stable_between": lambda x: torch.relu(ops.doubled(torch.relu(x))),
+    }
+    found: dict[str, float] = {}
+    for mode, context in (("", contextlib.nullcontext), ("_inference", torch.inference_mode)):
+        with context():
+            for name, function in cases.items():
+                x, y = torch.randn(16), torch.ones(16)
+                fn = sl.compile(_Of(function), (x.clone(),), threads=1)
+                given = [x.clone(), x.clone()]
+                results = [f(tensor) for f, tensor in zip((fn, function), given)]
+                if not torch.equal(*(given if results[0] is None else results)):
+                    raise RuntimeError(f"{name} gives another result than in eager")
+                pairs = [(_python_us(lambda: fn(y), 1000), _python_us(lambda: function(y), 1000)) for _ in range(60)]  # noqa: B023
+                ours_us, eager_us = (min(column) for column in zip(*pairs))
+                found |= {
+                    f"{name}{mode}_program_us": ours_us,
+                    f"{name}{mode}_eager_us": eager_us,
+                    f"{name}{mode}_ratio": ours_us / eager_us,
+                }
+    return found
+
+
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -189,7 +227,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        found = {**_c_kernel(Path(folder), options.count), **_custom_ops()}
+        found = {**_c_kernel(Path(folder), options.count), **_stable(Path(folder)), **_custom_ops()}
     for name, value in found.items():
         print(f"{name:32} {value:10.3f}")
     if options.json:

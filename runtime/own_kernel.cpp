@@ -198,25 +198,35 @@ int32_t sl_own_kernel_open(const char* path, const char* function, const char* s
 namespace straightline {
 namespace {
 
-/// Integers and doubles are passed in registers of their own, and integers that have none left on
-/// the stack, each 8 bytes and in order (System V x86-64, AAPCS64). So a function of fewer
-/// arguments, in whatever order, finds its own when it is called by this type; it reads no others.
+/// What a function is given. Behind `count` integers stands `last`, the place of a message.
+struct Given {
+  const int64_t* integers;
+  int32_t count;
+  int64_t last;
+  const double* numbers;
+  int32_t numberCount;
+
+  int64_t integer(size_t i) const { return static_cast<int32_t>(i) < count ? integers[i] : last; }
+  double number(int32_t i) const { return i < numberCount ? numbers[i] : 0.0; }
+};
+
+/// What the function returns. Integers and doubles are passed in registers of their own, and
+/// integers that have none left on the stack, each 8 bytes and in order (System V x86-64, AAPCS64).
+/// So a function of fewer arguments, in whatever order, finds its own when it is called by this
+/// type; it reads no others. Whoever throws is called from here, not from emitted text, which no
+/// exception can pass through.
 template <size_t... I>
-int32_t jump(void (*function)(), const int64_t* integers, const double* d,
-             std::index_sequence<I...>) {
-  using Function = int32_t (*)(std::remove_cvref_t<decltype(integers[I])>..., double, double,
-                               double, double, double, double, double, double);
-  return reinterpret_cast<Function>(function)(integers[I]..., d[0], d[1], d[2], d[3], d[4], d[5],
-                                              d[6], d[7]);
+int32_t jump(void (*function)(), const Given& given, std::index_sequence<I...>) {
+  using Function = int32_t (*)(decltype(given.integer(I))..., double, double, double, double,
+                               double, double, double, double);
+  return reinterpret_cast<Function>(function)(given.integer(I)..., given.number(0), given.number(1),
+                                              given.number(2), given.number(3), given.number(4),
+                                              given.number(5), given.number(6), given.number(7));
 }
 
-/// What a function returns. Whoever throws is called from here, not from emitted text, which no
-/// exception can pass through.
 template <size_t Count>
-int32_t jumpWith(void (*function)(), const int64_t* given, int32_t count, const double* numbers) {
-  int64_t integers[Count] = {};
-  std::copy_n(given, count, integers);
-  return jump(function, integers, numbers, std::make_index_sequence<Count>());
+int32_t jumpWith(void (*function)(), const Given& given) {
+  return jump(function, given, std::make_index_sequence<Count>());
 }
 
 /// SL_OK, or SL_OP_FAILED with a text of SL_FAILURE_TEXT_BYTES.
@@ -224,21 +234,16 @@ int32_t callOwn(const char* name, void (*function)(), const int64_t* given, int3
                 const double* numbers, int32_t numberCount, bool hasStatus, char* text) {
   constexpr size_t kBytes = SL_FAILURE_TEXT_BYTES;
   constexpr int32_t kFew = 6, kSome = 14;
-  double allNumbers[SL_OWN_NUMBERS] = {};
-  std::copy_n(numbers, numberCount, allNumbers);
-  int64_t integers[SL_OWN_INTEGERS];
   char said[SL_KERNEL_MESSAGE_BYTES];
-  if (hasStatus) {
-    said[0] = '\0';
-    std::copy_n(given, count, integers);
-    integers[count++] = static_cast<int64_t>(reinterpret_cast<intptr_t>(said));
-    given = integers;
-  }
+  said[0] = '\0';
+  const int64_t last = hasStatus ? static_cast<int64_t>(reinterpret_cast<intptr_t>(said)) : 0;
+  const Given all = {given, count, last, numbers, numberCount};
+  const int32_t integers = count + (hasStatus ? 1 : 0);
   int32_t status = 0;
   try {
-    status = count <= kFew    ? jumpWith<kFew>(function, given, count, allNumbers)
-             : count <= kSome ? jumpWith<kSome>(function, given, count, allNumbers)
-                              : jumpWith<SL_OWN_INTEGERS>(function, given, count, allNumbers);
+    status = integers <= kFew    ? jumpWith<kFew>(function, all)
+             : integers <= kSome ? jumpWith<kSome>(function, all)
+                                 : jumpWith<SL_OWN_INTEGERS>(function, all);
   } catch (...) {
     sayThrown(text, kBytes, name);
     return SL_OP_FAILED;

@@ -23,6 +23,7 @@ static struct {
   bool (*grad_enabled)(void);  // from torch's C shim, NULL when it has none
   PyObject* is_grad_enabled;
   PyObject* increment_version;  // torch._C's: of each tensor that it is given
+  PyCFunction increment;        // C function behind it, of one argument; nullable
 } torch_;
 
 // numpy's array interface in C: what an `__array_struct__` capsule points to.
@@ -156,6 +157,9 @@ static int keepParts(TorchParts* parts) {
   torch_.is_neg = PyCFunction_GetFunction(parts->is_neg);
   torch_.is_grad_enabled = parts->enabled;
   torch_.increment_version = parts->increment;
+  if (PyCFunction_Check(parts->increment) && PyCFunction_GetFlags(parts->increment) == METH_O) {
+    torch_.increment = PyCFunction_GetFunction(parts->increment);
+  }
   void* library = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
   if (library) {
     *(void**)&torch_.grad_enabled = dlsym(library, "aoti_torch_grad_mode_is_enabled");
@@ -214,7 +218,9 @@ const sl_dl_exchange* slTorchExchange(void) {
 PyTypeObject* slTorchTensorType(void) { return torch_.tensor; }
 
 int slTorchWritten(PyObject* tensors) {
-  PyObject* none = PyObject_CallFunctionObjArgs(torch_.increment_version, tensors, NULL);
+  PyObject* none = torch_.increment
+                       ? torch_.increment(PyCFunction_GetSelf(torch_.increment_version), tensors)
+                       : PyObject_CallFunctionObjArgs(torch_.increment_version, tensors, NULL);
   Py_XDECREF(none);
   return none ? 0 : -1;
 }

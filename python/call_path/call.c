@@ -65,7 +65,7 @@ static void scratchReturn(Callable* self, Scratch* scratch) {
   scratch->borrowed = 0;
   scratch->record = NULL;
   Py_CLEAR(scratch->weights);
-  Py_CLEAR(scratch->given.object);
+  slGivenClear(&scratch->given);
   for (int32_t i = 0; i < self->desc->input_count; ++i) {
     Py_CLEAR(scratch->leaves[i]);
   }
@@ -372,7 +372,7 @@ static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind,
         slFreshTrim(&scratch->fresh[o], kind, &self->outputs[o], scratch->extents)) {
       return NULL;
     }
-    if (scratch->given.object && !self->outputs[o].reused_name) {
+    if ((scratch->given.object || scratch->given.handle) && !self->outputs[o].reused_name) {
       slFreshTakeGiven(&scratch->fresh[o], &self->outputs[o], &scratch->given);
     }
     if (slFreshWrap(&scratch->fresh[o], exchange)) {

@@ -11,9 +11,9 @@
 //   jax_arrays.c        arrays of JAX -> borrowed tensors
 //   borrow.c            a Python object -> a borrowed tensor, or a refusal in words
 //   streams.c           the caller's current stream
-//   op_calls.c          ops of torch that are called through Python
 //   output_plan.c       sizes of a fresh output, and the check of a tensor given for it
-//   torch_tensors.c     fresh outputs on a device, as torch's own tensors
+//   torch_tensors.c     fresh outputs on a device, as torch's own tensors; handles of its C++
+//   op_calls.c          ops of torch that are called through Python
 //   fresh_outputs.c     storage of fresh outputs, and its hand-over
 //   jax_results.c       fresh outputs -> arrays of JAX
 //   kept_outputs.c      `reuse_outputs`: tensors of earlier results become the next ones
@@ -284,19 +284,24 @@ int slOpCallsInit(void);
 PyObject* slOpCall(PyObject* module, PyObject* args);
 /// op_call_functions(other, forget): addresses of an sl_aten_python.run, for calls whose number is
 /// their id() (a negative number is one of `other`'s, the address of such a function too), and of
-/// an sl_aten_python.forget, which calls `forget` with the number.
+/// an sl_aten_python.forget, which calls `forget` with the number; and that of an
+/// sl_aten_python.give, 0 where this torch makes no objects of handles.
 PyObject* slOpCallFunctions(PyObject* module, PyObject* args);
 
 /// The result of an op, which a run has copied into the output at `data`. It may be the caller's in
 /// place of a tensor over the copy, where the output is still the same when the run has ended.
 typedef struct sl_given {
   PyObject* object;     ///< nullable, owned: the result
+  void* handle;         ///< nullable, owned: in place of an object, a tensor of torch's C++
   const void* data;     ///< of the output
   sl_dl_tensor tensor;  ///< of the result
 } sl_given;
 /// Ops on this thread give small results to `given` (NULL: to nobody); returns whom they gave them
 /// before.
 sl_given* slOpGiveTo(sl_given* given);
+/// Makes the object of a handle; drops it where it is not for the caller alone, or has a gradient.
+void slGivenOpen(sl_given* given);
+void slGivenClear(sl_given* given);
 
 // ---- streams.c
 
@@ -367,6 +372,11 @@ int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
 
 // ---- torch_tensors.c
 
+/// Whether objects can be made of handles of the shim (tensors of torch's C++).
+int slTorchHasHandles(void);
+/// The object of a handle, which is taken over: new reference, NULL with an exception.
+PyObject* slTorchObjectOf(void* handle);
+void slTorchDrop(void* handle);
 /// A tensor of torch's own allocator on the plan's device, uninitialized, in the order of the
 /// current stream: new reference, and where its elements are. NULL with an exception that has
 /// torch's words. `exchange` is torch's.

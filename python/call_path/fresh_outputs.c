@@ -201,6 +201,12 @@ void slFreshTakeGiven(sl_fresh* fresh, sl_output_plan* plan, sl_given* given) {
   if (!fresh->block || fresh->data != given->data || !plan->fixed) {
     return;
   }
+  if (given->handle) {
+    slGivenOpen(given);
+  }
+  if (!given->object) {
+    return;
+  }
   const sl_dl_tensor* tensor = &given->tensor;
   const int32_t rank = plan->buffer->rank;
   const size_t sizes = (size_t)rank * sizeof(int64_t);

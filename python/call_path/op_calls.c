@@ -292,12 +292,48 @@ sl_given* slOpGiveTo(sl_given* given) {
   return before;
 }
 
+/// Small results: to copy one takes less than to make a tensor of the program's own.
+enum { kMostBytes = 1024 };
+
+void slGivenClear(sl_given* given) {
+  Py_CLEAR(given->object);
+  if (given->handle) {
+    slTorchDrop(given->handle);
+    given->handle = NULL;
+  }
+}
+
+void slGivenOpen(sl_given* given) {
+  const sl_dl_exchange* exchange = slTorchExchange();
+  PyObject* object = slTorchObjectOf(given->handle);
+  given->handle = NULL;
+  if (!object || !exchange || Py_TYPE(object) != slTorchTensorType() || Py_REFCNT(object) != 1 ||
+      slTorchRequiresGrad(object) || exchange->borrow(object, &given->tensor)) {
+    PyErr_Clear();  // the output is the result then
+    Py_XDECREF(object);
+    return;
+  }
+  given->object = object;
+}
+
+/// sl_aten_python.give.
+static int32_t giveHandle(void* tensor, int64_t bytes, const void* to) {
+  if (!taker_ || taker_->object || bytes > kMostBytes) {
+    return 0;
+  }
+  if (taker_->handle) {
+    slTorchDrop(taker_->handle);
+  }
+  taker_->handle = tensor;
+  taker_->data = to;
+  return 1;
+}
+
 /// Keeps the result that was copied to `to`, for who called the program: nobody else has it, it
 /// lies in no memory of the program, and has no gradient. A tensor of the program's own would take
 /// longer to make than these questions, and than small results to copy. 0, or -1: an exception.
 static int give(const OpCall* self, PyObject* result, const sl_dl_tensor* tensor, int64_t bytes,
                 const void* const* inputs, void* const* outputs, const void* to) {
-  enum { kMostBytes = 1024 };
   if (!taker_ || self->result_count != 1 || bytes > kMostBytes || Py_REFCNT(result) != 1) {
     return 0;
   }
@@ -311,12 +347,10 @@ static int give(const OpCall* self, PyObject* result, const sl_dl_tensor* tensor
   }
   const int has_gradient = slTorchRequiresGrad(result);
   if (has_gradient == 0) {
-    PyObject* before = taker_->object;
+    sl_given before = *taker_;
     Py_INCREF(result);
-    taker_->object = result;
-    taker_->data = to;
-    taker_->tensor = *tensor;
-    Py_XDECREF(before);
+    *taker_ = (sl_given){.object = result, .data = to, .tensor = *tensor};
+    slGivenClear(&before);
   }
   return has_gradient < 0 ? -1 : 0;
 }
@@ -438,7 +472,8 @@ PyObject* slOpCallFunctions(PyObject* module, PyObject* args) {
   Py_INCREF(forgets);
   Py_XDECREF(forget_);
   forget_ = forgets;
-  return Py_BuildValue("NN", PyLong_FromVoidPtr((void*)run), PyLong_FromVoidPtr((void*)forget));
+  return Py_BuildValue("NNN", PyLong_FromVoidPtr((void*)run), PyLong_FromVoidPtr((void*)forget),
+                       PyLong_FromVoidPtr(slTorchHasHandles() ? (void*)giveHandle : NULL));
 }
 
 // ---- making one

@@ -15,6 +15,7 @@ static struct {
                int32_t device_type, int32_t device, void** handle);
   int (*drop)(void* handle);
   PyObject* (*wrap)(const void* handle);
+  PyObject* (*take)(void* handle);  ///< the same, of which nothing is left at the handle; nullable
 } shim_;
 
 static void lookUp(void) {
@@ -26,10 +27,28 @@ static void lookUp(void) {
   *(void**)&shim_.empty = dlsym(library, "aoti_torch_empty_strided");
   *(void**)&shim_.drop = dlsym(library, "aoti_torch_delete_tensor_object");
   *(void**)&shim_.wrap = dlsym(library, "_Z16THPVariable_WrapRKN2at10TensorBaseE");
+  *(void**)&shim_.take = dlsym(library, "_Z16THPVariable_WrapON2at10TensorBaseE");
   if (!shim_.drop || !shim_.wrap) {
     shim_.empty = NULL;
   }
 }
+
+int slTorchHasHandles(void) {
+  if (!shim_.looked) {
+    lookUp();
+  }
+  return shim_.empty != NULL;
+}
+
+PyObject* slTorchObjectOf(void* handle) {
+  // An object of a tensor that others have too has one reference more while they do, and taking it
+  // back asks for the GIL.
+  PyObject* object = shim_.take ? shim_.take(handle) : shim_.wrap(handle);
+  shim_.drop(handle);
+  return object;
+}
+
+void slTorchDrop(void* handle) { shim_.drop(handle); }
 
 /// torch's number of a dtype (c10::ScalarType, which files of torch hold too), -1 for others than
 /// these.

@@ -3,6 +3,10 @@
 // saved: a backward that needs what was overwritten is refused, and never a wrong gradient.
 #include "callable.h"
 
+static int isWritten(const Callable* self, const Scratch* scratch, int32_t input) {
+  return self->inputs[input].written && scratch->borrows[input].kind == SL_KIND_TORCH;
+}
+
 int slCountWrites(const Callable* self, const Scratch* scratch) {
   PyObject* const updated = scratch->record->updated;
   if (PyList_Size(updated) > 0 && slTorchWritten(updated)) {
@@ -11,14 +15,22 @@ int slCountWrites(const Callable* self, const Scratch* scratch) {
   if (!self->any_written) {
     return 0;
   }
-  PyObject* written = PyList_New(0);
-  int failed = !written;
-  for (int32_t i = 0; !failed && i < self->desc->input_count; ++i) {
-    if (self->inputs[i].written && scratch->borrows[i].kind == SL_KIND_TORCH) {
-      failed = PyList_Append(written, scratch->leaves[i]);
+  Py_ssize_t count = 0;
+  for (int32_t i = 0; i < self->desc->input_count; ++i) {
+    count += isWritten(self, scratch, i);
+  }
+  PyObject* written = count ? PyTuple_New(count) : NULL;
+  if (!written) {
+    return count ? -1 : 0;
+  }
+  Py_ssize_t next = 0;
+  for (int32_t i = 0; i < self->desc->input_count; ++i) {
+    if (isWritten(self, scratch, i)) {
+      Py_INCREF(scratch->leaves[i]);
+      PyTuple_SetItem(written, next++, scratch->leaves[i]);
     }
   }
-  failed = failed || (PyList_Size(written) > 0 && slTorchWritten(written));
-  Py_XDECREF(written);
-  return failed ? -1 : 0;
+  const int failed = slTorchWritten(written);
+  Py_DECREF(written);
+  return failed;
 }

@@ -60,7 +60,9 @@ _ForgetFn = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 class _Functions(ctypes.Structure):
     """sl_aten_python of runtime/backends/aten/aten.h."""
 
-    _fields_ = [("size", ctypes.c_uint64), ("plan", _PlanFn), ("run", _RunFn), ("forget", _ForgetFn)]
+    _fields_ = [
+        ("size", ctypes.c_uint64), ("plan", _PlanFn), ("run", _RunFn), ("forget", _ForgetFn), ("give", ctypes.c_void_p)
+    ]  # fmt: skip
 
 
 # The text of a call ---------------------------------------------------------------------------------------------------
@@ -434,8 +436,8 @@ def install() -> None:
     if _installed is not None or address == 0:
         return
     here = ctypes.cast(_run, ctypes.c_void_p).value
-    run, forget = _call.op_call_functions(here, _forget)
-    _installed = _Functions(ctypes.sizeof(_Functions), _plan, _RunFn(run), _ForgetFn(forget))
+    run, forget, give = _call.op_call_functions(here, _forget)
+    _installed = _Functions(ctypes.sizeof(_Functions), _plan, _RunFn(run), _ForgetFn(forget), give)
     setter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Functions))(address)
     setter(ctypes.pointer(_installed))
     atexit.register(setter, ctypes.POINTER(_Functions)())

@@ -106,8 +106,8 @@ def op_call(
     A place is the number of an operand, -1 for a constant, or -2 - i for the operands of `lists[i]`.
     """
 
-def op_call_functions(other: int, forget: Callable[[int], None]) -> tuple[int, int]:
-    """Addresses of the C functions that run planned calls by their id, and forget them.
+def op_call_functions(other: int, forget: Callable[[int], None]) -> tuple[int, int, int]:
+    """Addresses of the C functions that run planned calls by their id, forget them, and take results (0: none does).
 
     Calls with a negative number are run by the C function at `other`.
     """

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from straightline import _call, _frameworks, own_schemas
+from straightline import _call, _frameworks, _own_op, own_schemas
 from straightline.errors import UnsupportedError, UserError
 from straightline.own_images import Maker, asked, cubin_kernel, read_cubin
 from straightline.own_schemas import Parameter
@@ -98,8 +98,7 @@ class OwnKernel:
             raise UserError(f"{self.name} was unregistered: register it again")
         if not self._made:
             raise UserError(f"{self.name} was registered before torch was there: register it after `import torch`")
-        namespace, _, name = self.name.partition("::")
-        return getattr(getattr(torch.ops, namespace), name)
+        return self._made[0].op
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the op in eager."""
@@ -172,16 +171,19 @@ class OwnKernel:
         return _EXTERN_SHARED.sub(lambda found: _declared(found, count), self.source)
 
     def unregister(self) -> None:
-        """Takes the op away, so that its name is free again. Programs that call the function keep it."""
+        """Ends the op, so that its name is free again: later calls fail and say so, those that are running finish.
+
+        Programs that call the function keep it. Any thread, also while the op is called.
+        """
         with _lock:
             if _registered.get(self.name) is self:
                 del _registered[self.name]
-            if self._made and self.effectful:
-                import torch
+            for op in self._made:
+                op.close()
+                if self.effectful:
+                    import torch
 
-                torch.fx.node._side_effectful_functions.discard(self.op.default)
-            for library in self._made:
-                library._destroy()
+                    torch.fx.node._side_effectful_functions.discard(op.op.default)
             self._made.clear()
 
 
@@ -603,7 +605,10 @@ def _check_free(name: str) -> None:
         )
     namespace, _, base = name.partition("::")
     torch = _frameworks.installed_torch()
-    if torch is not None and hasattr(getattr(torch.ops, namespace), base):
+    if torch is None or _own_op.is_free(name):
+        return
+    _own_op.ask_owners(name)
+    if hasattr(getattr(torch.ops, namespace), base):
         raise UserError(f"torch has an op {name} already: give it another name")
 
 
@@ -808,24 +813,6 @@ def _on_device(kernel: OwnKernel) -> Callable[..., Any]:
     return run
 
 
-def _without_derivative(kernel: OwnKernel, run: Callable[..., Any]) -> Callable[..., Any]:
-    """The implementation, which refuses what torch would go on with: gradients that nobody computes.
-
-    The forward of `register_autograd` runs without grad mode, so it passes.
-    """
-    import torch
-
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in _tensors((*args, *kwargs.values()))):
-            raise UserError(
-                f"{kernel.name}: an argument requires grad, and the op has no derivative: register one with "
-                f"torch.library.register_autograd({kernel.name!r}, ..), or call it under torch.no_grad()"
-            )
-        return run(*args, **kwargs)
-
-    return checked
-
-
 def _checked_fake(kernel: OwnKernel, fake: Callable[..., Any] | None) -> Callable[..., Any]:
     """The shapes of results: what `fake` gives is what the schema says."""
     import torch
@@ -877,19 +864,13 @@ def _register(kernel: OwnKernel, fake: Callable[..., Any] | None) -> None:
     torch = _frameworks.installed_torch()
     if torch is None:
         return
-    namespace, _, name = kernel.name.partition("::")
     shapes = _checked_fake(kernel, fake)
-    library = torch.library.Library(namespace, "FRAGMENT")  # noqa: TOR901  (kept with the kernel)
-    library.define(kernel.schema.partition("::")[2], tags=(torch.Tag.pt2_compliant_tag,))
     keys = ["CPU", *(["CUDA"] if kernel.stream else [])]
     if kernel.source or kernel.machine or kernel.device:
         keys = ["CUDA"]
     elif not any(parameter.kind == "tensor" for parameter in kernel.parameters):
         keys = ["CompositeExplicitAutograd"]
-    run = _without_derivative(kernel, _on_device(kernel) if kernel.source or kernel.machine else _eager(kernel, shapes))
-    for key in keys:
-        library.impl(name, run, key)
-    torch.library.register_fake(kernel.name, shapes, lib=library)
-    kernel._made.append(library)
+    run = _on_device(kernel) if kernel.source or kernel.machine else _eager(kernel, shapes)
+    kernel._made.append(_own_op.opened(kernel.name, kernel.schema, tuple(keys), run, shapes))
     if kernel.effectful:
         torch.fx.node.has_side_effect(kernel.op.default)  # else graphs lose a call whose results nobody reads

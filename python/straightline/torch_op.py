@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from straightline import _call, _ffi_signature
+from straightline import _call, _ffi_signature, _own_op
 from straightline._call_support import dtype_name
 from straightline._ffi_signature import Program, Signature
 from straightline.compiled_function import of_the_compiler
@@ -188,11 +188,28 @@ def register(function: Any, name: str) -> RegisteredOp:
             if known is not None:
                 known._remove()
                 del _registered[name]
-            elif hasattr(getattr(torch.ops, space), base):
+            _own_op.give_up(name)
+            if hasattr(getattr(torch.ops, space), base):
                 raise UserError(f"torch has an op {name} already: take another name")
             made = _registered[name] = RegisteredOp(name, function, signature)
     function._doors = (*(door for door in function._doors if door is not made), made)
     return made
+
+
+def give_up(name: str) -> None:
+    """Takes an op that was unregistered out of torch, so that others may have its name.
+
+    Raises:
+        UserError: Calls of it run.
+    """
+    with _lock:
+        known = _registered.get(name)
+        if known is not None and not known._isOpen:
+            known._remove()
+            del _registered[name]
+
+
+_own_op.add_owner(give_up)
 
 
 def function_capsule(name: str, function: Any, signature: Signature) -> Any:

@@ -55,7 +55,9 @@ def stable(tmp_path_factory: pytest.TempPathFactory) -> Any:
     assert done.returncode == 0, done.stderr[-3000:]
     torch.ops.load_library(str(library))
     torch.library.register_fake("own_stable::increment", lambda x, by: None)
-    torch.library.register_fake("own_stable::doubled", lambda x: torch.empty_like(x))
+    for name in ("doubled", "negated", "same"):
+        torch.library.register_fake(f"own_stable::{name}", lambda x: torch.empty_like(x))
+    torch.library.register_fake("own_stable::turned", lambda x: x.new_empty(x.size(1), x.size(0)))
     return torch.ops.own_stable
 
 
@@ -76,6 +78,31 @@ def test_a_stable_library_updates_where_it_lies(stable: Any) -> None:
     fn = sl.compile(_Of(function), (x,))
     assert torch.equal(fn(x), function(x))
     assert not [words for words in _others(fn) if "copy" in words]
+
+
+@pytest.mark.parametrize("name", ["doubled", "negated", "turned", "same"])
+@pytest.mark.parametrize("shape", [(4, 3), (3, 1), (0, 2), (40, 50)])
+def test_what_a_stable_op_gives(stable: Any, name: str, shape: tuple[int, int]) -> None:
+    """Its bytes are the result, unless they are still to be negated or lie in another order."""
+    op = getattr(stable, name)
+    fn = sl.compile(_Of(lambda x: op(x)), (torch.zeros(shape),))
+    among_others = sl.compile(_Of(lambda x: (torch.relu(op(x * 0.5)), op(x))), (torch.zeros(shape),))
+    for mode in (torch.no_grad, torch.inference_mode, torch.enable_grad):
+        with mode():
+            kept = []
+            for _ in range(3):
+                x = torch.randn(shape)
+                kept.append((fn(x), op(x).clone()))
+                for found, wanted in zip(among_others(x), (torch.relu(op(x * 0.5)), op(x)), strict=True):
+                    assert torch.equal(found, wanted)
+                x.fill_(99.0)
+            for found, wanted in kept:
+                assert torch.equal(found, wanted)
+                assert not found.is_neg()
+                assert not found.requires_grad
+            out = torch.empty(wanted.shape)
+            assert fn(torch.ones(shape), out=out) is out
+            assert torch.equal(out, op(torch.ones(shape)))
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 import straightline as sl
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 Register = Callable[..., Any]
 
@@ -71,7 +72,55 @@ def test_gradients(register: Register) -> None:
     assert torch.equal(x.grad, torch.full((4,), 2.0))
 
 
-@pytest.mark.parametrize("utility", ["test_schema", "test_faketensor"])
+def _dual(function: Callable[[Tensor], Tensor], x: Tensor) -> Any:
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(function(forward_ad.make_dual(x, torch.ones_like(x)))).tangent
+
+
+@pytest.mark.parametrize(
+    ("differentiate", "said"),
+    [
+        (lambda f, x: torch.func.grad(lambda x: f(x).sum())(x), "an argument requires grad"),
+        (lambda f, x: torch.func.vjp(f, x), "an argument requires grad"),
+        (lambda f, x: torch.func.jacrev(f)(x), "an argument requires grad"),
+        (lambda f, x: torch.vmap(torch.func.grad(lambda x: f(x).sum()))(x[None]), "an argument requires grad"),
+        (lambda f, x: torch.func.jvp(f, (x,), (x,)), "an argument has a tangent of forward mode"),
+        (_dual, "an argument has a tangent of forward mode"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_derivatives_of_torch_func(register: Register, differentiate: Any, said: str) -> None:
+    """Torch itself would warn and give zeros, or drop the tangent."""
+    kernel = register("scale", "scale(Tensor x, float a) -> Tensor")
+    x = torch.randn(4)
+    words = rf"own_test::scale: {said}, and the op has no derivative: .*register_autograd\('own_test::scale'.*setup_context or jvp"
+    with pytest.raises(sl.UserError, match=words):
+        differentiate(lambda x: kernel(x * 1, 2.0), x)
+    assert torch.equal(torch.func.grad(lambda y: (kernel(x, 2.0) * y).sum())(x), x * 2)  # of another tensor
+    assert torch.equal(torch.vmap(lambda x: kernel(x, 2.0))(x[None]), x[None] * 2)
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(x: Tensor) -> Tensor:
+            return kernel(x, 2.0)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            return grad * 2
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+            return tangent * 2
+
+    assert torch.equal(torch.func.grad(lambda x: Scaled.apply(x).sum())(x), torch.full_like(x, 2))
+    assert torch.equal(torch.func.jvp(Scaled.apply, (x,), (x,))[1], x * 2)
+
+
+@pytest.mark.parametrize("utility", ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"])
 def test_torchs_own_checks_of_ops(register: Register, utility: str) -> None:
     register("scale", "scale(Tensor x, float a) -> Tensor")
     register("lamb", _LAMB)

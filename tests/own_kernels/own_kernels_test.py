@@ -8,6 +8,7 @@ import itertools
 import json
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 import straightline as sl
 import torch
 from libraries import HERE, INCLUDE, build
+from straightline import own_kernels
 from torch import Tensor
 
 Register = Callable[..., Any]
@@ -520,7 +522,7 @@ int main(int count, char** args) {
 def test_a_schema_that_does_not_fit(register: Register, name: str, schema: str, options: Any, said: str) -> None:
     with pytest.raises(sl.UserError, match=said):
         register(name, schema, **options)
-    assert not hasattr(torch.ops.own_test, schema.partition("(")[0].partition(".")[0])
+    assert own_kernels.find(f"own_test::{schema.partition('(')[0].partition('.')[0]}") is None
 
 
 @pytest.mark.parametrize(
@@ -559,29 +561,86 @@ def test_a_kernel_that_was_unregistered(register: Register) -> None:
     assert fn(torch.ones(2)).tolist() == [2, 2]  # programs keep what they call
 
 
-def test_unregistering_while_calls_run(register: Register) -> None:
-    """Calls of programs go on. Not calls in eager: torch takes the op away under them."""
+_WHILE_CALLED = """
+import sys, threading, torch
+import straightline as sl
+
+library, turns = sys.argv[1], int(sys.argv[2])
+schema = "own_while::scale(Tensor x, float a) -> Tensor"
+kernel = sl.c_kernel(library, "scale", schema)
+x = torch.ones(64)
+fn = sl.compile(lambda x: torch.ops.own_while.scale(x, 2.0), (x,))
+op = torch.ops.own_while.scale
+stop, wrong, calls, refused = threading.Event(), [], [0], [0]
+
+def programs():
+    while not stop.is_set():
+        if not torch.equal(fn(x), x * 2):
+            wrong.append("a program")
+
+def eager(call):
+    while not stop.is_set():
+        try:
+            y = call(x, 3.0)
+        except sl.UserError as error:
+            if "own_while::scale was unregistered: register it again" not in str(error):
+                wrong.append(str(error))
+            refused[0] += 1
+            continue
+        calls[0] += 1
+        if not torch.equal(y, x * 3):
+            wrong.append("a call in eager")
+
+threads = [threading.Thread(target=programs)]
+threads += [threading.Thread(target=eager, args=(call,)) for call in (op, op.default, lambda x, a: torch.ops.own_while.scale(x, a))]
+for thread in threads:
+    thread.start()
+for turn in range(turns):
+    kernel.unregister()
+    if turn % 2:
+        torch.equal(x, x)
+    kernel = sl.c_kernel(library, "scale", schema)
+kernel.unregister()
+try:  # it is called: another schema has to wait
+    sl.c_kernel(library, "rows", "own_while::scale(Tensor x, int n) -> Tensor")
+except sl.UserError as error:
+    if "cannot get another schema while it is called" not in str(error):
+        wrong.append(str(error))
+else:
+    wrong.append("another schema under calls")
+stop.set()
+for thread in threads:
+    thread.join()
+sl.c_kernel(library, "rows", "own_while::scale(Tensor x, int n) -> Tensor")
+torch.ops.own_while.scale(x, 3)
+print(wrong[:3], calls[0] > 0, refused[0] > 0)
+"""
+
+
+def test_unregistering_while_calls_run(library: Path) -> None:
+    """Calls in eager give the right numbers or say that the kernel is gone; calls of programs go on."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WHILE_CALLED, str(library), "200"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "[] True True"), done.stderr[-2000:]
+
+
+def test_a_name_of_a_program_that_was_unregistered(register: Register) -> None:
+    """And the other way round."""
+    x = torch.ones(3)
+    fn = _compiled(lambda x: x + 1, x)
+    registered = fn.register("own_test::scale")
+    with pytest.raises(sl.UserError, match="torch has an op own_test::scale already"):
+        register("scale", SCALE)
+    registered.unregister()
     kernel = register("scale", SCALE)
-    x = torch.ones(64)
-    fn = _compiled(lambda x: torch.ops.own_test.scale(x, 2.0), x)
-    stop = threading.Event()
-    wrong: list[str] = []
-
-    def programs() -> None:
-        while not stop.is_set():
-            if not torch.equal(fn(x), x * 2):
-                wrong.append("a program")
-
-    threads = [threading.Thread(target=programs) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for _ in range(20):
-        kernel.unregister()
-        kernel = register("scale", SCALE)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    assert torch.ops.own_test.scale(x, 3.0).tolist() == [3, 3, 3]
+    with pytest.raises(sl.UserError, match="torch has an op own_test::scale already"):
+        fn.register("own_test::scale")
+    kernel.unregister()
+    again = fn.register("own_test::scale")
+    assert torch.ops.own_test.scale(x).tolist() == [2, 2, 2]
+    again.unregister()
 
 
 def test_functions_of_the_user_that_raise(register: Register) -> None:

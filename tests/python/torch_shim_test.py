@@ -18,9 +18,10 @@ _TYPES = [tuple(map(int, row)) for row in re.findall(r"\{(\d+), (\d+), (\d+)\}",
 
 def test_a_tensor_of_torchs_own() -> None:
     library = ctypes.PyDLL("libtorch_python.so", os.RTLD_NOLOAD | os.RTLD_LAZY)
-    assert len(_SYMBOLS) == 3
-    empty, drop, wrap = (getattr(library, name) for name in _SYMBOLS)
-    wrap.restype, wrap.argtypes = ctypes.py_object, [ctypes.c_void_p]
+    assert len(_SYMBOLS) == 4
+    empty, drop, wrap, take = (getattr(library, name) for name in _SYMBOLS)
+    for function in (wrap, take):
+        function.restype, function.argtypes = ctypes.py_object, [ctypes.c_void_p]
     drop.argtypes = [ctypes.c_void_p]
     empty.argtypes = [ctypes.c_int64, *[ctypes.c_int64 * 3] * 2, *[ctypes.c_int32] * 3, ctypes.POINTER(ctypes.c_void_p)]
     assert len(_TYPES) == 15
@@ -33,8 +34,11 @@ def test_a_tensor_of_torchs_own() -> None:
             )
             == 0
         )
-        tensor = wrap(handle)
+        wrapped = wrap(handle)
+        tensor = take(handle)  # and leaves nothing at the handle
         assert drop(handle) == 0
+        assert tensor is wrapped
+        del wrapped
         assert tensor.dtype is getattr(torch, dtype_name(code, bits)) and tensor.dtype.itemsize * 8 == bits
         assert type(tensor) is torch.Tensor and tensor.shape == (2, 3, 4) and tensor.stride() == (12, 1, 3)
         assert tensor.untyped_storage().resizable() and tensor.untyped_storage().nbytes() == 24 * tensor.itemsize

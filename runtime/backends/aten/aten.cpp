@@ -110,10 +110,12 @@ bool plan(const sl_problem& problem, Plan* plan, std::string* error) {
 bool run(const Plan& plan, int32_t device, const void* const* inputs, void* const* outputs,
          std::string* error) {
   const auto* sizes = plan.hasSizes ? static_cast<const int64_t*>(inputs[plan.inputs]) : nullptr;
-  if (plan.dispatcher) {
-    return plan.dispatcher->run(device, inputs, outputs, sizes, error);
-  }
   const sl_aten_python* functions = python.load(std::memory_order_acquire);
+  if (plan.dispatcher) {
+    const bool gives = functions && functions->size > offsetof(sl_aten_python, give);
+    return plan.dispatcher->run(device, inputs, outputs, sizes, gives ? functions->give : nullptr,
+                                error);
+  }
   if (!functions) {
     *error = "the Python interpreter is ending";
     return false;

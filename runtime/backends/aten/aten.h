@@ -21,6 +21,9 @@ typedef struct sl_aten_python {
   int32_t (*run)(int64_t id, int32_t device, const void* const* inputs, void* const* outputs,
                  const int64_t* sizes, char* message, int64_t message_bytes);
   void (*forget)(int64_t id);
+  /// Offers the only result of an op, a handle of torch's stable ABI whose `bytes` were copied to
+  /// `to`, to who called the program. 1: it was taken over; 0. Takes no GIL; nullable.
+  int32_t (*give)(void* tensor, int64_t bytes, const void* to);
 } sl_aten_python;
 
 /// Sets them; NULL takes them back (the interpreter ends). The table must live until then.

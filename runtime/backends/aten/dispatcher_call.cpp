@@ -4,8 +4,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "few.h"
+
 namespace straightline::aten {
 namespace {
+
+/// Arguments and results of most ops.
+constexpr int32_t kFew = 16;
 
 template <class T>
 StableValue boxed(T value) {
@@ -96,6 +101,16 @@ bool resolve(Value* value, const std::string& device, std::string* error) {
   return true;
 }
 
+/// Tensors among the values.
+int32_t countTensors(const std::vector<Value>& values) {
+  int32_t count = 0;
+  for (const Value& value : values) {
+    const bool isTensor = value.kind == Value::Kind::input || value.kind == Value::Kind::output;
+    count += isTensor ? 1 : countTensors(value.items);
+  }
+  return count;
+}
+
 int64_t denseBytes(const sl_operand& operand) {
   int64_t count = 1;
   for (int32_t dim = operand.rank - 1; dim >= 0; --dim) {
@@ -106,6 +121,20 @@ int64_t denseBytes(const sl_operand& operand) {
     count *= extent;
   }
   return count * ((operand.dtype.bits + 7) / 8);
+}
+
+int64_t spanBytes(const sl_operand& operand) {
+  int64_t last = 0;
+  for (int32_t dim = 0; dim < operand.rank; ++dim) {
+    if (operand.extents[dim] == SL_DYNAMIC || operand.strides[dim] == SL_DYNAMIC) {
+      return -1;
+    }
+    if (operand.extents[dim] == 0) {
+      return 0;
+    }
+    last += (operand.extents[dim] - 1) * operand.strides[dim];
+  }
+  return (last + 1) * ((operand.dtype.bits + 7) / 8);
 }
 
 bool makeLayout(const sl_operand& operand, int32_t* nextSize, Layout* layout, std::string* error) {
@@ -125,6 +154,7 @@ bool makeLayout(const sl_operand& operand, int32_t* nextSize, Layout* layout, st
   place(operand.extents, layout->extents, layout->extentSizes);
   place(operand.strides, layout->strides, layout->strideSizes);
   layout->denseBytes = denseBytes(operand);
+  layout->spanBytes = spanBytes(operand);
   return true;
 }
 
@@ -160,8 +190,11 @@ std::unique_ptr<DispatcherCall> DispatcherCall::make(const TorchFunctions& torch
       }
     }
   }
-  call->givesBytes_ = device == "cpu" && text.name.rfind("aten::", 0) == 0 &&
-                      torch.aoti_torch_is_contiguous && torch.aoti_torch_get_data_ptr;
+  call->isTorchs_ = text.name.rfind("aten::", 0) == 0;
+  call->takesBytes_ = device == "cpu" && torch.aoti_torch_is_contiguous &&
+                      torch.aoti_torch_get_data_ptr &&
+                      (call->isTorchs_ || (torch.is_negated && torch.aoti_torch_get_device_type));
+  call->tensors_ = countTensors(text.arguments);
   call->text_ = std::move(text);
   int32_t nextSize = 0;
   for (int32_t i = 0; i < problem.inputs + problem.outputs; ++i) {
@@ -186,26 +219,26 @@ std::string DispatcherCall::failure() const {
 /// boxed; those that no box has taken are released.
 class DispatcherCall::Views {
  public:
-  explicit Views(const TorchFunctions& torch) : torch_(torch) {}
+  Views(const TorchFunctions& torch, int32_t most) : torch_(torch), tensors_(most) {}
   Views(const Views&) = delete;
   Views& operator=(const Views&) = delete;
   ~Views() {
-    for (; taken_ < made_.size(); ++taken_) {
-      torch_.aoti_torch_delete_tensor_object(made_[taken_]);
+    for (; taken_ < made_; ++taken_) {
+      torch_.aoti_torch_delete_tensor_object(tensors_[taken_]);
     }
   }
   bool add(TensorHandle tensor) {
     if (tensor) {
-      made_.push_back(tensor);
+      tensors_[made_++] = tensor;
     }
     return tensor != nullptr;
   }
-  TensorHandle take() { return made_[taken_++]; }
+  TensorHandle take() { return tensors_[taken_++]; }
 
  private:
   const TorchFunctions& torch_;
-  std::vector<TensorHandle> made_;
-  size_t taken_ = 0;
+  Few<TensorHandle, kFew> tensors_;
+  int32_t made_ = 0, taken_ = 0;
 };
 
 TensorHandle DispatcherCall::view(const Value& value, const Operands& operands) const {
@@ -338,30 +371,63 @@ bool DispatcherCall::sameShape(const Layout& layout, const Value& value, TensorH
   return true;
 }
 
-bool DispatcherCall::takeBytes(const Value& result, TensorHandle got,
-                               const Operands& operands) const {
+bool DispatcherCall::offer(TensorHandle got, const void* data, int64_t bytes, const void* to,
+                           const Operands& operands) const {
+  if (!operands.give || !torch_->is_negated || (isTorchs_ && torch_->is_negated(got))) {
+    return false;
+  }
+  // Memory of the program, such as an input that the op gives back, is not the caller's to have.
+  const auto low = reinterpret_cast<uintptr_t>(data);
+  const auto liesIn = [&](const Layout& layout, const void* operand) {
+    const auto other = reinterpret_cast<uintptr_t>(operand);
+    return layout.spanBytes < 0 || (low < other + static_cast<uintptr_t>(layout.spanBytes) &&
+                                    other < low + static_cast<uintptr_t>(bytes));
+  };
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (liesIn(inputs_[i], operands.inputs[i])) {
+      return false;
+    }
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (liesIn(outputs_[i], operands.outputs[i])) {
+      return false;
+    }
+  }
+  return operands.give(got, bytes, to) != 0;
+}
+
+bool DispatcherCall::takeBytes(const Value& result, TensorHandle got, const Operands& operands,
+                               bool* isGiven) const {
   const auto index = static_cast<size_t>(result.number);
   const int64_t bytes = outputs_[index].denseBytes;
   bool contiguous = false;
   void* from = nullptr;
-  if (!givesBytes_ || bytes < 0 || isComplex(result) ||
+  if (!takesBytes_ || bytes < 0 || isComplex(result) ||
       torch_->aoti_torch_is_contiguous(got, &contiguous) != 0 || !contiguous ||
       torch_->aoti_torch_get_data_ptr(got, &from) != 0) {
     return false;
   }
+  if (!isTorchs_) {
+    int32_t type = -1;
+    torch_->aoti_torch_get_device_type(got, &type);
+    if (type != device_ || torch_->is_negated(got) || (bytes > 0 && !from)) {
+      return false;
+    }
+  }
   if (bytes > 0) {
     std::memcpy(operands.outputs[index], from, static_cast<size_t>(bytes));
+    *isGiven = offer(got, from, bytes, operands.outputs[index], operands);
   }
   return true;
 }
 
 bool DispatcherCall::takeTensor(const Value& result, TensorHandle got, const Operands& operands,
-                                std::string* error) const {
+                                bool* isGiven, std::string* error) const {
   const size_t index = static_cast<size_t>(result.number);
   if (!sameShape(outputs_[index], result, got, operands.sizes, error)) {
     return false;
   }
-  if (takeBytes(result, got, operands)) {
+  if (takeBytes(result, got, operands, isGiven)) {
     return true;
   }
   // Through copy_ and not memcpy: the result may be lazily negated or conjugated, with any strides.
@@ -400,25 +466,31 @@ bool DispatcherCall::take(const Value& result, StableValue got, const Operands& 
     return fine;
   }
   const auto tensor = unboxed<TensorHandle>(got);
+  bool isGiven = false;
   const bool fine =
-      result.kind != Value::Kind::output || takeTensor(result, tensor, operands, error);
-  torch_->aoti_torch_delete_tensor_object(tensor);
+      result.kind != Value::Kind::output || takeTensor(result, tensor, operands, &isGiven, error);
+  if (!isGiven) {
+    torch_->aoti_torch_delete_tensor_object(tensor);
+  }
   return fine;
 }
 
 bool DispatcherCall::run(int32_t device, const void* const* inputs, void* const* outputs,
-                         const int64_t* sizes, std::string* error) const {
-  const Operands operands{inputs, outputs, sizes, device};
-  Views views(*torch_);
+                         const int64_t* sizes, Give give, std::string* error) const {
+  const bool isOnly =
+      text_.results.size() == 1 && text_.results.front().kind == Value::Kind::output;
+  const Operands operands{inputs, outputs, sizes, device, isOnly ? give : nullptr};
+  Views views(*torch_, tensors_);
   for (const Value& argument : text_.arguments) {
     if (!viewAll(argument, operands, &views)) {
       *error = failure();
       return false;
     }
   }
-  std::vector<StableValue> stack(std::max(text_.arguments.size(), text_.results.size()), 0);
+  Few<StableValue, kFew> stack(
+      static_cast<int32_t>(std::max(text_.arguments.size(), text_.results.size())));
   for (size_t i = 0; i < text_.arguments.size(); ++i) {
-    stack[i] = box(text_.arguments[i], operands, &views);
+    stack.data()[i] = box(text_.arguments[i], operands, &views);
   }
   if (torch_->torch_call_dispatcher(text_.name.c_str(), text_.overload.c_str(), stack.data(),
                                     version_) != 0) {
@@ -428,7 +500,7 @@ bool DispatcherCall::run(int32_t device, const void* const* inputs, void* const*
   bool fine = true;
   for (size_t i = 0; i < text_.results.size(); ++i) {
     std::string words;
-    if (!take(text_.results[i], stack[i], operands, &words) && fine) {
+    if (!take(text_.results[i], stack.data()[i], operands, &words) && fine) {
       fine = false;
       *error = std::move(words);
     }

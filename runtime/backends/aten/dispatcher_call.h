@@ -20,6 +20,7 @@ struct Layout {
   std::string dtypeName;
   int32_t rank;
   int64_t denseBytes;  ///< of a row-major layout whose sizes are known; -1 of any other
+  int64_t spanBytes;   ///< from the first element to behind the last; -1: sizes are not known
   int64_t extents[SL_MAX_RANK];
   int64_t strides[SL_MAX_RANK];
   int32_t extentSizes[SL_MAX_RANK];  ///< which number of the call it is, -1: static
@@ -32,9 +33,12 @@ class DispatcherCall {
   /// Null with the reason in `error` when torch has no name for something in it.
   static std::unique_ptr<DispatcherCall> make(const TorchFunctions& torch, CallText text,
                                               const sl_problem& problem, std::string* error);
-  /// False with words in `error` when the op fails or gives other results than planned.
+  /// Offers a tensor to who called the program, as sl_aten_python has it.
+  using Give = int32_t (*)(void* tensor, int64_t bytes, const void* to);
+  /// False with words in `error` when the op fails or gives other results than planned. The only
+  /// result is offered by `give` (nullable) when it has been copied.
   bool run(int32_t device, const void* const* inputs, void* const* outputs, const int64_t* sizes,
-           std::string* error) const;
+           Give give, std::string* error) const;
 
  private:
   struct Operands {
@@ -42,6 +46,7 @@ class DispatcherCall {
     void* const* outputs;
     const int64_t* sizes;
     int32_t device;  ///< number of that on which the program is
+    Give give;
   };
   class Views;
   /// A tensor over the buffer of an input or output, of real and imaginary parts in its last dim
@@ -53,20 +58,28 @@ class DispatcherCall {
   StableValue boxPresent(const Value& value, const Operands& operands, Views* views) const;
   bool take(const Value& result, StableValue got, const Operands& operands,
             std::string* error) const;
-  bool takeTensor(const Value& result, TensorHandle got, const Operands& operands,
+  /// `isGiven`: whether somebody has taken it over.
+  bool takeTensor(const Value& result, TensorHandle got, const Operands& operands, bool* isGiven,
                   std::string* error) const;
   bool sameShape(const Layout& layout, const Value& value, TensorHandle got, const int64_t* sizes,
                  std::string* error) const;
   /// Whether the result is the output's bytes, which are copied then.
-  bool takeBytes(const Value& result, TensorHandle got, const Operands& operands) const;
+  bool takeBytes(const Value& result, TensorHandle got, const Operands& operands,
+                 bool* isGiven) const;
+  /// Offers a result at `data`. A tensor of the call path's own would take longer to make.
+  bool offer(TensorHandle got, const void* data, int64_t bytes, const void* to,
+             const Operands& operands) const;
   std::string failure() const;
 
   const TorchFunctions* torch_;
   int32_t device_ = 0;  ///< torch's number of the type
-  /// Results are in memory of the host, and none is a negation that is still to be done: so it is
-  /// of torch's own ops, for what such an op gives was seen when it was captured.
-  bool givesBytes_ = false;
+  /// Results may be copied as bytes: the program is the host's, and torch says what is needed.
+  bool takesBytes_ = false;
+  /// What torch's own op gives was seen when it was captured: no negation that is still to be done,
+  /// and memory of the host. An op of others may give anything.
+  bool isTorchs_ = false;
   CallText text_;
+  int32_t tensors_ = 0;  ///< among its arguments
   uint64_t version_ = 0;
   /// of the numbers of a call: what $0 means; those of the operands' layouts come first
   size_t firstSize_ = 0;

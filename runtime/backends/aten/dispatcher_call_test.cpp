@@ -143,7 +143,7 @@ class DispatcherCallTest : public ::testing::Test {
     const auto at = [](uintptr_t address) { return reinterpret_cast<void*>(address); };
     const void* inputs[] = {at(10), at(20), at(30)};
     void* outputs[] = {at(40)};
-    return made->run(2, inputs, outputs, &size, &error);
+    return made->run(2, inputs, outputs, &size, nullptr, &error);
   }
 
   const TorchFunctions torch = fakeTorch();

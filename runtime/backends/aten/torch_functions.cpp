@@ -42,11 +42,37 @@ const char* load(void* library, TorchFunctions* functions) {
   SL_TORCH(torch_new_string_handle)
   SL_TORCH_OPTIONAL(aoti_torch_is_contiguous)
   SL_TORCH_OPTIONAL(aoti_torch_get_data_ptr)
+  SL_TORCH_OPTIONAL(aoti_torch_get_device_type)
   SL_TORCH_OPTIONAL(torch_exception_get_what_without_backtrace)
   SL_TORCH_OPTIONAL(torch_new_stable_ivalue)
 #undef SL_TORCH
 #undef SL_TORCH_OPTIONAL
   return missing;
+}
+
+/// Whether a function takes a handle for a tensor: it says of a fresh one and of its negation what
+/// they are. Torch numbers versions by a byte each from the highest; the op is as old as 2.10.
+bool tellsNegations(bool (*isNegated)(TensorHandle), const TorchFunctions& torch) {
+  constexpr uint64_t kVersion = (uint64_t{2} << 56) | (uint64_t{10} << 48);
+  int32_t float32 = 0, cpu = 0;
+  TensorHandle fresh = nullptr;
+  const int64_t one = 1;
+  float element = 1;
+  if (!isNegated || !torchNumber("dtype", "float32", &float32) ||
+      !torchNumber("device_type", "cpu", &cpu) ||
+      torch.aoti_torch_create_tensor_from_blob(&element, 1, &one, &one, 0, float32, cpu, 0,
+                                               &fresh)) {
+    return false;
+  }
+  const bool before = isNegated(fresh);
+  StableValue stack[1] = {reinterpret_cast<StableValue>(fresh)};
+  if (torch.torch_call_dispatcher("aten::_neg_view", "", stack, kVersion)) {
+    return false;
+  }
+  const auto negation = reinterpret_cast<TensorHandle>(stack[0]);
+  const bool after = isNegated(negation);
+  torch.aoti_torch_delete_tensor_object(negation);
+  return !before && after;
 }
 
 }  // namespace
@@ -67,6 +93,11 @@ const TorchFunctions* torchFunctions(std::string* reason) {
                       : "aten needs torch in this process, and libtorch_cpu is not loaded";
   }
   loaded = !missing;
+  if (loaded) {
+    const auto isNegated = reinterpret_cast<bool (*)(TensorHandle)>(
+        find(library, "_ZN2at6native6is_negERKNS_6TensorE"));
+    functions.is_negated = tellsNegations(isNegated, functions) ? isNegated : nullptr;
+  }
   return loaded ? &functions : nullptr;
 }
 

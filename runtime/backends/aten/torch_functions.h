@@ -46,6 +46,10 @@ struct TorchFunctions {
   // Null where this torch has none; results are copied by torch then.
   int32_t (*aoti_torch_is_contiguous)(TensorHandle tensor, bool* out);
   int32_t (*aoti_torch_get_data_ptr)(TensorHandle tensor, void** borrowed);
+  int32_t (*aoti_torch_get_device_type)(TensorHandle tensor, int32_t* out);
+  /// at::native::is_neg, of torch's C++: whether the elements are still to be negated. Null where
+  /// it does not say so of a tensor that torch negated lazily.
+  bool (*is_negated)(TensorHandle tensor);
   // From 2.13 on; null before.
   const char* (*torch_exception_get_what_without_backtrace)();
   int32_t (*torch_new_stable_ivalue)(StableValue** out);

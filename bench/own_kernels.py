@@ -139,6 +139,15 @@ def _one_more(cases: dict[str, Callable[..., Any]], x: torch.Tensor, count: int 
     return found
 
 
+def _in_turns(
+    name: str, fn: Callable[..., Any], eager: Callable[..., Any], x: torch.Tensor, series: int, calls: int
+) -> dict[str, float]:
+    """Least microseconds of a call of a program and of the same in eager, measured in turns, and their ratio."""
+    pairs = [(_python_us(lambda: fn(x), calls), _python_us(lambda: eager(x), calls)) for _ in range(series)]
+    ours_us, eager_us = (min(column) for column in zip(*pairs))
+    return {f"{name}_program_us": ours_us, f"{name}_eager_us": eager_us, f"{name}_ratio": ours_us / eager_us}
+
+
 def _custom_ops() -> dict[str, float]:
     @torch.library.custom_op("bench_own::by_python", mutates_args=())
     def by_python(x: torch.Tensor) -> torch.Tensor:
@@ -172,13 +181,7 @@ def _custom_ops() -> dict[str, float]:
                 fn = sl.compile(_Of(function), (x.clone(),), threads=1)
                 for _ in range(3):
                     fn(y), function(y)
-                pairs = [(_python_us(lambda: fn(y), 3000), _python_us(lambda: function(y), 3000)) for _ in range(7)]  # noqa: B023
-                ours, eager = (min(column) for column in zip(*pairs))
-                found |= {
-                    f"{name}{mode}_program_us": ours,
-                    f"{name}{mode}_eager_us": eager,
-                    f"{name}{mode}_ratio": ours / eager,
-                }
+                found |= _in_turns(f"{name}{mode}", fn, function, y, series=7, calls=3000)
     return found
 
 
@@ -209,13 +212,7 @@ def _stable(folder: Path) -> dict[str, float]:
                 results = [f(tensor) for f, tensor in zip((fn, function), given)]
                 if not torch.equal(*(given if results[0] is None else results)):
                     raise RuntimeError(f"{name} gives another result than in eager")
-                pairs = [(_python_us(lambda: fn(y), 1000), _python_us(lambda: function(y), 1000)) for _ in range(60)]  # noqa: B023
-                ours_us, eager_us = (min(column) for column in zip(*pairs))
-                found |= {
-                    f"{name}{mode}_program_us": ours_us,
-                    f"{name}{mode}_eager_us": eager_us,
-                    f"{name}{mode}_ratio": ours_us / eager_us,
-                }
+                found |= _in_turns(f"{name}{mode}", fn, function, y, series=60, calls=1000)
     return found
 
 

@@ -412,21 +412,50 @@ double passBehindUs(op::FusionOp fusion, Operation* root) {
 
 }  // namespace
 
+/// The problem of a convolution with these sizes, without a variant. The caller's image never
+/// reaches a library, so it is at no graph's edge: one of our kernels reorders it first or last.
+static Problem convolutionProblem(op::FusionOp fusion, kernel::TargetAttr target,
+                                  const ConvolutionGeometry& g) {
+  auto convolution = llvm::cast<op::ConvolutionOp>(contractionRoot(fusion));
+  Problem problem("convolution", target);
+  for (auto [i, operand] : llvm::enumerate(convolution->getOperands())) {
+    const bool isKnown = isKnownEarly(fusionInput(fusion, operand));
+    if (i == 0) {
+      addConvolutionTensor(problem, elementOf(operand), {g.n, g.c, g.h, g.w}, true, isKnown);
+    } else if (i == 1) {
+      addConvolutionTensor(problem, elementOf(operand), sizesOf(operand), false, isKnown);
+    } else {
+      addTensor(problem, operand, isKnown);
+    }
+  }
+  problem.setInputs(static_cast<int32_t>(convolution->getNumOperands()));
+  addConvolutionTensor(problem, elementOf(convolution.getResult()), {g.n, g.k, g.ho, g.wo}, true,
+                       false);
+  addTf32(problem, fusion->getParentOfType<mlir::ModuleOp>(), "convolution");
+  addResident(problem, fusion);
+  addGeometry(problem, g);
+  return problem;
+}
+
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   Operation* root = contractionRoot(fusion);
+  const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion);
+  const auto variant = static_cast<int32_t>(choice ? choice.getVariant() : 0);
+  if (auto convolution = llvm::dyn_cast<op::ConvolutionOp>(root)) {
+    Problem problem = convolutionProblem(fusion, target, convolutionGeometry(convolution));
+    problem.setVariant(variant);
+    return problem;
+  }
   auto known = [&](Value argument) { return isKnownEarly(fusionInput(fusion, argument)); };
   auto linear = llvm::dyn_cast<op::LinearOp>(root);
   // Where nothing is packed, it does not matter when the weight is known.
   const bool isConstant = linear && (known(linear.getWeight()) || !factsOf(target).packsWeights);
   // The kernel for 8-bit integers packs a weight in each call if it is not known early.
   const bool isLinear = isConstant || (linear && elementOf(linear.getX()).isInteger(8));
-  const bool isConvolution = llvm::isa<op::ConvolutionOp>(root);
   // On a CPU a linear whose weight is computed while running is a matmul with a transposed operand.
-  Problem problem(isConvolution ? "convolution" : isLinear ? "linear" : "matmul", target);
+  Problem problem(isLinear ? "linear" : "matmul", target);
   for (auto [i, operand] : llvm::enumerate(root->getOperands())) {
-    if (isConvolution && i < 2) {
-      addConvolutionTensor(problem, elementOf(operand), sizesOf(operand), i == 0, known(operand));
-    } else if (isLinear && (i == 1 || (i == 0 && isReadAsBfloat(linear)))) {
+    if (isLinear && (i == 1 || (i == 0 && isReadAsBfloat(linear)))) {
       const llvm::SmallVector<int64_t> sizes = sizesOf(operand);
       problem.addOperand(elementOf(isReadAsBfloat(linear) ? linear.getResult() : linear.getX()),
                          sizes, rowMajor(sizes), i == 1 && isConstant);
@@ -442,28 +471,14 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
     }
   }
   problem.setInputs(static_cast<int32_t>(root->getNumOperands()));
-  if (const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion)) {
-    problem.setVariant(static_cast<int32_t>(choice.getVariant()));
-  }
-  if (isConvolution) {
-    addConvolutionTensor(problem, elementOf(root->getResult(0)), sizesOf(root->getResult(0)), true,
-                         false);
-  } else {
-    addTensor(problem, root->getResult(0), false);
-  }
-  // The caller's image never reaches a library: one of our kernels reorders it first or last.
+  problem.setVariant(variant);
+  addTensor(problem, root->getResult(0), false);
   problem.setAtEdge(
-      !isConvolution &&
-      (llvm::any_of(root->getOperands(),
-                    [&](Value argument) { return isAtGraphEdge(fusionInput(fusion, argument)); }) ||
-       llvm::any_of(fusion.getResults(), isAtGraphEdge)));
-  addTf32(problem, fusion->getParentOfType<mlir::ModuleOp>(),
-          isConvolution ? "convolution" : "matmul");
+      llvm::any_of(root->getOperands(),
+                   [&](Value argument) { return isAtGraphEdge(fusionInput(fusion, argument)); }) ||
+      llvm::any_of(fusion.getResults(), isAtGraphEdge));
+  addTf32(problem, fusion->getParentOfType<mlir::ModuleOp>(), "matmul");
   addResident(problem, fusion);
-  if (auto convolution = llvm::dyn_cast<op::ConvolutionOp>(root)) {
-    addGeometry(problem, convolutionGeometry(convolution));
-    return problem;
-  }
   if (targetNamedBy(target).hasQueue()) {
     const double us = passBehindUs(fusion, root);
     problem.setPassBehindUs(us);
@@ -508,24 +523,7 @@ Problem contractionProblemAt(op::FusionOp fusion, kernel::TargetAttr target,
   set(g.wo, sizes.width);
   setBefore(g.h, g.ho, g.kh, g.strideH, g.padH, g.dilationH);
   setBefore(g.w, g.wo, g.kw, g.strideW, g.padW, g.dilationW);
-  Problem problem("convolution", target);
-  for (auto [i, operand] : llvm::enumerate(convolution->getOperands())) {
-    const bool isKnown = isKnownEarly(fusionInput(fusion, operand));
-    if (i == 0) {
-      addConvolutionTensor(problem, elementOf(operand), {g.n, g.c, g.h, g.w}, true, isKnown);
-    } else if (i == 1) {
-      addConvolutionTensor(problem, elementOf(operand), sizesOf(operand), false, isKnown);
-    } else {
-      addTensor(problem, operand, isKnown);
-    }
-  }
-  problem.setInputs(static_cast<int32_t>(convolution->getNumOperands()));
-  addConvolutionTensor(problem, elementOf(convolution.getResult()), {g.n, g.k, g.ho, g.wo}, true,
-                       false);
-  addTf32(problem, fusion->getParentOfType<mlir::ModuleOp>(), "convolution");
-  addResident(problem, fusion);
-  addGeometry(problem, g);
-  return problem;
+  return convolutionProblem(fusion, target, g);
 }
 
 }  // namespace straightline

@@ -15,25 +15,25 @@ using mlir::Operation;
 using mlir::success;
 using mlir::Value;
 
-ContractionLowering::ContractionLowering(LoweringContext& lowering, op::FusionOp fusion)
+ContractionLowering::ContractionLowering(LoweringContext& lowering, op::FusionOp fusion,
+                                         Problem problem)
     : lowering_(lowering),
       fusion_(fusion),
-      problem_(contractionProblem(fusion, lowering.target())) {
-  root_ = contractionRoot(fusion);
-  extents_ = lowering_.extentsOf(fusion.getResult(0));
-  identity_ = AffineMap::getMultiDimIdentityMap(extents_.size(), lowering_.context());
-}
+      problem_(std::move(problem)),
+      root_(contractionRoot(fusion)),
+      extents_(lowering_.extentsOf(fusion.getResult(0))),
+      identity_(AffineMap::getMultiDimIdentityMap(extents_.size(), lowering_.context())) {}
+
+ContractionLowering::ContractionLowering(LoweringContext& lowering, op::FusionOp fusion)
+    : ContractionLowering(lowering, fusion, contractionProblem(fusion, lowering.target())) {}
 
 ContractionLowering::ContractionLowering(LoweringContext& lowering, op::FusionOp fusion,
                                          op::SmallImagesAttr small)
-    : lowering_(lowering),
-      fusion_(fusion),
-      problem_(contractionProblemAt(fusion, lowering.target(),
-                                    {small.getImages(), small.getHeight(), small.getWidth()})),
-      root_(contractionRoot(fusion)),
-      kernel_(findKernel(small.getKernel().getValue())),
-      extents_(lowering_.extentsOf(fusion.getResult(0))),
-      identity_(AffineMap::getMultiDimIdentityMap(extents_.size(), lowering_.context())) {
+    : ContractionLowering(
+          lowering, fusion,
+          contractionProblemAt(fusion, lowering.target(),
+                               {small.getImages(), small.getHeight(), small.getWidth()})) {
+  kernel_ = findKernel(small.getKernel().getValue());
   spec_.why = small.getWhy().str() + ", below " + std::to_string(small.getBelow()) + " pixels";
 }
 

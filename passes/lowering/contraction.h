@@ -24,6 +24,7 @@ class ContractionLowering {
   mlir::LogicalResult lower();
 
  private:
+  ContractionLowering(LoweringContext& lowering, op::FusionOp fusion, Problem problem);
   /// By the kernel for calls with few pixels.
   ContractionLowering(LoweringContext& lowering, op::FusionOp fusion, op::SmallImagesAttr small);
   /// A branch by the pixels of the result, where these decide about the kernel (#op.small_images).

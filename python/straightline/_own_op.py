@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from straightline.errors import UserError
@@ -102,17 +102,22 @@ class OwnOp:
         return before == _reached(self._begun) == _reached(self._ended)
 
 
+def tensors_of(values: Any) -> Iterator[Any]:
+    """The tensors among the arguments of an op, and in its lists."""
+    import torch
+
+    for value in values:
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(item, torch.Tensor):
+                yield item
+
+
 def _needs_derivative(values: Any) -> str:
     """Which argument a derivative is wanted of, in words; "" for none."""
     import torch
 
-    tensors: list[Any] = []
-    for value in values:
-        tensors.extend(value) if isinstance(value, (list, tuple)) else tensors.append(value)
     forward_ad = torch.autograd.forward_ad
-    for tensor in tensors:
-        if not isinstance(tensor, torch.Tensor):
-            continue
+    for tensor in tensors_of(values):
         if tensor.requires_grad and torch.is_grad_enabled():
             return "an argument requires grad"
         if forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None:

@@ -11,7 +11,7 @@ import importlib
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -704,7 +704,7 @@ def _eager(kernel: OwnKernel, fake: Callable[..., Any]) -> Callable[..., Any]:
             results = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in _as_list(shaped)]
         for result in results:
             call.integers.append(call.tensors([result]))
-        on = next((t.device for t in _tensors(values.values()) if t.is_cuda), None) if kernel.stream else None
+        on = next((t.device for t in _own_op.tensors_of(values.values()) if t.is_cuda), None) if kernel.stream else None
         if count := kernel.workspace_bytes(values):
             scratch = torch.empty(
                 count + 63, dtype=torch.uint8, device=on or "cpu"
@@ -717,7 +717,7 @@ def _eager(kernel: OwnKernel, fake: Callable[..., Any]) -> Callable[..., Any]:
         for given, made in back:
             given.copy_(made)
         torch.autograd.graph.increment_version(
-            _tensors(values[parameter.name] for parameter in kernel.parameters if parameter.is_updated)
+            _own_op.tensors_of(values[parameter.name] for parameter in kernel.parameters if parameter.is_updated)
         )
         return None if not results else results[0] if kernel.results == 1 else tuple(results)
 
@@ -762,15 +762,6 @@ def _as_list(shaped: Any) -> list[Any]:
     return list(shaped) if isinstance(shaped, (list, tuple)) else [shaped]
 
 
-def _tensors(values: Any) -> Iterator[Any]:
-    import torch
-
-    for value in values:
-        for item in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(item, torch.Tensor):
-                yield item
-
-
 def alone(kernel: OwnKernel, constants: Mapping[str, Any], counts: Mapping[str, int] | None = None) -> Any:
     """A module that is this op alone, of all arguments but the constants, by name.
 
@@ -801,7 +792,7 @@ def _on_device(kernel: OwnKernel) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         values = dict(zip((p.name for p in kernel.parameters), args)) | kwargs
         of = {p.name: values[p.name] for p in kernel.parameters if p.kind == "tensor" and values[p.name] is not None}
-        tensors = [tensor.detach() for tensor in _tensors(of.values())]
+        tensors = [tensor.detach() for tensor in _own_op.tensors_of(of.values())]
         counts = {name: -1 if isinstance(value, torch.Tensor) else len(value) for name, value in of.items()}
         constants = {name: value for name, value in values.items() if name not in of}
         known = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in constants.items())
@@ -822,7 +813,7 @@ def _checked_fake(kernel: OwnKernel, fake: Callable[..., Any] | None) -> Callabl
         if not kernel.results:
             return None
         if fake is None:
-            first = next(_tensors((*args, *kwargs.values())), None)
+            first = next(_own_op.tensors_of((*args, *kwargs.values())), None)
             if first is None:
                 raise UserError(f"{kernel.name} has no tensor argument that its results could be like: give fake=")
             made = [torch.empty(first.shape, dtype=first.dtype, device=first.device) for _ in range(kernel.results)]

@@ -118,7 +118,7 @@ def _result(ctx: Importer, fake: Any) -> Sized:
     return Sized(tuple(type.extents), fake.dtype, fake.element_size())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)  # its text is that of the `Extent`
 class BoundedExtent(Extent):
     """A size that only a call knows, with what is known of its value; as an `Extent` it is equal to the one without."""
 

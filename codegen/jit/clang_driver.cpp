@@ -84,6 +84,18 @@ bool contains(const std::vector<std::string>& list, llvm::StringRef value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
+/// Names of what is on, sorted.
+std::vector<std::string> sortedNames(const llvm::StringMap<bool>& features) {
+  std::vector<std::string> names;
+  for (const auto& entry : features) {
+    if (entry.second) {
+      names.push_back(entry.first().str());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 /// The features that the name of a CPU stands for, sorted. LLVM's list names some of them only by
 /// others that need them (avx512f of x86-64-v4).
 std::vector<std::string> featuresOfName(const std::string& cpu) {
@@ -94,14 +106,7 @@ std::vector<std::string> featuresOfName(const std::string& cpu) {
     all[feature] = true;
     llvm::X86::updateImpliedFeatures(feature, /*Enabled=*/true, all);
   }
-  std::vector<std::string> features;
-  for (const auto& entry : all) {
-    if (entry.second) {
-      features.push_back(entry.first().str());
-    }
-  }
-  std::sort(features.begin(), features.end());
-  return features;
+  return sortedNames(all);
 }
 
 /// The features that differ from those which the name of the CPU implies. Each function carries its
@@ -168,21 +173,23 @@ bool beginsTwoWideVectors(const Target& target) {
 }
 
 std::vector<std::string> neededFeatures(const Target& target) {
-  std::vector<std::string> needed;
+  llvm::StringMap<bool> all;
   for (const std::string& feature : featuresOfName(target.cpu)) {
-    // what the machine's own list switches off is not used
-    if (!contains(target.features, "-" + feature)) {
-      needed.push_back(feature);
-    }
+    all[feature] = true;
   }
   for (const std::string& feature : target.features) {
     if (feature[0] == '+') {
-      needed.push_back(feature.substr(1));
+      all[feature.substr(1)] = true;
+      llvm::X86::updateImpliedFeatures(feature.substr(1), /*Enabled=*/true, all);
     }
   }
-  std::sort(needed.begin(), needed.end());
-  needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
-  return needed;
+  for (const std::string& feature : target.features) {
+    if (feature[0] == '-') {
+      all[feature.substr(1)] = false;
+    }
+  }
+  all.erase("avx10.1");  // a version number: its instructions are those of what it implies
+  return sortedNames(all);
 }
 
 std::vector<std::string> featuresMissingHere(const Target& target) {

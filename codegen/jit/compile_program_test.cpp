@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -204,6 +205,19 @@ TEST(Target, WhoBeginsTwoWideMultiplyAdds) {
   }
   const Target hidden{hostTarget().triple, "emeraldrapids", {"+avx512f", "-amx-tile"}};
   EXPECT_TRUE(beginsTwoWideVectors(hidden));
+}
+
+TEST(Target, AVersionOfAvx10NeedsTheFeaturesThatItImplies) {
+  // a virtual machine that gives a newer processor an older name
+  const Target disguised{hostTarget().triple, "rocketlake", {"+avx10.1", "-rtm"}};
+  const std::vector<std::string> needed = neededFeatures(disguised);
+  const auto has = [&](const char* name) {
+    return std::find(needed.begin(), needed.end(), name) != needed.end();
+  };
+  EXPECT_TRUE(has("avx512fp16"));
+  EXPECT_TRUE(has("avx512bf16"));
+  EXPECT_FALSE(has("avx10.1"));
+  EXPECT_FALSE(has("rtm"));
 }
 
 TEST_F(CompileProgramTest, TargetThatCannotRunHere) {

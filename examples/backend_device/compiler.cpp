@@ -244,9 +244,8 @@ int32_t compile(const sl_device_source* source,
     command.push_back("-mprefer-vector-width=512");
   }
 #endif
-  command.insert(command.end(),
-                 {"-I", folder.path().string(), "-o", image.string(), unit.string(), "-lm", "-lc",
-                  "-lgcc"});
+  command.insert(command.end(), {"-I", folder.path().string(), "-o", image.string(), unit.string(),
+                                 "-lm", "-lc", "-lgcc"});
   if (run(command, output) != 0) {
     std::snprintf(reason, reasonBytes, "%s failed on %s: %s", compiler().command.c_str(),
                   source->name, contents(output).c_str());

@@ -18,6 +18,7 @@ from typing import Any
 
 from straightline import _call
 from straightline._alone import Kernel
+from straightline.errors import UserError
 
 
 class Backend:
@@ -48,8 +49,20 @@ class Kernels:
     def __iter__(self) -> Iterator[Backend]:
         return (value for name, value in vars(self).items() if name != "_compilation")
 
+    def _alone(self) -> dict[str, Any]:
+        return {entry.name: entry for backend in self for entry in backend if entry.kind in ("kernel", "external")}
+
+    def keys(self) -> list[str]:
+        """Names of what can be called by itself, as `self[name]`; iteration gives the backends."""
+        return list(self._alone())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._alone()
+
     def __getitem__(self, name: str) -> Kernel:
-        entries = {entry.name: entry for backend in self for entry in backend if entry.kind in ("kernel", "external")}
+        entries = self._alone()
+        if not isinstance(name, str):
+            raise UserError(f"a kernel is named by a text but {name!r} is given; `fn.kernels.keys()` gives the names")
         if name not in entries:
             raise KeyError(f"the program has no kernel {name!r}; it has {', '.join(entries)}")
         return Kernel(entries[name], self._compilation)

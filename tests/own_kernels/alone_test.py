@@ -22,7 +22,9 @@ def _kernel(is_named: bool = False) -> Any:
     batch = {0: torch.export.Dim("b", min=1, max=64)}
     options = {"dynamic_shapes": (batch, batch)} if is_named else {}
     fn = sl.compile(_Model(), (torch.ones(4, 8), torch.ones(4, 8)), **options)
-    (name,) = [entry.name for backend in fn.kernels for entry in backend]
+    (name,) = fn.kernels.keys()
+    assert name in fn.kernels
+    assert [entry.name for backend in fn.kernels for entry in backend] == [name]
     return fn.kernels[name]
 
 
@@ -70,6 +72,10 @@ def test_what_there_is_not() -> None:
     fn = sl.compile(_Model(), (torch.ones(4, 8), torch.ones(4, 8)))
     with pytest.raises(KeyError, match="the program has no kernel 'gemm'; it has "):
         fn.kernels["gemm"]
+    with pytest.raises(
+        sl.UserError, match=r"<kernels of native: \w+> is given; `fn\.kernels\.keys\(\)` gives the names"
+    ):
+        fn.kernels[next(iter(fn.kernels))]
     with pytest.raises(sl.UserError, match=r"takes 2 operands \(a0, a1\) but got 1"):
         _kernel()(torch.ones(4, 8))
 

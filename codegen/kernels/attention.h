@@ -8,7 +8,8 @@
 //
 // Cost: 4*b*h*s*t*d flops at 60-80% of peak, plus an exponential per score and a transposing copy
 // of K (and of V when d is no multiple of nr) per unit of work. Units are `rows` queries of one
-// head, split over the threads.
+// head, split over the threads. A unit of `few` queries or less copies nothing: its scores are dot
+// products with the keys where they lie, which cost log2(lanes) more additions a score.
 #ifndef STRAIGHTLINE_KERNELS_ATTENTION_H
 #define STRAIGHTLINE_KERNELS_ATTENTION_H
 
@@ -18,14 +19,16 @@
 namespace sl {
 
 /// mr x nr: register tile. rows: queries per unit (a multiple of mr). keys: keys per block (a
-/// multiple of nr). mask: 0 none, 1 the pointer after v is a mask (bool: keep; floating: added).
-/// causal: 0 or 1. parts: 2 when pointers to the second part of k and of v follow v. nan: 1 when a
-/// query whose mask keeps no key gets NaN, not zeros.
+/// multiple of nr). few: units of up to so many queries copy no keys. mask: 0 none, 1 the pointer
+/// after v is a mask (bool: keep; floating: added). causal: 0 or 1. parts: 2 when pointers to the
+/// second part of k and of v follow v. nan: 1 when a query whose mask keeps no key gets NaN, not
+/// zeros.
 struct AttentionTune {
   int mr = 6;
   int nr = 16;
   int rows = 48;
   int keys = 64;
+  int few = 0;  ///< CPU only
   int mask = 0;
   int causal = 0;
   int parts = 1;
@@ -73,6 +76,7 @@ SL_INLINE T resultOfNoKeys(int64_t keys) {
 #if defined(__CUDACC__)
 #include "straightline/kernels/cuda_attention.h"
 #else
+#include "straightline/kernels/gemv.h"
 #include "straightline/kernels/matmul.h"
 
 namespace sl {
@@ -83,8 +87,8 @@ struct AttentionPlan {
 
   constexpr AttentionPlan(int64_t d, AttentionTune t)
       : depth((d + t.nr - 1) / t.nr * t.nr),
-        keys(t.keys * d),
-        values(t.keys * depth),
+        keys(t.rows <= t.few ? 0 : t.keys * d),
+        values(t.rows <= t.few || d % t.nr == 0 ? 0 : t.keys * depth),
         scores(int64_t(t.rows) * t.keys),
         result(t.rows * depth),
         statistics((2 * t.rows + 31) / 32 * 32) {}
@@ -130,6 +134,144 @@ SL_INLINE void multiplyBlock(const T* a, int64_t aRow, int64_t valid, int64_t ro
   }
 }
 
+/// The sums of N vectors' lanes: lane r is that of rows[r]. Each round adds the two halves of the
+/// lanes that belong to one row, which is half as many additions and vectors as the one before.
+template <int N, class T>
+SL_INLINE vec<T, N> sumsOfRows(vec<T, N> (&rows)[N]) {
+  SL_UNROLL
+  for (int left = N / 2; left > 0; left /= 2) {
+    SL_UNROLL
+    for (int r = 0; r < left; ++r) {
+      rows[r] = interleave<false>(rows[r], rows[r + left], IntsUpTo<N>{}) +
+                interleave<true>(rows[r], rows[r + left], IntsUpTo<N>{});
+    }
+  }
+  return rows[0];
+}
+
+/// scores[i][j] = row i of q * row j of k, which are read where they lie. What lies in the last
+/// whole vector beyond `count` may be anything.
+template <int N, class T>
+SL_INLINE void scoresOfFew(const T* q, int64_t qRow, int64_t rows, const T* k, int64_t kRow,
+                           int64_t count, int64_t d, T* scores, int64_t scoresRow) {
+  if (count < N) {
+    SL_NO_UNROLL
+    for (int64_t i = 0; i < rows; ++i) {
+      T sums[N] = {};
+      SL_NO_UNROLL
+      for (int64_t j = 0; j < count; ++j) {
+        dotRows<1, 1, N>(q + i * qRow, 0, k + j * kRow, kRow, d, 1, sums + j);
+      }
+      store(scores + i * scoresRow, load<N>(sums));
+    }
+    return;
+  }
+  SL_NO_UNROLL
+  for (int64_t begin = 0; begin < count; begin += N) {
+    const int64_t j = minOf(begin, count - N);  // the last ones again, where they fill no vector
+    const T* key = k + j * kRow;
+    SL_NO_UNROLL
+    for (int64_t i = 0; i < rows; ++i) {
+      const T* query = q + i * qRow;
+      vec<T, N> sums[N] = {};
+      int64_t c = 0;
+      SL_NO_UNROLL
+      for (; c + N <= d; c += N) {
+        const vec<T, N> x = load<N>(query + c);
+        SL_UNROLL
+        for (int r = 0; r < N; ++r) {
+          sums[r] = fma(load<N>(key + r * kRow + c), x, sums[r]);
+        }
+      }
+      if (c < d) {
+        const LastLanes<T, N> last(c, d);
+        const vec<T, N> x = last.of(query);
+        SL_UNROLL
+        for (int r = 0; r < N; ++r) {
+          sums[r] = fma(last.of(key + r * kRow), x, sums[r]);
+        }
+      }
+      store(scores + i * scoresRow + j, sumsOfRows<N, T>(sums));
+    }
+  }
+}
+
+/// result[i][0, NV * N) += the sum of weights[i][j] * v[j], for Q queries; `last`: elements of the
+/// last vector. U keys at a time have sums of their own: one set would wait for the multiply-add.
+template <int Q, int NV, int U, int N, class T>
+SL_INLINE void addValues(const T* weights, int64_t weightsRow, const T* v, int64_t vRow,
+                         int64_t count, int last, T* result, int64_t resultRow) {
+  vec<T, N> sums[U][Q][NV] = {};
+  const auto add = [&](int64_t j, int u) SL_INLINE_LAMBDA {
+    SL_UNROLL
+    for (int n = 0; n < NV; ++n) {
+      const T* at = v + j * vRow + n * N;
+      const vec<T, N> value = n == NV - 1 ? loadLanes<N>(at, 1, last) : load<N>(at);
+      SL_UNROLL
+      for (int i = 0; i < Q; ++i) {
+        sums[u][i][n] = fma(value, splat<vec<T, N> >(weights[i * weightsRow + j]), sums[u][i][n]);
+      }
+    }
+  };
+  int64_t j = 0;
+  SL_NO_UNROLL
+  for (; j + U <= count; j += U) {
+    SL_UNROLL
+    for (int u = 0; u < U; ++u) {
+      add(j + u, u);
+    }
+  }
+  SL_NO_UNROLL
+  for (; j < count; ++j) {
+    add(j, 0);
+  }
+  SL_UNROLL
+  for (int i = 0; i < Q; ++i) {
+    SL_UNROLL
+    for (int n = 0; n < NV; ++n) {
+      T* to = result + i * resultRow + n * N;
+      const vec<T, N> sum = U == 2 ? sums[0][i][n] + sums[U - 1][i][n] : sums[0][i][n];
+      store(to, load<N>(to) + sum);
+    }
+  }
+}
+
+/// The same of all `d` elements, in pieces of four vectors and smaller ones.
+template <int Q, int U, int N, class T>
+SL_INLINE void addValuesOfQueries(const T* weights, int64_t weightsRow, const T* v, int64_t vRow,
+                                  int64_t count, int64_t d, T* result, int64_t resultRow) {
+  int64_t c = 0;
+  SL_NO_UNROLL
+  for (; c + 4 * N <= d; c += 4 * N) {
+    addValues<Q, 4, U, N>(weights, weightsRow, v + c, vRow, count, N, result + c, resultRow);
+  }
+  SL_NO_UNROLL
+  for (; c + 2 * N <= d; c += 2 * N) {
+    addValues<Q, 2, U, N>(weights, weightsRow, v + c, vRow, count, N, result + c, resultRow);
+  }
+  SL_NO_UNROLL
+  for (; c < d; c += N) {
+    addValues<Q, 1, U, N>(weights, weightsRow, v + c, vRow, count, int(minOf(N, d - c)), result + c,
+                          resultRow);
+  }
+}
+
+template <int N, class T>
+SL_INLINE void addValuesOfFew(const T* weights, int64_t weightsRow, int64_t rows, const T* v,
+                              int64_t vRow, int64_t count, int64_t d, T* result,
+                              int64_t resultRow) {
+  int64_t i = 0;
+  SL_NO_UNROLL
+  for (; i + 2 <= rows; i += 2) {
+    addValuesOfQueries<2, 1, N>(weights + i * weightsRow, weightsRow, v, vRow, count, d,
+                                result + i * resultRow, resultRow);
+  }
+  if (i < rows) {
+    addValuesOfQueries<1, 2, N>(weights + i * weightsRow, weightsRow, v, vRow, count, d,
+                                result + i * resultRow, resultRow);
+  }
+}
+
 /// Keys and values of one head (or of all, at the start), one after another.
 template <class T>
 struct AttentionPart {
@@ -167,13 +309,7 @@ SL_INLINE T softmaxBlock(T* scores, int64_t count, T scale, T& highest, T& sum,
   for (int64_t j = 0; j < count; j += N) {
     V x = mask(load<N>(scores + j) * splat<V>(scale), j, minOf(N, count - j));
     if (count - j < N) {  // lanes at or beyond `count` have no key
-      T lanes[N];
-      store(lanes, x);
-      SL_NO_UNROLL
-      for (int64_t i = count - j; i < N; ++i) {
-        lanes[i] = T(-__builtin_inff());
-      }
-      x = load<N>(lanes);
+      x = firstLanes(x, count - j, lowest);
     }
     store(scores + j, x);
     top = x > top ? x : top;
@@ -220,13 +356,7 @@ struct ScoreMask {
     if constexpr (Tune.causal != 0) {
       const int64_t keep = unit.s0 + row - (key + j) + 1;  // lanes before this one
       if (keep < N) {
-        T lanes[N];
-        store(lanes, x);
-        SL_NO_UNROLL
-        for (int64_t i = keep < 0 ? 0 : keep; i < N; ++i) {
-          lanes[i] = T(-__builtin_inff());
-        }
-        x = load<N>(lanes);
+        x = firstLanes(x, keep, splat<V>(T(-__builtin_inff())));
       }
     }
     return x;
@@ -246,13 +376,18 @@ SL_INLINE void attendBlock(const AttentionShape& s, const AttentionPlan& plan,
   T* statistics = result + plan.result;
   const int64_t rows = roundUp(unit.rows, Tune.mr);
   const auto [k, v, kRow, vRow, key, count] = block;
-  const int64_t columns = roundUp(count, Tune.nr);
-  SL_NO_UNROLL
-  for (int64_t j = 0; j < columns; j += Tune.nr) {
-    packPanel<Tune.nr>(k + j * kRow, 1, kRow, s.d, minOf(Tune.nr, count - j), keys + j * s.d);
+  const bool isFew = Tune.few > 0 && (Tune.rows <= Tune.few || unit.rows <= Tune.few);
+  if (isFew) {
+    scoresOfFew<N>(unit.q, s.qStride[2], unit.rows, k, kRow, count, s.d, scores, Tune.keys);
+  } else {
+    const int64_t columns = roundUp(count, Tune.nr);
+    SL_NO_UNROLL
+    for (int64_t j = 0; j < columns; j += Tune.nr) {
+      packPanel<Tune.nr>(k + j * kRow, 1, kRow, s.d, minOf(Tune.nr, count - j), keys + j * s.d);
+    }
+    multiplyBlock<Tune.mr, Tune.nr>(unit.q, s.qStride[2], unit.rows, rows, keys, s.d * Tune.nr,
+                                    Tune.nr, s.d, scores, Tune.keys, columns, false);
   }
-  multiplyBlock<Tune.mr, Tune.nr>(unit.q, s.qStride[2], unit.rows, rows, keys, s.d * Tune.nr,
-                                  Tune.nr, s.d, scores, Tune.keys, columns, false);
   SL_NO_UNROLL
   for (int64_t row = 0; row < unit.rows; ++row) {
     const T factor = softmaxBlock<N>(scores + row * Tune.keys, count, scale, statistics[row],
@@ -266,6 +401,16 @@ SL_INLINE void attendBlock(const AttentionShape& s, const AttentionPlan& plan,
         store(p, load<kPart>(p) * splat<vec<T, kPart> >(factor));
       }
     }
+  }
+  if (isFew) {
+    if (key == 0) {
+      SL_NO_UNROLL
+      for (int64_t c = 0; c < unit.rows * plan.depth; c += N) {
+        store(result + c, vec<T, N>{});
+      }
+    }
+    addValuesOfFew<N>(scores, Tune.keys, unit.rows, v, vRow, count, s.d, result, plan.depth);
+    return;
   }
   int64_t vPanel = Tune.nr;
   int64_t vStride = vRow;

@@ -187,6 +187,20 @@ TEST(Attention, Plain) {
                bool>();
 }
 
+TEST(Attention, FewQueries) {
+  // all units have few, as many as there are queries (the unit is cut at the end of a head)
+  forManyHeads<AttentionTune{.mr = 1, .nr = 16, .rows = 3, .keys = 32, .few = 3}, bool>();
+  forManyHeads<AttentionTune{.mr = 1, .nr = 16, .rows = 1, .keys = 16, .few = 1, .mask = 1},
+               bool>();
+  // a call decides
+  forManyHeads<AttentionTune{.mr = 6, .nr = 16, .rows = 12, .keys = 32, .few = 8, .causal = 1},
+               bool>();
+  forManyHeads<
+      AttentionTune{
+          .mr = 2, .nr = 32, .rows = 4, .keys = 64, .few = 2, .mask = 1, .causal = 0, .parts = 2},
+      float>();
+}
+
 TEST(Attention, Causal) {
   forManyHeads<AttentionTune{.mr = 4, .nr = 16, .rows = 16, .keys = 16, .mask = 0, .causal = 1},
                bool>();
@@ -215,6 +229,36 @@ TEST(Attention, MasksByTurnsAndNanWhereTheyKeepNothing) {
       Heads{.b = 6, .h = 2, .hk = 2, .s = 9, .t = 20, .d = 16, .maskImages = 3}, 2);
   runAttention<AttentionTune{.mr = 4, .nr = 16, .rows = 8, .keys = 16, .mask = 1}, float>(
       Heads{.b = 4, .h = 2, .hk = 1, .s = 5, .t = 33, .d = 24, .maskImages = 2}, 3);
+}
+
+// Rows lie `columns` + 3 apart with NaN between them; the last element of B is the vector's last.
+TEST(Attention, PanelsAreZeroBeyondTheirColumns) {
+  constexpr int kNr = 32;
+  for (int64_t columns : {1, 5, 16, 18, 31, 32}) {
+    for (int64_t k : {1, 2, 16, 19, 40}) {
+      for (const bool isTurned : {false, true}) {
+        const int64_t rows = isTurned ? columns : k, length = isTurned ? k : columns;
+        const int64_t stride = length + 3;
+        std::vector<float> b(size_t((rows - 1) * stride + length), std::nanf(""));
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t i = 0; i < length; ++i) {
+            b[size_t(r * stride + i)] = float(r * 100 + i);
+          }
+        }
+        const int64_t bRow = isTurned ? 1 : stride, bCol = isTurned ? stride : 1;
+        std::vector<float> packed(size_t(k * kNr), std::nanf(""));
+        packPanel<kNr>(b.data(), bRow, bCol, k, columns, packed.data());
+        for (int64_t i = 0; i < k; ++i) {
+          for (int64_t j = 0; j < kNr; ++j) {
+            const float expected = j < columns ? b[size_t(i * bRow + j * bCol)] : 0.0f;
+            ASSERT_EQ(packed[size_t(i * kNr + j)], expected)
+                << columns << " columns, row " << i << " of " << k << ", column " << j
+                << (isTurned ? ", turned" : "");
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(Attention, NoKeysGiveZeros) {

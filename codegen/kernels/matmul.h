@@ -88,6 +88,21 @@ struct BatchRows {
   }
 };
 
+/// Turns the first `count` rows of a block of N x N, which may be none; the others are zero.
+template <int N, class T>
+SL_INLINE void transposeFirst(const T* in, int64_t inRow, int64_t count, T* out, int64_t outCol) {
+  vec<T, N> rows[N];
+  SL_UNROLL
+  for (int r = 0; r < N; ++r) {
+    rows[r] = r < count ? load<N>(in + r * inRow) : vec<T, N>{};
+  }
+  turnLanes<N, T>(rows);
+  SL_UNROLL
+  for (int c = 0; c < N; ++c) {
+    store(out + c * outCol, rows[c]);
+  }
+}
+
 /// packed[k][NR] = B[k][0..columns), zero padded.
 template <int NR, class T>
 SL_INLINE void packPanel(const T* b, int64_t bRow, int64_t bCol, int64_t k, int64_t columns,
@@ -102,13 +117,32 @@ SL_INLINE void packPanel(const T* b, int64_t bRow, int64_t bCol, int64_t k, int6
     }
     return;
   }
-  // Whole blocks of columns that are contiguous are transposed in registers.
+  // The last vector of a row may be read beyond the row where that is not beyond the last element
+  // of B.
   int64_t turned = 0;
-  if (bRow == 1 && columns == NR) {
+  if (bCol == 1) {
+    SL_NO_UNROLL
+    for (; turned * bRow + NR <= (k - 1) * bRow + columns; ++turned) {
+      SL_UNROLL
+      for (int j = 0; j < NR; j += N) {
+        const vec<T, N> row = load<N>(b + turned * bRow + j);
+        store(packed + turned * NR + j, firstLanes(row, columns - j, vec<T, N>{}));
+      }
+    }
+  }
+  // Columns that are contiguous are transposed in registers, N at a time; there may be fewer in the
+  // last block.
+  if (bRow == 1) {
     for (; turned + N <= k; turned += N) {
       SL_NO_UNROLL
       for (int j = 0; j < NR; j += N) {
-        transposeBlock<N>(b + turned + j * bCol, bCol, packed + turned * NR + j, NR);
+        const T* from = b + turned + j * bCol;
+        T* to = packed + turned * NR + j;
+        if (columns - j >= N) {
+          transposeBlock<N>(from, bCol, to, NR);
+        } else {
+          transposeFirst<N>(from, bCol, columns - j, to, NR);
+        }
       }
     }
   }

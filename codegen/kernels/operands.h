@@ -184,6 +184,20 @@ SL_INLINE void storeLanes(T* p, int64_t stride, int count, V v) {
   }
 }
 
+/// The first `count` lanes of x (which may be none, or more than there are), then those of `rest`.
+template <class V>
+SL_INLINE V firstLanes(V x, int64_t count, V rest) {
+  constexpr int N = kLanes<V>;
+  using Number = typename SignedOfSize<sizeof(Element<V>)>::type;
+  vec<Number, N> lane;
+  SL_UNROLL
+  for (int i = 0; i < N; ++i) {
+    lane[i] = Number(i);
+  }
+  const Number bound = Number(minOf(maxOf(count, 0), N));
+  return select(Mask<Number, N>(lane < splat<vec<Number, N>>(bound)), x, rest);
+}
+
 /// Lanes for operands of these types: as many as a register holds of the widest type, at most 32.
 template <class... T>
 SL_INLINE constexpr int lanesFor() {

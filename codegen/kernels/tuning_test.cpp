@@ -483,4 +483,30 @@ TEST(Tuning, UnitsOfAttention) {
   EXPECT_EQ(rows(12, 300, false, 1), 150);
 }
 
+// Few queries have no keys turned, and no room for them; blocks of keys are of one size.
+TEST(Tuning, KeysOfAttention) {
+  const auto tune = [](int64_t queries, int64_t keys, int64_t size, int64_t l2 = 0) {
+    Problem a("attention",
+              {operand({1, 8, queries, size}), operand({1, 8, keys, size}),
+               operand({1, 8, keys, size}), operand({1, 8, queries, size})},
+              {{"is_causal", 0}}, 1, 64);
+    a.raw.fma_bytes = 128;
+    a.raw.l2_bytes = l2 != 0 ? l2 : a.raw.l2_bytes;
+    auto values = tuned("native.attention", a);
+    values["bytes"] = find("native.attention").workspace(&a.raw);
+    return values;
+  };
+  EXPECT_EQ(tune(1, 100, 64)["few"], 1);
+  EXPECT_EQ(tune(4, 100, 64)["few"], 4);
+  EXPECT_EQ(tune(5, 100, 64)["few"], 0);
+  EXPECT_EQ(tune(1, 100, 8)["few"], 0);
+  EXPECT_EQ(tune(SL_DYNAMIC, SL_DYNAMIC, 64)["few"], 4);
+  EXPECT_LE(tune(1, 100, 64)["bytes"], 4 * (112 + 64 + 64));
+  EXPECT_EQ(tune(197, 197, 64, 2 << 20)["keys"], 224);
+  EXPECT_EQ(tune(197, 512, 64, 2 << 20)["keys"], 256);
+  EXPECT_EQ(tune(197, 300, 64, 2 << 20)["keys"], 160);
+  EXPECT_EQ(tune(197, 512, 64, 256 << 10)["keys"], 64);
+  EXPECT_EQ(tune(16, 16, 64)["nr"], 16);
+}
+
 }  // namespace

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 
 import pytest
+import straightline as sl
 import torch
 from policy import check
 from torch import Tensor, nn
@@ -51,6 +52,46 @@ def test_a_cache_and_what_is_new(number: int) -> None:
     compiled = check(model, tuple(inputs), threads=1 + number % 2)
     rows = [row for row in compiled.explain().statements if row["phase"] == "run"]
     assert not any(row["op"] == "cat" for row in rows), [row["op"] for row in rows]
+
+
+class Step(nn.Module):
+    """Attention over all keys, with or without a mask."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Takes q [b, h, s, d], k and v [b, h, t, d]."""
+        return F.scaled_dot_product_attention(q, k, v, mask)
+
+
+@pytest.mark.parametrize("d", [16, 20, 64, 80])
+@pytest.mark.parametrize("named", ["keys", "both"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_few_queries_over_a_named_number_of_keys(d: int, named: str, masked: bool) -> None:
+    """Up to four queries read keys where they lie; a program of every number of queries has both ways."""
+
+    def inputs(s: int, t: int) -> tuple[Tensor, ...]:
+        keeps = torch.rand(1, 1, s, t) < 0.7
+        keeps[..., 0] = True
+        return (
+            torch.randn(2, 3, s, d),
+            torch.randn(2, 3, t, d),
+            torch.randn(2, 3, t, d),
+            *([keeps] if masked else []),
+        )
+
+    t = torch.export.Dim("t", min=2, max=4096)
+    s = torch.export.Dim("s", min=1, max=64) if named == "both" else None
+    dims = [{2: s} if s is not None else None, {2: t}, {2: t}]
+    masks = [{2: s, 3: t} if s is not None else {3: t}] if masked else []
+    queries = [1, 3, 4, 5, 9, 50] if named == "both" else [1]
+    keys = [2, 15, 16, 17, 255, 256, 257, 700]
+    compiled = sl.compile(Step(), inputs(queries[-1], 9), dynamic_shapes=(*dims, *masks))
+    few = 4 if named == "both" else 1
+    assert f"few = {few}" in compiled.ir("kernel")
+    for some in queries:
+        for many in keys:
+            given = inputs(some, many)
+            wanted = Step()(*(x.double() if x.is_floating_point() else x for x in given))
+            torch.testing.assert_close(compiled(*given).double(), wanted, rtol=1e-5, atol=2e-6)
 
 
 class Attend(nn.Module):

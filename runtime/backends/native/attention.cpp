@@ -70,12 +70,14 @@ void tune(const sl_problem* p, int64_t* values) {
   values[1] = c.nr;
   values[2] = c.rows;
   values[3] = c.keys;
-  values[4] = p->inputs > 3 ? 1 : 0;
-  values[5] = attribute(p, "is_causal", 0);
+  values[4] = c.few;
+  values[5] = p->inputs > 3 ? 1 : 0;
+  values[6] = attribute(p, "is_causal", 0);
 }
 
 constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 12},      {"nr", 16, 16, 32}, {"rows", 48, 1, 240},
-                                    {"keys", 64, 16, 256}, {"mask", 0, 0, 1},  {"causal", 0, 0, 1}};
+                                    {"keys", 64, 16, 256}, {"few", 0, 0, 16},  {"mask", 0, 0, 1},
+                                    {"causal", 0, 0, 1}};
 
 constexpr sl_operand_facts kOperands[] = {
     {"q", SL_TYPE_F32, 0, 0, 0, 0, 0},

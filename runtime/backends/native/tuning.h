@@ -482,7 +482,7 @@ inline WinogradChoice winogradVariant(int32_t variant, int64_t n, int64_t h, int
 }
 
 struct AttentionChoice {
-  int64_t mr, nr, rows, keys;
+  int64_t mr, nr, rows, keys, few;
 };
 
 struct AttentionSizes {
@@ -491,11 +491,31 @@ struct AttentionSizes {
   bool isCausal;
 };
 
+/// Keys of a block: each block ends with sums and maxima that nothing else goes on beside, and
+/// scales the result of those before, so there are few blocks, of equal size. Its scores, and the
+/// keys that it turns, stay in a quarter of L2.
+inline int64_t keysOfBlock(int64_t t, int64_t columns, int64_t bytesOfKey, const Machine& machine) {
+  const int64_t room = machine.l2Bytes / 4 / bytesOfKey / columns * columns;
+  const int64_t most = std::clamp<int64_t>(room, 64, 256);
+  return t == kUnknown ? most : roundUpTo(balancedRows(t, most), columns);
+}
+
 inline AttentionChoice chooseAttention(const AttentionSizes& sizes, const Machine& machine) {
   const auto [heads, s, t, d, isCausal] = sizes;
+  const int64_t lanes = machine.vectorBytes / 4;
   AttentionChoice c{};
-  // Two multiply-adds of 64 bytes a cycle want more of them for each loaded value.
-  const bool isWide = machine.isTwoWide() && d % 32 == 0 && (s == kUnknown || s > 4);
+  // Turning the keys takes as long as the products of several queries. Granite Rapids, 8 heads of
+  // 256 keys of 64 elements, us (turned): 1 query 12.6 (20.0), 3 20.1 (25.7), 4 33 (33), 8 62 (48).
+  c.few = d >= lanes ? 4 : 0;
+  if (s != kUnknown && s <= c.few) {
+    const int64_t columns = std::max<int64_t>(lanes, 16);
+    return {1, columns, s, keysOfBlock(t, columns, 4 * s, machine), s};
+  }
+  c.few = s == kUnknown ? c.few : 0;
+  // Two multiply-adds of 64 bytes a cycle want more of them for each loaded value, unless half of
+  // the tile would have no key.
+  const bool isWide =
+      machine.isTwoWide() && d % 32 == 0 && (s == kUnknown || s > 4) && (t == kUnknown || t > 16);
   c.nr = isWide ? 32 : 16;
   c.mr = isWide ? 10 : machine.vectorBytes >= 64 ? 8 : 6;
   if (s != kUnknown) {
@@ -509,15 +529,16 @@ inline AttentionChoice chooseAttention(const AttentionSizes& sizes, const Machin
   if (s != kUnknown) {
     c.rows = std::min(c.rows, roundUpTo(balancedRows(s, c.rows), c.mr));
   }
-  c.keys = t == kUnknown ? 64 : std::min<int64_t>(64, roundUpTo(t, c.nr));
+  // Granite Rapids, 12 heads of 197 queries and keys, us: blocks of 64 keys 1,310, of 224 1,096.
+  c.keys = keysOfBlock(t, c.nr, 4 * (c.rows + d), machine);
   return c;
 }
 
 /// Bytes; as attentionWorkspace in codegen/kernels/attention.h.
 inline int64_t attentionWorkspaceBytes(int64_t d, const AttentionChoice& c, int64_t threads) {
   const int64_t depth = roundUpTo(d, c.nr);
-  const int64_t total =
-      c.keys * d + c.keys * depth + c.rows * c.keys + c.rows * depth + roundUpTo(2 * c.rows, 32);
+  const int64_t turned = c.rows <= c.few ? 0 : c.keys * (d % c.nr == 0 ? d : d + depth);
+  const int64_t total = turned + c.rows * c.keys + c.rows * depth + roundUpTo(2 * c.rows, 32);
   return threads * roundUpTo(total, 32) * 4;
 }
 

@@ -596,12 +596,21 @@ def _type_of(declaration: str) -> str:
     return " ".join(words).replace(" *", "*")
 
 
+def _given(kernel: OwnKernel) -> str:
+    """What the user gave: a function that was emitted to call another one is nobody's to know."""
+    known = _saved.get(kernel.symbol)
+    if known is not None and "needs" in known.facts:
+        called = _saved[known.facts["needs"]].facts
+        return f"{called['function']} of {called['library']}"
+    if known is not None and known.emitted:
+        return f"a function of this process, with the schema {kernel.schema}"
+    return f"{kernel.function} of {kernel.library or 'a source'}"
+
+
 def _check_free(name: str) -> None:
     if name in _registered:
-        known = _registered[name]
-        where = known.library or "a source"
         raise UserError(
-            f"{name} is registered already, as {known.function} of {where}: give it another name, or unregister() that one"
+            f"{name} is registered already, as {_given(_registered[name])}: give it another name, or unregister() that one"
         )
     namespace, _, base = name.partition("::")
     torch = _frameworks.installed_torch()

@@ -265,7 +265,8 @@ def test_a_launch_by_itself() -> None:
 
     x = torch.ones(512)
     with pytest.raises(
-        sl.UnsupportedError, match=r"a launch of a Triton kernel by itself at refused_test.py:\d+: .*torch.library.triton_op"
+        sl.UnsupportedError,
+        match=r"a launch of a Triton kernel by itself at refused_test.py:\d+: .*torch.library.triton_op",
     ):
         sl.compile(Bare(), (x, x), target=TARGET)
 

@@ -80,8 +80,8 @@ def _known(error: Exception) -> StraightlineError | None:
             return _of_data(cause)
     if (place := _bare_launch(error)) is not None:
         return UnsupportedError(
-            f"a launch of a Triton kernel by itself{place}: torch.export traces none; nearest supported form: the launch in an op of "
-            "torch.library.triton_op, or the kernel as an op by sl.triton_kernel"
+            f"a launch of a Triton kernel by itself{place}: torch.export traces none; nearest supported form: the launch in an "
+            "op of torch.library.triton_op, or the kernel as an op by sl.triton_kernel"
         )
     if isinstance(error, AttributeError) and "has no attribute 'constant'" in str(error):  # of a dual tensor
         return derivative_error(_at(error))

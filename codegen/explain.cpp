@@ -2,9 +2,11 @@
 #include "codegen/explain.h"
 
 #include "codegen/own_calls.h"
+#include "codegen/own_source.h"
 
 #include "codegen/cpp_text.h"
 #include "codegen/program_index.h"
+#include "dialect/kernel/own.h"
 #include "dialect/kernel/recorded.h"
 #include "dialect/kernel/shared_prepared.h"
 #include "dialect/op/recorded.h"
@@ -235,6 +237,7 @@ class Explainer {
       row["blocks"] = numberOrText(kernel::blocksOf(function));
       row["block_threads"] =
           function->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr).getInt();
+      noteMoreBlocks(function, &row);
     }
     if (auto decl =
             call ? llvm::dyn_cast_if_present<kernel::DeclOp>(call.getEntryOp()) : kernel::DeclOp();
@@ -249,6 +252,18 @@ class Explainer {
       estimatedUs_ += kernel::costUsOf(line.op).value_or(0);
     }
     return row;
+  }
+
+  /// Blocks in y and z of a user's machine code whose grid has them.
+  static void noteMoreBlocks(kernel::FuncOp function, json::Object* row) {
+    if (!kernel::isOwnImage(function)) {
+      return;
+    }
+    const OwnImage image = ownImageOf(function);
+    json::Array more{numberOrText(image.blocksY), numberOrText(image.blocksZ)};
+    if (more != json::Array{1, 1}) {
+      (*row)["more_blocks"] = std::move(more);
+    }
   }
 
   /// What other kernels said, as {"kernel", "us" (null: it does not take the problem), "said",

@@ -70,8 +70,15 @@ bool isNoLibrary(int descriptor, MessageWriter* out) {
   if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != kOwnMachine) {
     out->text("it is for ");
     writeMachine(head.e_machine, out);
+    if (head.e_machine == kOwnMachine) {
+      out->text(head.e_ident[EI_CLASS] == ELFCLASS32 ? " with addresses of 32 bits"
+                                                     : " in a form that is no ELF of 64 bits");
+    }
     out->text(", this process is ");
     writeMachine(kOwnMachine, out);
+    if (head.e_machine == kOwnMachine) {
+      out->text(" with addresses of 64 bits");
+    }
     return true;
   }
   if (head.e_type != ET_DYN) {

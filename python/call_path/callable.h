@@ -239,6 +239,7 @@ PyObject* slFfiFunction(PyObject* module, PyObject* args);
 PyObject* slFfiPublish(PyObject* module, PyObject* args);
 PyObject* slFfiAddresses(PyObject* module, PyObject* capsule);
 PyObject* slFfiRunning(PyObject* module, PyObject* capsule);
+PyObject* slFfiRefused(PyObject* module, PyObject* capsule);
 PyObject* slFfiTorchRegister(PyObject* module, PyObject* args);
 PyObject* slFfiTorchUnregister(PyObject* module, PyObject* address);
 PyObject* slFfiTvmGlobal(PyObject* module, PyObject* args);

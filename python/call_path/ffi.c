@@ -147,6 +147,12 @@ PyObject* slFfiRunning(PyObject* module, PyObject* capsule) {
   return function ? PyLong_FromLong(sl_ffi_running(function)) : NULL;
 }
 
+PyObject* slFfiRefused(PyObject* module, PyObject* capsule) {
+  (void)module;
+  sl_ffi_function* function = functionOf(capsule);
+  return function ? PyLong_FromLongLong(sl_ffi_refused(function)) : NULL;
+}
+
 PyObject* slFfiTorchRegister(PyObject* module, PyObject* args) {
   (void)module;
   const char *space, *schema, *key;

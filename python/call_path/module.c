@@ -122,6 +122,8 @@ static PyMethodDef functions[] = {
      "ffi_publish(function, name, callables)\n--\n\nLater calls take these; None: they fail."},
     {"ffi_running", slFfiRunning, METH_O,
      "ffi_running(function)\n--\n\nHow many calls are running."},
+    {"ffi_refused", slFfiRefused, METH_O,
+     "ffi_refused(function)\n--\n\nHow many calls have come while it was closed."},
     {"ffi_torch_register", slFfiTorchRegister, METH_VARARGS,
      "ffi_torch_register(space, schema, key, kernel)\n--\n\nRegisters an op of torch; gives what "
      "ffi_torch_unregister takes."},

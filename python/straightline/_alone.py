@@ -42,10 +42,15 @@ class Kernel:
         return float(self._entry.cost_us)
 
     @property
-    def grid(self) -> tuple[int | str, int] | None:
-        """Blocks, and threads of a block, of a kernel of a device; None: it runs on the host."""
+    def grid(self) -> tuple[int | str | tuple[int | str, ...], int] | None:
+        """Blocks, and threads of a block, of a kernel of a device; None: it runs on the host.
+
+        A user's grid of several dimensions has blocks in x, y and z.
+        """
         row = self._row()
-        return (row["blocks"], row["block_threads"]) if "blocks" in row else None
+        if "blocks" not in row:
+            return None
+        return ((row["blocks"], *row["more_blocks"]) if "more_blocks" in row else row["blocks"]), row["block_threads"]
 
     @property
     def source(self) -> str:

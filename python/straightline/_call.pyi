@@ -145,6 +145,9 @@ def ffi_addresses(function: Any) -> tuple[int, int, int]:
 def ffi_running(function: Any) -> int:
     """How many calls are running."""
 
+def ffi_refused(function: Any) -> int:
+    """How many calls have come while it was closed."""
+
 def ffi_layouts(program: ProgramCapsule) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
     """(dtype code, bits, sizes, strides, updated) of inputs and results, and (name, min, max, computed) of named sizes."""
 

@@ -22,9 +22,10 @@ class Explanation(Printed, Mapping[str, Any]):
             `bytes`, `rule` and `alternatives` (as `fn.routes()` has them), and where a graph runs branches concurrently
             `branch`: statements of one number run in order.
             `captured_again` of a library's kernel on a CUDA device: inputs and results whose addresses it gets, so that a graph
-            captures it again where one of them is new. Of our kernels there: `blocks` and `block_threads` of a launch, and what
-            the machine code says, `registers` and `stack_bytes` of a thread and `shared_bytes` of a block; `parts` of a launch
-            that several kernels share, each with `kernel`, `family` and `blocks` (`family` of the launch is the first one's).
+            captures it again where one of them is new. Of our kernels there: `blocks` and `block_threads` of a launch
+            (`more_blocks`: in y and z, of a user's kernel whose grid has them), and what the machine code says, `registers` and
+            `stack_bytes` of a thread and `shared_bytes` of a block; `parts` of a launch that several kernels share, each with
+            `kernel`, `family` and `blocks` (`family` of the launch is the first one's).
     """
 
     def __init__(self, facts: dict[str, Any], more: Sequence[dict[str, Any]] = ()) -> None:
@@ -75,7 +76,12 @@ class Explanation(Printed, Mapping[str, Any]):
             again = row.get("captured_again", []) if is_graph else []
             why = row["why"] + (f"; captured again where {' or '.join(again)} is elsewhere" if again else "")
             branch = [str(row.get("branch", ""))] if has_branches else []
-            grid = f"{row['blocks']} x {row['block_threads']}" if "blocks" in row else ""
+            blocks = (
+                f"({', '.join(map(str, [row['blocks'], *row['more_blocks']]))})"
+                if "more_blocks" in row
+                else row.get("blocks")
+            )
+            grid = f"{blocks} x {row['block_threads']}" if "blocks" in row else ""
             launched = [grid, str(row.get("registers", ""))] if is_launched else []
             table.add_row(
                 row["phase"],

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from straightline import _call, _frameworks, _own_op, own_schemas
+from straightline import _call, _frameworks, _own_op, _torch_ops, own_schemas
 from straightline.errors import UnsupportedError, UserError
 from straightline.own_images import Maker, asked, cubin_kernel, read_cubin
 from straightline.own_schemas import Parameter
@@ -596,18 +596,28 @@ def _type_of(declaration: str) -> str:
     return " ".join(words).replace(" *", "*")
 
 
+def _given(kernel: OwnKernel) -> str:
+    """What the user gave: a function that was emitted to call another one is nobody's to know."""
+    known = _saved.get(kernel.symbol)
+    if known is not None and "needs" in known.facts:
+        called = _saved[known.facts["needs"]].facts
+        return f"{called['function']} of {called['library']}"
+    if known is not None and known.emitted:
+        return f"a function of this process, with the schema {kernel.schema}"
+    return f"{kernel.function} of {kernel.library or 'a source'}"
+
+
 def _check_free(name: str) -> None:
     if name in _registered:
-        known = _registered[name]
-        where = known.library or "a source"
         raise UserError(
-            f"{name} is registered already, as {known.function} of {where}: give it another name, or unregister() that one"
+            f"{name} is registered already, as {_given(_registered[name])}: give it another name, or unregister() that one"
         )
     namespace, _, base = name.partition("::")
     torch = _frameworks.installed_torch()
-    if torch is None or _own_op.is_free(name):
+    with _torch_ops.lock:
+        op = _torch_ops.known(name)
+    if torch is None or (op is not None and not op.is_open):
         return
-    _own_op.ask_owners(name)
     if hasattr(getattr(torch.ops, namespace), base):
         raise UserError(f"torch has an op {name} already: give it another name")
 
@@ -704,7 +714,11 @@ def _eager(kernel: OwnKernel, fake: Callable[..., Any]) -> Callable[..., Any]:
             results = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in _as_list(shaped)]
         for result in results:
             call.integers.append(call.tensors([result]))
-        on = next((t.device for t in _own_op.tensors_of(values.values()) if t.is_cuda), None) if kernel.stream else None
+        on = (
+            next((t.device for t in _torch_ops.tensors_of(values.values()) if t.is_cuda), None)
+            if kernel.stream
+            else None
+        )
         if count := kernel.workspace_bytes(values):
             scratch = torch.empty(
                 count + 63, dtype=torch.uint8, device=on or "cpu"
@@ -717,7 +731,7 @@ def _eager(kernel: OwnKernel, fake: Callable[..., Any]) -> Callable[..., Any]:
         for given, made in back:
             given.copy_(made)
         torch.autograd.graph.increment_version(
-            _own_op.tensors_of(values[parameter.name] for parameter in kernel.parameters if parameter.is_updated)
+            _torch_ops.tensors_of(values[parameter.name] for parameter in kernel.parameters if parameter.is_updated)
         )
         return None if not results else results[0] if kernel.results == 1 else tuple(results)
 
@@ -792,7 +806,7 @@ def _on_device(kernel: OwnKernel) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         values = dict(zip((p.name for p in kernel.parameters), args)) | kwargs
         of = {p.name: values[p.name] for p in kernel.parameters if p.kind == "tensor" and values[p.name] is not None}
-        tensors = [tensor.detach() for tensor in _own_op.tensors_of(of.values())]
+        tensors = [tensor.detach() for tensor in _torch_ops.tensors_of(of.values())]
         counts = {name: -1 if isinstance(value, torch.Tensor) else len(value) for name, value in of.items()}
         constants = {name: value for name, value in values.items() if name not in of}
         known = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in constants.items())
@@ -813,7 +827,7 @@ def _checked_fake(kernel: OwnKernel, fake: Callable[..., Any] | None) -> Callabl
         if not kernel.results:
             return None
         if fake is None:
-            first = next(_own_op.tensors_of((*args, *kwargs.values())), None)
+            first = next(_torch_ops.tensors_of((*args, *kwargs.values())), None)
             if first is None:
                 raise UserError(f"{kernel.name} has no tensor argument that its results could be like: give fake=")
             made = [torch.empty(first.shape, dtype=first.dtype, device=first.device) for _ in range(kernel.results)]

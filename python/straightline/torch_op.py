@@ -10,12 +10,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from straightline import _call, _ffi_signature, _own_op
+from straightline import _call, _ffi_signature, _torch_ops
 from straightline._call_support import dtype_name
 from straightline._ffi_signature import Program, Signature
 from straightline.compiled_function import of_the_compiler
@@ -33,14 +32,11 @@ void sl_kernel(uint64_t* stack, uint64_t arguments, uint64_t results, void*) {{
 }}
 }}
 """
-_lock = threading.Lock()
-#: The ops that this process has registered, by name.
-_registered: dict[str, RegisteredOp] = {}
 #: Functions of ops that were unregistered. They stay, without a model: a call may have read such an address just now.
 _closed: list[Any] = []
 
 
-class RegisteredOp:
+class RegisteredOp(_torch_ops.NamedOp):
     """An op of torch over a compiled function, as `fn.register` gives it.
 
     The op lives until the process ends or `unregister` is called, also without this object.
@@ -48,10 +44,11 @@ class RegisteredOp:
 
     def __init__(self, name: str, function: Any, signature: Signature) -> None:
         self._space, self._base = _ffi_signature.qualified(name)
-        self.name = name
-        self._signature = signature
+        self.name, self._signature = name, signature
+        self.schema = f"{self._space}::{signature.schema(self._base)}"  #: As torch has it.
         self._function = function_capsule(name, function, signature)
         self._isOpen = True
+        self._earlier: list[Any] = []  #: what it ran before it was unregistered and opened again
         compiler = of_the_compiler("_compiler")
         self._library = opened(
             compiler.link_text(self._base, _TEXT.format(name=name), ["sl_kernel", "sl_function", "sl_call"])
@@ -60,7 +57,7 @@ class RegisteredOp:
         address = ctypes.cast(self._library.sl_kernel, ctypes.c_void_p).value
         self._torch = _call.ffi_torch_register(self._space, signature.schema(self._base), signature.key, address)
         try:
-            self._fake = self._with_fake()
+            self._python = self._with_fake()
         except BaseException:
             _call.ffi_torch_unregister(self._torch)
             raise
@@ -91,21 +88,17 @@ class RegisteredOp:
             ),
         )
 
-    def _with_fake(self) -> Any:
-        """Registers the fake kernel; it goes with what this returns."""
+    def _with_fake(self) -> tuple[Any, Any]:
+        """Registers the fake kernel, and what refuses derivatives; they go with what this returns."""
         import torch
 
+        overload = _torch_ops.overload_of(self.name)
         library = torch.library.Library(self._space, "FRAGMENT")
         torch.library.register_fake(self.name, self._fake_call, lib=library)
-        return library
+        return library, _torch_ops.refuse_derivatives_of_torch_func(overload, self.name, self.schema, library)
 
     def _fake_call(self, *args: Any, **kwargs: Any) -> Any:
         return fake_call(self.name, self._signature, args, kwargs)
-
-    @property
-    def schema(self) -> str:
-        """Its schema, as torch has it."""
-        return f"{self._space}::{self._signature.schema(self._base)}"
 
     @property
     def op(self) -> Any:
@@ -119,6 +112,16 @@ class RegisteredOp:
         """How many calls are running now."""
         return _call.ffi_running(self._function)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not unregistered."""
+        return self._isOpen
+
+    def calls(self) -> tuple[int, int]:
+        """Those that run, and how many have come since it was closed."""
+        functions = (*self._earlier, self._function)
+        return sum(map(_call.ffi_running, functions)), sum(map(_call.ffi_refused, functions))
+
     def publish(self, function: Any) -> None:
         """Has later calls take a function's present parameters; calls that are running keep theirs."""
         if self._isOpen:
@@ -129,7 +132,7 @@ class RegisteredOp:
 
         Twice is as good as once. Any thread, also while calls run.
         """
-        with _lock:
+        with _torch_ops.lock:
             self._isOpen = False
             _call.ffi_publish(self._function, self.name, None)
 
@@ -142,31 +145,22 @@ class RegisteredOp:
         """Opens an op that was unregistered, over another function of the same schema."""
         self._signature = signature
         _closed.append(self._function)
+        self._earlier.append(self._function)
         self._function = function_capsule(self.name, function, signature)
         self._point()
         self._isOpen = True
         self._in_programs(function)
 
-    def _remove(self) -> None:
+    def leave(self) -> None:
         """Takes the op out of torch, so that another schema may have its name."""
-        import torch
-
-        if self.calls_running:
-            raise UserError(
-                f"{self.name} cannot get another schema while {self.calls_running} calls of it run: wait for them, or take "
-                "another name"
-            )
         from straightline import own_kernels
 
         own_kernels.forget_program(self.name)
         _closed.append(self._function)
-        self._fake._destroy()
+        for library in self._python:
+            _torch_ops.destroy(library)
         _call.ffi_torch_unregister(self._torch)
-        space = getattr(torch.ops, self._space)
-        if self._base in space.__dict__:
-            delattr(space, self._base)
-            if self._base in getattr(space, "_dir", ()):
-                space._dir.remove(self._base)
+        _torch_ops.removed_from_torch(self.name)
 
 
 def register(function: Any, name: str) -> RegisteredOp:
@@ -175,41 +169,23 @@ def register(function: Any, name: str) -> RegisteredOp:
 
     space, base = _ffi_signature.qualified(name)
     signature = _ffi_signature.of_function(function)
-    with _lock:
-        known = _registered.get(name)
-        if known is not None and known._isOpen:
+    with _torch_ops.lock:
+        known = _torch_ops.known(name)
+        if isinstance(known, RegisteredOp) and known.is_open:
             raise UserError(
                 f"{name} is registered with {known.schema}: call unregister() of what register gave, or take another name"
             )
-        if known is not None and known._fits(signature):
+        if isinstance(known, RegisteredOp) and known._fits(signature):
             known._again(function, signature)
             made = known
         else:
-            if known is not None:
-                known._remove()
-                del _registered[name]
-            _own_op.give_up(name)
+            _torch_ops.give_up(name)
             if hasattr(getattr(torch.ops, space), base):
                 raise UserError(f"torch has an op {name} already: take another name")
-            made = _registered[name] = RegisteredOp(name, function, signature)
+            made = RegisteredOp(name, function, signature)
+            _torch_ops.add(made)
     function._doors = (*(door for door in function._doors if door is not made), made)
     return made
-
-
-def give_up(name: str) -> None:
-    """Takes an op that was unregistered out of torch, so that others may have its name.
-
-    Raises:
-        UserError: Calls of it run.
-    """
-    with _lock:
-        known = _registered.get(name)
-        if known is not None and not known._isOpen:
-            known._remove()
-            del _registered[name]
-
-
-_own_op.add_owner(give_up)
 
 
 def function_capsule(name: str, function: Any, signature: Signature) -> Any:

@@ -64,6 +64,8 @@ SL_API void sl_ffi_retain(sl_ffi_function* function);
 SL_API void sl_ffi_release(sl_ffi_function* function);
 /// How many calls hold the present model, or, after one that is NULL, the last one. Any thread.
 SL_API int32_t sl_ffi_running(sl_ffi_function* function);
+/// How many calls have found no model and failed. Any thread.
+SL_API int64_t sl_ffi_refused(sl_ffi_function* function);
 
 // torch -------------------------------------------------------------------------------------------
 

@@ -668,27 +668,69 @@ inline bool isRowMajor(const sl_dl_tensor& tensor) {
   return true;
 }
 
-/// What is wrong with a tensor that is to be the result `to`; null: nothing.
-inline const char* wrongIn(const Site& site, const sl_dl_tensor* made, const sl_kernel_tensor* to) {
+/// Whether a value is an int, or a bool, which counts as 0 or 1.
+inline bool isInteger(const Any& value) { return value.type == kInt || value.type == kBool; }
+
+/// What a value is, for people.
+inline Words& add(Words* words, const Any& value) {
+  const bool isTensor = value.type == kTensor || value.type == kDlTensor;
+  const char* known = value.type == kNone                           ? "nothing"
+                      : isTensor                                    ? "a tensor"
+                      : value.type == kFloat                        ? "a float"
+                      : isInteger(value)                            ? "an int"
+                      : value.type == kArray || value.type == kList ? "an array"
+                                                                    : nullptr;
+  return known ? words->add(known)
+               : words->add("a value of TVM-FFI's type ").add(static_cast<size_t>(value.type));
+}
+
+/// A tensor for people: "float32(3, 5)".
+inline Words& add(Words* words, sl_dtype dtype, const int64_t* sizes, int32_t rank) {
+  static constexpr const char* names[] = {"int", "uint", "float", "opaque", "bfloat", "complex"};
+  if (dtype.code == 6) {
+    words->add("bool");
+  } else if (dtype.code < 6) {
+    words->add(names[dtype.code]).add(static_cast<size_t>(dtype.bits));
+  } else {
+    words->add("dtype ").add(static_cast<size_t>(dtype.code));
+    words->add(":").add(static_cast<size_t>(dtype.bits));
+  }
+  for (int32_t dim = 0; dim < rank; ++dim) {
+    words->add(dim == 0 ? "(" : ", ").add(static_cast<size_t>(sizes[dim]));
+  }
+  return words->add(rank == 0 ? "()" : ")");
+}
+
+/// Whether a value that the function returned cannot be the result `to`; then `message` says what
+/// it is and what it should be.
+inline bool isWrong(const Site& site, const Any& value, const sl_dl_tensor* made,
+                    const sl_kernel_tensor* to, char* message) {
+  Words words;
+  words.add("it returned ");
+  const bool isElsewhere = made && (made->device.type != site.device.type ||
+                                    (site.driver && made->device.id != site.device.id));
   if (!made) {
-    return "it returned no tensor";
-  }
-  if (made->device.type != site.device.type || (site.driver && made->device.id != site.device.id)) {
-    return "it returned a tensor of another device";
-  }
-  if (made->rank != to->rank) {
-    return "it returned a tensor of another rank";
-  }
-  if (made->dtype.code != to->dtype.code || made->dtype.bits != to->dtype.bits) {
-    return "it returned a tensor of another dtype";
-  }
-  for (int32_t dim = 0; dim < to->rank; ++dim) {
-    if (made->shape[dim] != to->extents[dim]) {
-      return "it returned a tensor of other sizes";
+    add(&words, value).add(", not ");
+  } else if (isElsewhere) {
+    words.add("a tensor of DLPack's device ").add(static_cast<size_t>(made->device.type));
+    words.add(":").add(static_cast<size_t>(made->device.id));
+    words.add(", not ").add(static_cast<size_t>(site.device.type));
+    words.add(":").add(static_cast<size_t>(site.device.id)).add(" with ");
+  } else {
+    bool isSame = made->rank == to->rank && made->dtype.code == to->dtype.code &&
+                  made->dtype.bits == to->dtype.bits;
+    for (int32_t dim = 0; isSame && dim < to->rank; ++dim) {
+      isSame = made->shape[dim] == to->extents[dim];
     }
+    if (isSame && (made->data || sl_kernel_tensor_count(to) == 0)) {
+      return false;
+    }
+    const sl_dtype dtype = {made->dtype.code, made->dtype.bits, made->dtype.lanes};
+    add(&words, dtype, made->shape, made->rank).add(isSame ? " without memory, not " : ", not ");
   }
-  return !made->data && sl_kernel_tensor_count(to) > 0 ? "it returned a tensor without memory"
-                                                       : nullptr;
+  add(&words, to->dtype, to->extents, to->rank);
+  say(message, words.text, " as the fake kernel says");
+  return true;
 }
 
 /// Takes one value that the function returned as the result `to`.
@@ -701,8 +743,7 @@ inline int32_t takeOne(const Site& site, const Any& value, const sl_kernel_tenso
   } else if (value.type == kDlTensor) {
     made = static_cast<const sl_dl_tensor*>(value.pointer);
   }
-  if (const char* wrong = wrongIn(site, made, to)) {
-    say(message, wrong, ", not what the fake kernel says");
+  if (isWrong(site, value, made, to, message)) {
     return 1;
   }
   if (!site.driver) {
@@ -730,14 +771,20 @@ inline int32_t take(const Library& library, const Site& site, Any* returned,
   if (count == 1 && !isArray) {
     status = takeOne(site, *returned, results[0], message);
   } else if (count > 0 && !isArray) {
-    say(message, "it returned no array of tensors, and the schema has several results");
+    Words words;
+    add(&words.add("it returned "), *returned).add(", not an array of ");
+    words.add(static_cast<size_t>(count)).add(" tensors as the schema says");
+    say(message, words.text);
     status = 1;
   } else if (count > 0) {
     Any size = none();
     status = callGlobal(library, returned->type == kArray ? "ffi.ArraySize" : "ffi.ListSize",
                         returned, 1, &size, message);
     if (status == 0 && size.integer != count) {
-      say(message, "it returned another number of tensors than the schema has");
+      Words words;
+      words.add("it returned ").add(static_cast<size_t>(size.integer)).add(" tensors, not ");
+      words.add(static_cast<size_t>(count)).add(" as the schema says");
+      say(message, words.text);
       status = 1;
     }
     for (int32_t i = 0; status == 0 && i < count; ++i) {
@@ -756,22 +803,6 @@ inline int32_t take(const Library& library, const Site& site, Any* returned,
     library.release(const_cast<void*>(returned->pointer));
   }
   return status;
-}
-
-/// Whether a value is an int, or a bool, which counts as 0 or 1.
-inline bool isInteger(const Any& value) { return value.type == kInt || value.type == kBool; }
-
-/// What a value is, for people.
-inline Words& add(Words* words, const Any& value) {
-  const bool isTensor = value.type == kTensor || value.type == kDlTensor;
-  const char* known = value.type == kNone                           ? "nothing"
-                      : isTensor                                    ? "a tensor"
-                      : value.type == kFloat                        ? "a float"
-                      : isInteger(value)                            ? "an int"
-                      : value.type == kArray || value.type == kList ? "an array"
-                                                                    : nullptr;
-  return known ? words->add(known)
-               : words->add("a value of TVM-FFI's type ").add(static_cast<size_t>(value.type));
 }
 
 /// Takes an array of ints that the function returned as the elements of `to`, int64 of rank 1 on
@@ -884,7 +915,7 @@ inline void tell(const Library& library, char* message) {
   __builtin_memcpy(kind, cell.kind.data, bytes);
   kind[bytes] = 0;
   if (cell.message.size == 0) {
-    say(message, kind, " without a message");
+    say(message, bytes ? kind : "an error without a kind and", " without a message");
   } else {
     say(message, kind, ": ", cell.message.data, cell.message.size);
   }

@@ -45,6 +45,7 @@ sl_model* Call::model(sl_message* message) {
   if (!model_ && function_->linked) {
     model_ = loadLinked(function_, message);
   } else if (!model_) {
+    function_->refused.fetch_add(1, std::memory_order_relaxed);
     MessageWriter(message).text("it was unregistered: register the function again");
   }
   return model_.get();
@@ -208,4 +209,8 @@ int32_t sl_ffi_running(sl_ffi_function* function) {
   const std::lock_guard<std::mutex> lock(function->mutex);
   const bool isOpen = function->model.load() != nullptr;  // a reference that is gone again
   return static_cast<int32_t>(function->last.use_count()) - (isOpen ? 1 : 0);
+}
+
+int64_t sl_ffi_refused(sl_ffi_function* function) {
+  return function->refused.load(std::memory_order_relaxed);
 }

@@ -28,6 +28,7 @@ struct sl_ffi_function {
   int32_t device = 0;      ///< its number
   std::atomic<int32_t> references{1};
   std::atomic<std::shared_ptr<sl_model>> model;
+  std::atomic<int64_t> refused{0};  ///< calls that found none
   /// The last one that it had; under the mutex.
   std::weak_ptr<sl_model> last;
   /// Of a linked model with slots: a model for each text of a choice that calls gave; under the

@@ -93,6 +93,25 @@ bool readsWhatWasSet(bool (*requiresGrad)(const void*), const TorchFunctions& fu
   return isRight;
 }
 
+/// Takes torch's function for tangents if it gives its undefined tensor for a fresh one.
+void settleTangents(const ProcessLibrary& c10, TorchFunctions* functions) {
+  const auto tangent = reinterpret_cast<decltype(functions->fw_grad)>(
+      c10.find("_ZNK3c1010TensorImpl8_fw_gradEmRKN2at10TensorBaseE"));
+  const void* undefined = c10.find("_ZN3c1019UndefinedTensorImpl10_singletonE");
+  const int64_t one = 1;
+  TensorHandle tensor = nullptr;
+  if (!tangent || !undefined ||
+      functions->aoti_torch_empty_strided(1, &one, &one, functions->numberOf({2, 32, 1}),
+                                          functions->cpu, 0, &tensor)) {
+    return;
+  }
+  if (*tangent(*static_cast<void* const*>(tensor), 0, tensor) == undefined) {
+    functions->fw_grad = tangent;
+    functions->no_tangent = undefined;
+  }
+  functions->aoti_torch_delete_tensor_object(tensor);
+}
+
 void settle(const ProcessLibrary& library, TorchFunctions* functions) {
   for (const Dtype& dtype : kDtypes) {
     const int32_t number = numberBy(library, std::string("aoti_torch_dtype_") + dtype.name);
@@ -111,6 +130,7 @@ void settle(const ProcessLibrary& library, TorchFunctions* functions) {
   const auto requiresGrad =
       reinterpret_cast<bool (*)(const void*)>(c10.find("_ZNK3c1010TensorImpl13requires_gradEv"));
   functions->requires_grad = readsWhatWasSet(requiresGrad, *functions) ? requiresGrad : nullptr;
+  settleTangents(c10, functions);
   functions->is_inference = reinterpret_cast<bool (*)(const void*)>(
       library.find("_ZN2at6native12is_inferenceERKNS_6TensorE"));
   functions->bump_version = reinterpret_cast<void (*)(const void*)>(

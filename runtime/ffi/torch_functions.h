@@ -56,6 +56,10 @@ struct TorchFunctions {
   /// c10::TensorImpl::requires_grad, of which the shim has no form; null where it does not
   /// say of what a handle points to what was set.
   bool (*requires_grad)(const void* tensor);
+  /// c10::TensorImpl::_fw_grad: the tangent of forward mode at a level, by reference. Null where a
+  /// later torch has none, or where it does not say of a fresh tensor that there is none.
+  const void* const* (*fw_grad)(const void* tensor, uint64_t level, const void* handle);
+  const void* no_tangent;  ///< what it gives where there is none
   /// at::Tensor::is_inference and torch::autograd::impl::bump_version, of which the shim has no
   /// form: a handle is the tensor that they take by reference. Null where a later torch has none.
   bool (*is_inference)(const void* handle);
@@ -68,6 +72,9 @@ struct TorchFunctions {
   int32_t numberOf(sl_dtype dtype) const;
   bool requiresGrad(TensorHandle tensor) const {
     return requires_grad && requires_grad(*static_cast<void* const*>(tensor));
+  }
+  bool hasTangent(TensorHandle tensor) const {
+    return fw_grad && *fw_grad(*static_cast<void* const*>(tensor), 0, tensor) != no_tangent;
   }
   /// Tells autograd that a tensor is written; those of inference mode have no version.
   void countWrite(TensorHandle tensor) const {

@@ -217,10 +217,17 @@ class TorchCall {
           .number(SL_MAX_RANK);
       return SL_UNSUPPORTED;
     }
-    if (recordsGradients() && torch_.requiresGrad(handle)) {
-      MessageWriter(message).text(
-          "an input requires grad, and the op has no derivative: register one with "
-          "torch.library.register_autograd, or call it under torch.no_grad()");
+    const bool isRecorded = recordsGradients() && torch_.requiresGrad(handle);
+    if (isRecorded || (!isMeta_ && torch_.hasTangent(handle))) {
+      MessageWriter(message)
+          .text(isRecorded ? "an argument requires grad"
+                           : "an argument has a tangent of forward mode")
+          .text(
+              ", and the op has no derivative: register one with torch.library.register_autograd('")
+          .text(signature_.name)
+          .text(
+              "', ..), or call it under torch.no_grad(); torch.func and forward mode want a "
+              "torch.autograd.Function around it, with setup_context or jvp");
       return SL_INVALID_ARGUMENT;
     }
     tensor->shape = sizes;

@@ -8,6 +8,7 @@ import ctypes
 import gc
 import itertools
 import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import pytest
 import straightline as sl
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 _numbers = itertools.count()
 
@@ -334,6 +336,164 @@ def test_gradients() -> None:
     op(own).sum().backward()
     model(expected).sum().backward()
     _close(own.grad, expected.grad)
+
+
+def _dual(function: Callable[[Tensor], Tensor], x: Tensor) -> Any:
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(function(forward_ad.make_dual(x, torch.ones_like(x)))).tangent
+
+
+def _traced(backend: str) -> Callable[..., Any]:
+    def differentiate(function: Callable[[Tensor], Tensor], x: Tensor) -> Any:
+        torch._dynamo.reset()
+        torch.compile(function, fullgraph=True, backend=backend)(x.clone().requires_grad_()).sum().backward()
+
+    return differentiate
+
+
+@pytest.mark.parametrize(
+    ("differentiate", "said"),
+    [
+        (lambda f, x: f(x.clone().requires_grad_()), "an argument requires grad"),
+        (lambda f, x: torch.func.grad(lambda x: f(x).sum())(x), "an argument requires grad"),
+        (lambda f, x: torch.func.vjp(f, x), "an argument requires grad"),
+        (lambda f, x: torch.func.jacrev(f)(x), "an argument requires grad"),
+        (lambda f, x: torch.vmap(torch.func.grad(lambda x: f(x).sum()))(x[None]), "an argument requires grad"),
+        (lambda f, x: torch.func.jvp(f, (x,), (x,)), "an argument has a tangent of forward mode"),
+        (_dual, "an argument has a tangent of forward mode"),
+        (_traced("eager"), "an argument requires grad"),
+        (_traced("aot_eager"), "an argument requires grad"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_derivatives_that_it_does_not_have(differentiate: Any, said: str) -> None:
+    """Torch itself would warn and give zeros, or drop the tangent."""
+    model, x = _mlp(), torch.randn(3, 16)
+    _, registered, op = _registered(model, x)
+    words = rf"{registered.name}: {said}, and the op has no derivative: .*register_autograd\('{registered.name}'.*setup_context or jvp"
+    with pytest.raises((RuntimeError, sl.UserError), match=words):
+        differentiate(lambda x: op(x * 1), x)
+
+
+def test_derivatives_beside_it() -> None:
+    model, x = _mlp(), torch.randn(3, 16)
+    _, _, op = _registered(model, x)
+    y, expected = torch.randn(4), model(x)
+    _close(torch.func.grad(lambda y: (op(x) * y).sum())(y), expected.sum(0))  # of another tensor
+    _close(
+        torch.func.grad(lambda z: torch.func.grad(lambda y: (op(x) * y * y * z).sum())(y).sum())(y),
+        2 * y * expected.sum(0),
+    )
+    _close(torch.vmap(op)(x[None].repeat(2, 1, 1)), expected.repeat(2, 1, 1))
+    _close(torch.vmap(torch.func.grad(lambda y: (op(x) * y).sum()))(y[None]), expected.sum(0)[None])
+    graph = torch.compile(
+        lambda y: torch.func.grad(lambda y: (op(x) * y).sum())(y), fullgraph=True, backend="aot_eager"
+    )
+    _close(graph(y), expected.sum(0))
+    linear = nn.Linear(16, 16)  # its parameters require grad, and an exported graph only calls the op
+    exported = torch.export.export(nn.Sequential(linear, _Calls(op)), (x,))
+    with torch.no_grad():
+        _close(exported.module()(x), model(linear(x)))
+
+    class Given(torch.autograd.Function):
+        @staticmethod
+        def forward(x: Tensor) -> Tensor:
+            return op(x)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            return grad.sum(1, keepdim=True).expand(3, 16)
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+            return tangent[:, :4] * 2
+
+    assert torch.equal(torch.func.grad(lambda x: Given.apply(x).sum())(x), torch.full_like(x, 4))
+    assert torch.equal(torch.func.jvp(Given.apply, (x,), (x,))[1], x[:, :4] * 2)
+
+
+class _Calls(nn.Module):
+    def __init__(self, op: Any) -> None:
+        super().__init__()
+        self.op = op
+
+    def forward(self, x: Tensor) -> Any:
+        return self.op(x)
+
+
+_OTHER_SCHEMAS = """
+import itertools, sys, threading, time, torch
+import straightline as sl
+
+x = torch.randn(64)
+functions = [sl.compile(lambda x: x * 2, (x,)), sl.compile(lambda a, b: a * b, (x, x)), sl.compile(lambda x: (x + 1, x - 1), (x,))]
+registered = functions[0].register("other_schemas::op")
+packet, overload = torch.ops.other_schemas.op, torch.ops.other_schemas.op.default  # handles from before
+go, stop, wrong, calls = threading.Event(), threading.Event(), [], [0, 0]
+known = ("was unregistered", "expected at most 1 argument", "is missing value for argument", "has no attribute 'op'", "schema registered")
+
+def work(call):
+    while not stop.is_set():
+        while go.is_set():
+            try:
+                call()
+                calls[0] += 1
+            except (RuntimeError, AttributeError) as error:
+                calls[1] += 1
+                if not any(words in str(error) for words in known):
+                    wrong.append(str(error))
+        time.sleep(0.0005)
+
+work_of = [
+    lambda: packet(x), lambda: overload(x), lambda: torch.ops.other_schemas.op(x), lambda: torch.ops.other_schemas.op(x, x),
+]
+go.set()
+threads = [threading.Thread(target=work, args=(call,)) for call in work_of]
+for thread in threads:
+    thread.start()
+refused = 0
+for function in itertools.islice(itertools.cycle(functions[1:] + functions[:1]), 10):
+    time.sleep(0.002)
+    registered.unregister()
+    while not registered.is_open:
+        try:
+            registered = function.register("other_schemas::op")
+        except sl.UserError as error:
+            refused += 1
+            if "cannot get another schema while it is called" not in str(error):
+                wrong.append(str(error))
+            go.clear()  # the calls come to an end
+    go.set()
+stop.set()
+go.clear()
+for thread in threads:
+    thread.join()
+print(wrong[:3], calls[0] > 0, calls[1] > 0, refused > 0)
+"""
+
+
+def test_another_schema_while_threads_call() -> None:
+    """Words, or the other op; also by handles from before, which torch itself would leave pointing to nothing."""
+    done = subprocess.run([sys.executable, "-c", _OTHER_SCHEMAS], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "[] True True True"), done.stderr[-2000:]
+
+
+def test_a_handle_from_before_another_schema() -> None:
+    x = torch.randn(4)
+    _, registered, op = _registered(lambda x: x * 2, x)
+    overload = op.default
+    torch.compile(lambda x: op(x) + 1, fullgraph=True, backend="aot_eager")(x)
+    registered.unregister()
+    sl.compile(lambda a, b: a * b, (x, x)).register(registered.name)
+    gc.collect()
+    assert torch.equal(overload(x, x), x * x)
+    assert torch.equal(op(x, x), x * x)
+    graph = torch.compile(lambda a, b: _op(registered.name)(a, b) + 1, fullgraph=True, backend="aot_eager")
+    assert torch.equal(graph(x, x), x * x + 1)  # torch's dispatcher remembers the object, too
 
 
 def test_in_an_exported_graph_and_in_a_program_of_ours() -> None:

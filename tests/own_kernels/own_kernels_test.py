@@ -668,6 +668,12 @@ def test_libraries_that_are_none(register: Register, library: Path, tmp_path: Pa
     other.write_bytes(data)
     with pytest.raises(sl.UserError, match=r"other\.so: it is for (aarch64|x86-64), this process is (x86-64|aarch64)"):
         register("scale", SCALE, of=other)
+    narrow = tmp_path / "narrow.so"
+    data = bytearray(library.read_bytes())
+    data[4] = 1  # ELFCLASS32
+    narrow.write_bytes(data)
+    with pytest.raises(sl.UserError, match=r"with addresses of 32 bits, this process is \S+ with addresses of 64 bits"):
+        register("scale", SCALE, of=narrow)
     changed = tmp_path / "changed.so"
     shutil.copy(library, changed)
     register("scale", SCALE, of=changed).unregister()

@@ -101,6 +101,8 @@ def test_named_sizes_are_in_grid_and_parameters(ops: Any) -> None:
     fn = sl.compile(Product(), (a, b), target=TARGET, dynamic_shapes=({0: m}, {1: n}))
     code = fn.code
     assert "BK=32, grid (m + 63) floordiv 64 x (n + 31) floordiv 32 x 1" in _row(fn)["why"]
+    assert fn.kernels["own_product"].grid == (("(m + 63) floordiv 64", "(n + 31) floordiv 32", 1), 128)
+    assert _row(fn)["more_blocks"] == ["(n + 31) floordiv 32", 1]
     assert "(m + 63) / 64" in code
     assert re.search(r"sl_own_code own_own_product\[\] = \{\n.*, 8, \d{4,}, \{e\d+, 5\}, \{e\d+, 1\}, 0\}", code), code
     # m and n are arguments of 32 bits, k is the constant 64

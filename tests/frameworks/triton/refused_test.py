@@ -256,6 +256,21 @@ def test_clusters_that_a_device_lacks(made: list[Any]) -> None:
         _compile()
 
 
+def test_a_launch_by_itself() -> None:
+    class Bare(torch.nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            out = torch.empty_like(x)
+            kernels.scaled_add[(4,)](x, y, out, 512, 2.0, BLOCK=128)
+            return out
+
+    x = torch.ones(512)
+    with pytest.raises(
+        sl.UnsupportedError,
+        match=r"a launch of a Triton kernel by itself at refused_test.py:\d+: .*torch.library.triton_op",
+    ):
+        sl.compile(Bare(), (x, x), target=TARGET)
+
+
 def test_hooks_and_descriptors_are_refused(made: list[Any]) -> None:
     @triton.jit
     def hooked(x_ptr, y_ptr, out_ptr, n, alpha, BLOCK: tl.constexpr):

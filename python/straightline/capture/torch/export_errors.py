@@ -78,6 +78,11 @@ def _known(error: Exception) -> StraightlineError | None:
             return UnsupportedError(f"packed sequences: {what}; nearest supported form: {nearest}")
         if isinstance(cause, GuardOnDataDependentSymNode):
             return _of_data(cause)
+    if (place := _bare_launch(error)) is not None:
+        return UnsupportedError(
+            f"a launch of a Triton kernel by itself{place}: torch.export traces none; nearest supported form: the launch in an "
+            "op of torch.library.triton_op, or the kernel as an op by sl.triton_kernel"
+        )
     if isinstance(error, AttributeError) and "has no attribute 'constant'" in str(error):  # of a dual tensor
         return derivative_error(_at(error))
     if isinstance(error, (NotImplementedError, DataDependentOutputException)):
@@ -137,6 +142,18 @@ def _users(error: BaseException) -> TracebackType | None:
             users = place
         place = place.tb_next
     return users
+
+
+def _bare_launch(error: BaseException) -> str | None:
+    """Where a Triton kernel is launched, if that is what an exception came of."""
+    place, before = error.__traceback__, ""
+    while place is not None:
+        code = place.tb_frame.f_code
+        if code.co_filename.endswith("/triton/runtime/jit.py"):
+            return f" at {before}"
+        before = f"{os.path.basename(code.co_filename)}:{place.tb_lineno}"
+        place = place.tb_next
+    return None
 
 
 def _is_in_distributions(error: BaseException) -> bool:

@@ -11,6 +11,10 @@
 //   operand, the element of its output (`prologueStride` elements from one output to the next). It
 //   is called with scalars and with vectors.
 //
+// A float or double that is packed is zero where it is subnormal: Intel's cores take about 150
+// cycles for a product with such a number, and published models have some. It changes a product by
+// less than 1.2e-38 times the other factor.
+//
 // Cost: one pass over the weight, paid once. Torch's weights have the outputs outermost, so that a
 // panel gathers nr distant rows: blocks of as many rows as a register has lanes are turned in
 // registers where the elements of a row are adjacent. Else elements are moved one by one,
@@ -35,6 +39,29 @@ struct AsStored {
   }
 };
 
+/// x, and zero of the same sign where it is subnormal.
+template <class V>
+SL_INLINE V withoutSubnormals(V x) {
+  using T = Element<V>;
+  if constexpr (kSame<T, float> || kSame<T, double>) {
+    using I = IntegerLike<V>;
+    using B = Element<I>;
+    constexpr B kSign = B(B(1) << (sizeof(B) * 8 - 1));
+    constexpr B kExponent = sizeof(B) == 4 ? B(0x7f800000) : B(int64_t(0x7ff0) << 48);
+    const I bits = bitcast<I>(x);
+    const auto isTiny = (bits & splat<I>(kExponent)) == splat<I>(B(0));  // of vectors 0 or -1
+    I zeroed;
+    if constexpr (Vector<V>) {
+      zeroed = isTiny;
+    } else {
+      zeroed = isTiny ? -1 : 0;
+    }
+    return bitcast<V>(I(bits & ~(zeroed & splat<I>(B(~kSign)))));
+  } else {
+    return x;
+  }
+}
+
 /// The elements that a packing packs, as T: f of a stored one and of what belongs to its output.
 template <class T, class F, class W, class... S>
 struct PackSource {
@@ -54,7 +81,7 @@ struct PackSource {
   SL_INLINE_MEMBER Wide<T, N> lanesWith(int64_t at, int64_t output, Ints<I...>) const {
     Wide<T, N> y;
     f(load<N>(weight + at), loadSplat<N>(get<I>(operands) + output * strides[I])..., y);
-    return y;
+    return withoutSubnormals(y);
   }
 };
 

@@ -3,6 +3,9 @@
 // prologues, teams. What is packed must be the same bits.
 #include "straightline/kernels/pack.h"
 
+#include <cmath>
+#include <limits>
+
 #include "straightline/kernels/kernel_testing.h"
 #include "straightline/kernels/pack_winograd.h"
 #include "straightline/kernels/scalar.h"
@@ -31,7 +34,7 @@ int64_t extentOf(const Order& order, int64_t o, int64_t i, int64_t kh, int64_t k
 /// As a folded batch norm: in double, rounded once. `zero` is a factor that is the same for all.
 constexpr auto kScale = [](auto x, auto s, auto zero, auto& y) SL_LAMBDA {
   auto t = cast<double>(x) * s;
-  y = cast<Element<decltype(x)> >(t + cast<double>(zero));
+  y = cast<Element<decltype(x)>>(t + cast<double>(zero));
 };
 
 template <class T>
@@ -249,6 +252,48 @@ void runWinograd(int64_t o, int64_t i, int threads) {
       }
     }
   }
+}
+
+/// Weights [n, k] of which about half are subnormal, and the same with zeros of their signs there.
+template <class T>
+std::pair<std::vector<T>, std::vector<T>> weightsWithSubnormals(int64_t count) {
+  std::vector<T> weight = randomVector<T>(count), expected = weight;
+  for (int64_t at = 0; at < count; at += pick(1, 3)) {
+    const T tiny = weight[size_t(at)] * std::numeric_limits<T>::min();  // below 1 times the least
+    weight[size_t(at)] = tiny;
+    expected[size_t(at)] = std::copysign(T(0), tiny);
+  }
+  weight.back() = expected.back() = std::numeric_limits<T>::min();  // this one is kept
+  return {weight, expected};
+}
+
+template <int NR, class T>
+void runSubnormals(int64_t n, int64_t k) {
+  const auto [weight, zeroed] = weightsWithSubnormals<T>(n * k);
+  const int64_t count = (n + NR - 1) / NR * NR * k;
+  const PackGemmShape shape{.n = n, .k = k, .strideN = k, .strideK = 1};
+  Guarded<T> packed(count), expected(count);
+  runTeam(1, [&](sl_ctx* ctx, sl_team team) {
+    pack_gemm<PackGemmTune{.nr = NR}>(ctx, team, shape, weight.data(), packed.data());
+    pack_gemm<PackGemmTune{.nr = NR}>(ctx, team, shape, zeroed.data(), expected.data());
+  });
+  int64_t kept = 0;
+  for (int64_t out = 0; out < n; ++out) {
+    for (int64_t in = 0; in < k; ++in) {
+      const int64_t at = (out / NR * k + in) * NR + out % NR;
+      const T value = packed.at(at), wanted = zeroed[size_t(out * k + in)];
+      ASSERT_EQ(std::memcmp(&value, &wanted, sizeof(T)), 0) << out << ", " << in << ": " << value;
+      kept += value != 0;
+    }
+  }
+  EXPECT_GT(kept, 0);
+  EXPECT_LT(kept, n * k);
+}
+
+TEST(Pack, SubnormalNumbersAreZero) {
+  runSubnormals<16, float>(37, 50);  // rows in registers, and some left
+  runSubnormals<16, float>(5, 3);    // one by one
+  runSubnormals<8, double>(19, 21);
 }
 
 TEST(Pack, Winograd) {

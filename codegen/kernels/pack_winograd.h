@@ -62,7 +62,7 @@ SL_INLINE void transformWeights(const V (&g)[3][3], T* made, int64_t stride) {
     transformColumn<Points, n>({half[0][a], half[1][a], half[2][a]}, u);
     SL_UNROLL
     for (int b = 0; b < n; ++b) {
-      store(made + (a * n + b) * stride, convert<T>(u[b]));
+      store(made + (a * n + b) * stride, withoutSubnormals(convert<T>(u[b])));
     }
   }
 }

@@ -270,6 +270,7 @@ def _part(
         path=path,
         launch=launch,
         sharing=sharing,
+        features=tuple(variant["features"]),
     )
     return _Part(number, chosen, facts, code, binding)
 

@@ -116,14 +116,17 @@ def programs_of(
     if isinstance(libraries, str):
         raise UserError(f"libraries is {libraries!r} but must be a sequence of names")
     targets = _targets_of(function, devices, prepared)
-    named = list(dict.fromkeys(_compiler.cpu_features(cpu)[0] for cpu in cpus))
+    # "host" stays: a virtual machine may give its processor a name whose features are not those that it has.
+    named: dict[str, str] = {}
+    for cpu in cpus:
+        named.setdefault(_compiler.cpu_features(cpu)[0], cpu)
     programs: list[_Program] = []
     heads = (function, *function._slotted)
     count = 1 + len(function._others)
     for i, one in enumerate(one for head in heads for one in (head, *head._others)):
         _check_libraries(one, libraries)
         before = programs[i % count :: count]
-        programs.append(_program(one, f"programs/{i}", named, targets, prepared, linked, before))
+        programs.append(_program(one, f"programs/{i}", list(named.values()), targets, prepared, linked, before))
         _add_own_libraries(programs[-1], embeds)
     if prepared:
         for example in range(count):
@@ -249,21 +252,22 @@ def _variant(
     function = result.function
     binding, compilation = function._binding, function._compilation
     own, onDevice = binding.request.get("target", "cpu"), target != "cpu"
-    isOwn = target == own and cpu == _compiler.cpu_features(binding.request.get("cpu") or "host")[0]
+    name, features = _compiler.cpu_features(cpu)
+    isOwn = target == own and (name, features) == _compiler.cpu_features(binding.cpu(_compiler))
     if not isOwn or not hasattr(compilation, "link"):
         shared = _shared([one.compilations[len(result.compilations)] for one in before]) if binding.sharing else {}
         compilation = binding.compiled_with(target=target, cpu=cpu, emit_only=not prepared and not onDevice, **shared)
     explained = json.loads(compilation.explain_json)
     if unknown := [name for name in explained["parameters"] if name not in binding.names]:
         raise InternalError(f"for {target} the program reads {', '.join(unknown)}, for {own} it does not")
-    base = f"{folder}/{target.replace(':', '-')}-{cpu}" if onDevice else f"{folder}/{cpu}"
+    base = f"{folder}/{target.replace(':', '-')}-{name}" if onDevice else f"{folder}/{name}"
     result.compilations.append(compilation)
     result.bases.append(base)
     code, images, compiler = (b"", {}, 0) if linked and not onDevice else compilation.link()
     variant = {
         "target": target,
-        "cpu": cpu,
-        "features": _compiler.cpu_features(cpu)[1],
+        "cpu": name,
+        "features": features,
         "code": "",
         "parameters": explained["parameters"],
         "kept": sorted(explained["kept_parameters"]),

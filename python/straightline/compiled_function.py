@@ -594,6 +594,16 @@ class Binding:
     sizes: Mapping[str, int] | None = None
     #: The programs whose prepared data it shares; None: it has its own.
     sharing: Sharing | None = None
+    #: What its code needs of the CPU of the request, of a program that was loaded; None: what was asked for by that name.
+    features: tuple[str, ...] | None = None
+
+    def cpu(self, compiler: Any) -> str:
+        """The CPU that it was compiled for: "host" also where a saved program has this machine's name and features."""
+        named = str(self.request.get("cpu") or "host")
+        if self.features is None:
+            return named
+        name, features = compiler.cpu_features("host")
+        return "host" if (name, tuple(features)) == (named, self.features) else named
 
     def compiled_with(self, **options: Any) -> Any:
         """A `_compiler.Compilation` of the same program with these options of `_compiler.compile` in place of its own.
@@ -605,7 +615,8 @@ class Binding:
         module = self.module if isinstance(self.module, compiler.Module) else self.module.parsed()
         if self.sizes is not None:
             module = module.with_sizes(self.sizes)
-        return compiler.compile(module, **{**self.request, **options})
+        own = {} if self.features is None else {"cpu": self.cpu(compiler)}
+        return compiler.compile(module, **{**self.request, **own, **options})
 
     def weights(self, function: CompiledFunction, state_dict: Mapping[str, Any], copies: dict[int, Any]) -> Weights:
         """A new set of a checked state dict; what that leaves out is taken from the function's present set."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import os
@@ -17,7 +18,7 @@ import pytest
 import straightline as sl
 import torch
 from policy import same_bits
-from straightline import library_writer
+from straightline import _compiler, library_writer
 from saved_cases import CASES, Pair, Point, Structures, copy_of, mlp
 from torch import Tensor, nn
 
@@ -174,6 +175,27 @@ def test_levels(tmp_path: Path) -> None:
     loaded = sl.load(tmp_path / "m.sl")
     assert loaded.explain()["target"].startswith("x86-64")
     assert "x86-64-v3" in loaded.code.splitlines()[0]
+
+
+def test_host_says_the_features_that_the_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where its name stands for fewer, as a virtual machine may give it."""
+    real = _compiler.cpu_features
+    name, features = real("host")
+
+    def disguised(cpu: str) -> tuple[str, list[str]]:
+        return (name, features) if cpu == "host" else real("x86-64-v3" if cpu == name else cpu)
+
+    monkeypatch.setattr(_compiler, "cpu_features", disguised)
+    function = sl.compile(mlp().eval(), (torch.randn(2, 16),))
+    function.save(tmp_path / "m.sl", ("host", "x86-64-v3", name))
+    manifest = json.loads(zipfile.ZipFile(tmp_path / "m.sl").read("manifest.json"))
+    variants = {variant["cpu"]: variant["features"] for variant in manifest["programs"][0]["variants"]}
+    assert variants == {name: features, "x86-64-v3": real("x86-64-v3")[1]}
+    loaded = sl.load(tmp_path / "m.sl")
+    assert loaded._binding.cpu(_compiler) == "host"
+    assert loaded._binding.compiled_with(emit_only=True).code == function.code
+    wrong = dataclasses.replace(loaded._binding, features=tuple(features[1:]))
+    assert wrong.cpu(_compiler) == name  # another machine of this name
 
 
 def test_onnx(tmp_path: Path) -> None:

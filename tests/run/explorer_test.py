@@ -8,6 +8,7 @@ import html
 import json
 import re
 import sys
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -283,6 +284,36 @@ def test_driven_in_a_browser(function: Any, tmp_path: Path) -> None:
         assert (
             page.value("shown") == "diff"
             and page.value("document.querySelectorAll('#diff .diff_chg, #diff .diff_add').length") > 0
+        )
+
+
+class _Long(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for i in range(120):
+            x = torch.relu(x * (i + 2) - 1)
+        return torch.flip(x, (0,))
+
+
+def test_a_long_page_in_a_browser(tmp_path: Path) -> None:
+    """Rows beyond the first screens get their text later, or when somebody scrolls or searches."""
+    headless.needed()
+    path = tmp_path / "out.html"
+    sl.compile(_Long(), (torch.randn(4, 4),)).explorer(path)
+    facts = facts_of(path.read_text())
+    rows = [html.unescape(_text(line)) for line in facts["op"]]
+    last = len(rows) - next(i for i, row in enumerate(reversed(rows)) if "op.flip" in row)
+    assert last > 300
+    texts = "[...document.querySelectorAll('#p-op .row')].map((row) => row.textContent)"
+    with headless.Page(path) as page:
+        assert page.value(f"fill(), {texts}") == [*rows[:150], *[""] * (len(rows) - 150)]
+        assert page.value(f"fill(), complete(), {texts}") == rows
+        page.value("fill(), document.getElementById('p-op').scrollTop = 5000")
+        end = time.monotonic() + 60
+        while page.value("waiting.length") != 0:
+            assert time.monotonic() < end, "rows stay empty"
+        assert page.value(texts) == rows
+        assert (
+            page.value("fill(), search.value = 'op.flip', find(), found.map((row) => row.id)").count(f"op-{last}") == 1
         )
 
 

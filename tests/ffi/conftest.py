@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import secrets
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "own_kernels"))  # what its tests share is for these, too
 
 
 @pytest.fixture(autouse=True)

@@ -349,9 +349,12 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     // null, and not the default target, where the module names none: its dialect may not be loaded
     const auto target = llvm::dyn_cast_if_present<kernel::TargetAttr>(
         op::targetOf(getOperation()->getParentOfType<mlir::ModuleOp>()));
-    addRecurrentPatterns(patterns, [target](const RecurrentProblem& problem) {
-      return targetNamedBy(target).hasKernelFor(problem, target);
-    });
+    addRecurrentPatterns(
+        patterns,
+        [target](const RecurrentProblem& problem) {
+          return targetNamedBy(target).hasKernelFor(problem, target);
+        },
+        factsOf(target).hasSlowSubnormals);
     addTransposedConvolutionPatterns(patterns);
     addPatchConvolutionPatterns(patterns, largestPatchChannels);
     addWidenHalfPatterns(patterns, [this](mlir::Operation* operation) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/decompose_recurrent.h"
 
+#include <cmath>
 #include <utility>
 
 #include "dialect/op/canonicalize.h"
@@ -41,6 +42,7 @@ struct Layers {
   bool isBidirectional, isBatchFirst, isBiased;
   mlir::StringAttr nonlinearity;  ///< of rnn
   bool isProjected = false;       ///< of lstm
+  bool avoidsSubnormals = false;  ///< states between steps have none
 
   int64_t hidden() const {
     return llvm::cast<mlir::RankedTensorType>(starts.back().getType()).getDimSize(2);
@@ -95,15 +97,49 @@ Value gate(ValueBuilder& build, Value gates, int64_t place, int64_t hidden) {
   return build.slice(gates, 1, place * hidden, (place + 1) * hidden);
 }
 
+/// The smallest normal number of an element type that has kernels of its own, else 0: values of 16
+/// bits are computed in float32, where float16's subnormal numbers are normal ones.
+double smallestNormal(mlir::Type element) {
+  if (!element.isF32() && !element.isF64()) {
+    return 0.0;
+  }
+  const llvm::fltSemantics& floats = llvm::cast<mlir::FloatType>(element).getFloatSemantics();
+  return llvm::APFloat::getSmallestNormalized(floats).convertToDouble();
+}
+
+/// `value` with zeros where `magnitude`, which is not negative, is below `least`.
+Value zeroBelow(ValueBuilder& build, Value value, Value magnitude, double least) {
+  const mlir::Type isBelowType = build.type(build.builder().getI1Type(), build.extents(value));
+  const Value isBelow =
+      build.make<op::LtOp>(isBelowType, magnitude, build.fullLike(magnitude, least));
+  return build.make<op::WhereOp>(isBelow, build.fullLike(value, 0.0), value);
+}
+
+/// `state` with zeros in place of subnormal numbers, which a state that fades runs through: on a
+/// CPU the next step's product takes 150 cycles for each of them (docs/guides/slow_model.md).
+Value withoutSubnormals(ValueBuilder& build, Value state) {
+  const double least = smallestNormal(ValueBuilder::elementOf(state));
+  return least > 0 ? zeroBelow(build, state, build.make<op::AbsOp>(state), least) : state;
+}
+
+/// sigmoid(x); with `closes` 0 where that is so small that its product with another such gate would
+/// be subnormal (float32: below 1.1e-19, while a gate that is open is rounded to 6e-8).
+Value gateOf(ValueBuilder& build, Value x, bool closes) {
+  const Value opened = build.make<op::SigmoidOp>(x);
+  const double least = smallestNormal(ValueBuilder::elementOf(x));
+  return closes && least > 0 ? zeroBelow(build, opened, opened, std::sqrt(least)) : opened;
+}
+
 /// One step of lstm; gates in the order i, f, g, o.
 State lstmStep(ValueBuilder& build, Value projected, const State& state, const CellWeights& weights,
-               int64_t hidden) {
+               int64_t hidden, bool avoidsSubnormals) {
   const Value recurrent = build.linear(state[0], weights.hidden, weights.hiddenBias);
   const Value gates = build.make<op::AddOp>(recurrent, projected);
-  const Value in = build.make<op::SigmoidOp>(gate(build, gates, 0, hidden)),
-              forget = build.make<op::SigmoidOp>(gate(build, gates, 1, hidden));
-  const Value cell = build.make<op::TanhOp>(gate(build, gates, 2, hidden)),
-              out = build.make<op::SigmoidOp>(gate(build, gates, 3, hidden));
+  auto sigmoid = [&](int64_t place) {
+    return gateOf(build, gate(build, gates, place, hidden), avoidsSubnormals);
+  };
+  const Value in = sigmoid(0), forget = sigmoid(1);
+  const Value cell = build.make<op::TanhOp>(gate(build, gates, 2, hidden)), out = sigmoid(3);
   const Value kept = build.make<op::MulOp>(forget, state[1]),
               added = build.make<op::MulOp>(in, cell);
   const Value c = build.make<op::AddOp>(kept, added);
@@ -113,11 +149,12 @@ State lstmStep(ValueBuilder& build, Value projected, const State& state, const C
 
 /// One step of gru; gates in the order r, z, n.
 State gruStep(ValueBuilder& build, Value projected, const State& state, const CellWeights& weights,
-              int64_t hidden) {
+              int64_t hidden, bool avoidsSubnormals) {
   const Value recurrent = build.linear(state[0], weights.hidden, weights.hiddenBias);
   auto sigmoid = [&](int64_t place) {
-    return build.make<op::SigmoidOp>(build.make<op::AddOp>(gate(build, recurrent, place, hidden),
-                                                           gate(build, projected, place, hidden)));
+    const Value sum = build.make<op::AddOp>(gate(build, recurrent, place, hidden),
+                                            gate(build, projected, place, hidden));
+    return gateOf(build, sum, avoidsSubnormals);
   };
   const Value reset = sigmoid(0), update = sigmoid(1);
   const Value candidate = build.make<op::TanhOp>(
@@ -139,14 +176,24 @@ State rnnStep(ValueBuilder& build, Value projected, const State& state, const Ce
 /// `projected` [b, gates * h].
 State step(ValueBuilder& build, const Layers& layers, Value projected, const State& state,
            const CellWeights& weights) {
-  switch (layers.gates) {
-    case kLstmGates:
-      return lstmStep(build, projected, state, weights, layers.hidden());
-    case kGruGates:
-      return gruStep(build, projected, state, weights, layers.hidden());
-    default:
-      return rnnStep(build, projected, state, weights, layers.nonlinearity);
+  const auto next = [&] {
+    switch (layers.gates) {
+      case kLstmGates:
+        return lstmStep(build, projected, state, weights, layers.hidden(),
+                        layers.avoidsSubnormals);
+      case kGruGates:
+        return gruStep(build, projected, state, weights, layers.hidden(),
+                       layers.avoidsSubnormals);
+      default:
+        return rnnStep(build, projected, state, weights, layers.nonlinearity);
+    }
+  };
+  State values = next();
+  if (layers.avoidsSubnormals) {
+    llvm::transform(values, values.begin(),
+                    [&](Value value) { return withoutSubnormals(build, value); });
   }
+  return values;
 }
 
 /// The loop over steps; `reversed` counts down by index arithmetic (static number of steps).
@@ -324,13 +371,17 @@ Sequence direction(ValueBuilder& build, const Layers& layers, Value x, int64_t c
 
 template <typename Op>
 struct DecomposeLayers : mlir::OpRewritePattern<Op> {
-  DecomposeLayers(mlir::MLIRContext* context, HasSequence hasSequence)
-      : mlir::OpRewritePattern<Op>(context), hasSequence(std::move(hasSequence)) {}
+  DecomposeLayers(mlir::MLIRContext* context, HasSequence hasSequence, bool avoidsSubnormals)
+      : mlir::OpRewritePattern<Op>(context),
+        hasSequence(std::move(hasSequence)),
+        avoidsSubnormals(avoidsSubnormals) {}
 
   HasSequence hasSequence;
+  bool avoidsSubnormals;
 
   llvm::LogicalResult matchAndRewrite(Op op, mlir::PatternRewriter& rewriter) const override {
-    const Layers layers = layersOf(op);
+    Layers layers = layersOf(op);
+    layers.avoidsSubnormals = avoidsSubnormals;
     const auto h0 = llvm::cast<mlir::RankedTensorType>(layers.starts[0].getType());
     if (mlir::ShapedType::isDynamic(layers.hidden()) || h0.isDynamicDim(2)) {
       return rewriter.notifyMatchFailure(op, "the hidden size is a named extent");
@@ -362,9 +413,10 @@ struct DecomposeLayers : mlir::OpRewritePattern<Op> {
 
 }  // namespace
 
-void addRecurrentPatterns(mlir::RewritePatternSet& patterns, const HasSequence& hasSequence) {
+void addRecurrentPatterns(mlir::RewritePatternSet& patterns, const HasSequence& hasSequence,
+                          bool avoidsSubnormals) {
   patterns.add<DecomposeLayers<op::LstmOp>, DecomposeLayers<op::GruOp>, DecomposeLayers<op::RnnOp>>(
-      patterns.getContext(), hasSequence);
+      patterns.getContext(), hasSequence, avoidsSubnormals);
 }
 
 }  // namespace straightline::passes

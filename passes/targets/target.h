@@ -104,6 +104,8 @@ struct TargetFacts {
   bool roundsToTf32 = false;    ///< products of float32, where the user says so
   bool multipliesBytes = true;  ///< products of 8-bit integers
   bool packsWeights = true;     ///< which therefore have to be known before the first run
+  /// A product with a subnormal factor takes many times as long as another.
+  bool hasSlowSubnormals = true;
   bool groupsProducts = false;  ///< one kernel for products of the same few rows (group-products)
   /// Epilogues of products read and write elements of any type.
   bool hasEpiloguesOfAnyType = false;

@@ -12,6 +12,14 @@ func.func @forward_lstm(%x: tensor<2x?x3xf32, #op.dims<[2, s, 3]>>, %h: tensor<1
   // CHECK: op.dynamic_slice %[[P]], %[[I]] {dim = 0 : i64, length = 1 : i64}
   // CHECK: op.linear %[[H]]
   // CHECK-COUNT-4: op.slice
+  // Neither a gate nor a state is so small that a product of it is a subnormal number.
+  // CHECK: %[[G:.*]] = op.sigmoid
+  // CHECK: %[[LEAST:.*]] = op.full {value = 1.0842{{[0-9]*}}E-19 : f64}
+  // CHECK: %[[CLOSED:.*]] = op.lt %[[G]], %[[LEAST]]
+  // CHECK: op.where %[[CLOSED]], %{{.*}}, %[[G]]
+  // CHECK: %[[A:.*]] = op.abs
+  // CHECK: %[[TINY:.*]] = op.full {value = 1.1754943508222875E-38 : f64}
+  // CHECK: op.lt %[[A]], %[[TINY]]
   // CHECK: op.dynamic_update_slice %[[Y]], %{{.*}}, %[[I]] {dim = 0 : i64}
   // CHECK: op.permute %[[F]]#2 {dims = array<i64: 1, 0, 2>}
   %y, %hn, %cn = op.lstm %x, %h, %h, %wi, %wh
@@ -27,7 +35,8 @@ func.func @projected_lstm(%x: tensor<7x2x3xf32>, %h: tensor<1x2x2xf32>, %c: tens
                           %p: tensor<2x4xf32>) -> (tensor<7x2x2xf32>, tensor<1x2x4xf32>) {
   // CHECK: %[[F:.*]]:3 = op.for %[[I:.*]] = 0 to 7 step 1 iter(%[[H:.*]] = %{{.*}}, %[[C:.*]] = %{{.*}}, %[[Y:.*]] = %{{.*}})
   // CHECK: op.linear %[[H]], %arg4
-  // CHECK: %[[NEXT:.*]] = op.linear %{{[^ ]*}}, %arg5 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x2xf32>
+  // CHECK: %[[M:.*]] = op.linear %{{[^ ]*}}, %arg5 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x2xf32>
+  // CHECK: %[[NEXT:.*]] = op.where %{{.*}}, %{{.*}}, %[[M]]
   // CHECK: %[[ROW:.*]] = op.reshape %[[NEXT]]
   // CHECK: op.dynamic_update_slice %[[Y]], %[[ROW]], %[[I]] {dim = 0 : i64}
   %y, %hn, %cn = op.lstm %x, %h, %c, %wi, %wh, %p {batch_first = false, bidirectional = false, has_biases = false, num_layers = 1 : i64}
@@ -138,4 +147,14 @@ func.func @rnn(%few: tensor<2x2x3xf32>, %many: tensor<33x2x3xf32>, %named: tenso
       : (tensor<?x2x3xf32, #op.dims<[s, 2, 3]>>, tensor<1x2x4xf32>, tensor<4x3xf32>, tensor<4x4xf32>)
       -> (tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>, tensor<1x2x4xf32>)
   return %y, %y2, %y3 : tensor<2x2x4xf32>, tensor<33x2x4xf32>, tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>
+}
+
+// In 16 bits nothing is asked: such states are computed in float32.
+// CHECK-LABEL: func.func @half_lstm
+// CHECK-NOT: op.where
+// CHECK: return
+func.func @half_lstm(%x: tensor<7x2x3xf16>, %h: tensor<1x2x4xf16>, %wi: tensor<16x3xf16>, %wh: tensor<16x4xf16>) -> tensor<7x2x4xf16> {
+  %y, %hn, %cn = op.lstm %x, %h, %h, %wi, %wh {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false}
+      : (tensor<7x2x3xf16>, tensor<1x2x4xf16>, tensor<1x2x4xf16>, tensor<16x3xf16>, tensor<16x4xf16>) -> (tensor<7x2x4xf16>, tensor<1x2x4xf16>, tensor<1x2x4xf16>)
+  return %y : tensor<7x2x4xf16>
 }

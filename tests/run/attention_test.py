@@ -86,7 +86,8 @@ def test_few_queries_over_a_named_number_of_keys(d: int, named: str, masked: boo
     keys = [2, 15, 16, 17, 255, 256, 257, 700]
     compiled = sl.compile(Step(), inputs(queries[-1], 9), dynamic_shapes=(*dims, *masks))
     few = 4 if named == "both" else 1
-    assert f"few = {few}" in compiled.ir("kernel")
+    if torch.get_default_device().type == "cpu":  # the tunable is of the CPU's kernel
+        assert f"few = {few}" in compiled.ir("kernel")
     for some in queries:
         for many in keys:
             given = inputs(some, many)

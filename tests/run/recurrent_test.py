@@ -202,3 +202,30 @@ def test_a_sequence_in_parts(cell: type[nn.RNNBase]) -> None:
         y, h = compiled(frame, h)
         parts.append(y)
     assert torch.allclose(torch.cat(parts), whole, atol=1e-5) and torch.allclose(h, last, atol=1e-5)
+
+
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, _relu])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@torch.no_grad()
+def test_states_that_fade_are_zero_before_they_are_subnormal(cell: Callable[..., nn.RNNBase], dtype: torch.dtype) -> None:
+    """Gates that are as good as closed, or weights that shrink a state in each step: eager's states run through subnormal numbers."""
+    tiny = torch.finfo(dtype).tiny
+    model = cell(3, 32).to(dtype).eval()
+    steps = 40 if dtype == torch.float32 else 300
+    for name, values in model.named_parameters():
+        if cell is _relu:
+            values.copy_(torch.eye(32, values.shape[1]) * 0.05 if "weight" in name else torch.zeros_like(values))
+        elif name == "bias_hh_l0":
+            values.fill_(-30.0)  # of a gate: 1e-13 of the state stays in each step, or comes in
+            values[2 * 32 : 3 * 32] = 0.0  # LSTM's g, GRU's n
+        elif name == "bias_ih_l0":
+            values.zero_()
+    x = torch.zeros(steps, 2, 3, dtype=dtype)
+    x[0] = 1.0
+    start = torch.full((1, 2, 32), 0.5, dtype=dtype)
+    given = (x, (start, start) if isinstance(model, nn.LSTM) else start)
+    compiled = sl.compile(model, given)
+    got, wanted = compiled(*given)[0], model(*given)[0]
+    assert ((wanted != 0) & (wanted.abs() < tiny)).any() or isinstance(model, nn.GRU)
+    assert not ((got != 0) & (got.abs() < tiny)).any()
+    torch.testing.assert_close(got, wanted, rtol=1e-5, atol=torch.finfo(dtype).tiny ** 0.5)

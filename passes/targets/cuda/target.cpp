@@ -69,6 +69,7 @@ class CudaTarget final : public Target {
     facts.largestWrittenHalfHead = facts.roundsToTf32 ? 128 : 0;  // the same kernel, as old
     facts.multipliesBytes = false;
     facts.packsWeights = false;
+    facts.hasSlowSubnormals = false;
     facts.groupsProducts = true;
     facts.writesRowsAtIndex = true;
     facts.hasEpiloguesOfAnyType = true;

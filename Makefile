@@ -10,7 +10,7 @@ STAMPS := .cache/setup
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup frameworks build demo test sanitize lint tidy bench docs example-plugins tour conformance conformance-onnx conformance-torch coverage other-torch every-float wheel runtime-wheel clean
+.PHONY: setup frameworks build demo test test-whole sanitize lint tidy bench docs example-plugins tour conformance conformance-onnx conformance-torch coverage other-torch every-float wheel runtime-wheel clean
 
 SYSTEM := $(STAMPS)/system
 VENV_BUILD := $(STAMPS)/venv-build
@@ -96,6 +96,10 @@ demo: $(VENV_DEMO) build
 
 test: $(SYSTEM) $(VENV_TEST) $(VENV_DOCS) frameworks
 	@tools/setup/test.sh $(PRESET) $(JOBS)
+
+# Every case of every test, where `make test` takes a third of many cases of one kind (tests/conftest.py).
+test-whole: $(SYSTEM) $(VENV_TEST) $(VENV_DOCS) frameworks
+	@tools/setup/test.sh $(PRESET) $(JOBS) whole
 
 # The C++ tests of runtime and kernels under AddressSanitizer and UBSan; SANITIZE=tsan: under ThreadSanitizer.
 SANITIZE ?= asan

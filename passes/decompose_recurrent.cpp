@@ -179,11 +179,9 @@ State step(ValueBuilder& build, const Layers& layers, Value projected, const Sta
   const auto next = [&] {
     switch (layers.gates) {
       case kLstmGates:
-        return lstmStep(build, projected, state, weights, layers.hidden(),
-                        layers.avoidsSubnormals);
+        return lstmStep(build, projected, state, weights, layers.hidden(), layers.avoidsSubnormals);
       case kGruGates:
-        return gruStep(build, projected, state, weights, layers.hidden(),
-                       layers.avoidsSubnormals);
+        return gruStep(build, projected, state, weights, layers.hidden(), layers.avoidsSubnormals);
       default:
         return rnnStep(build, projected, state, weights, layers.nonlinearity);
     }

@@ -1,14 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that take long begin first, so that no worker of pytest-xdist is left alone with one at the end.
+"""Which tests run in `make test`, and in which order.
 
-Of itself xdist begins with the files that have most tests (test.sh: --no-loadscope-reorder), and some have one that takes minutes.
+Files that take long begin first, so that no worker of pytest-xdist is left alone with one at the end: of itself xdist begins with
+the files that have most tests (test.sh: --no-loadscope-reorder), and some have one that takes minutes.
+
+With STRAIGHTLINE_TEST_SLICE=TEXT (test.sh: the commit) only a third of the cases runs of each parametrised function that has six
+or more, in the folders of _SLICED: another third with another text, the same with the same. What is marked `whole` is left out.
+Without it, as in `pytest tests/run/ops_test.py` and `make test-whole`, everything runs.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import hashlib
+import os
+from collections import Counter, defaultdict
+from pathlib import Path
 
 import pytest
+
+_TESTS = Path(__file__).parent
+
+#: Folders of many cases of one kind. Elsewhere (errors, documents, files, the package) each case is a rule of its own.
+_SLICED = ("aot", "frameworks", "onnx_models", "property", "run", "torch_compile", "torch_device")
+_FEWEST, _PARTS = 6, 3
 
 #: Files of few tests that take more than a minute where no kernel has been compiled before.
 _LONG = (
@@ -20,9 +34,34 @@ _LONG = (
 )
 
 
+def pytest_report_header() -> str:
+    """Says what is left out."""
+    text = os.environ.get("STRAIGHTLINE_TEST_SLICE")
+    return f"slice {text}: a third of many cases of one kind; make test-whole runs all" if text else ""
+
+
+def kept(items: list[pytest.Item], text: str) -> set[pytest.Item]:
+    """The tests of a slice."""
+    groups = defaultdict(list)
+    for item in items:
+        groups[item.path, item.nodeid.partition("[")[0]].append(item)
+    found: set[pytest.Item] = set()
+    for (path, _), group in groups.items():
+        count = len(group)
+        if count >= _FEWEST and path.relative_to(_TESTS).parts[0] in _SLICED:
+            group.sort(key=lambda item: hashlib.sha256(f"{text} {item.nodeid}".encode()).digest())
+            count = -(-count // _PARTS)
+        found.update(group[:count])
+    return {item for item in found if not item.get_closest_marker("whole")}
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Orders the files; the order within a file stays."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what is not of the slice and orders the files; the order within a file stays."""
+    if text := os.environ.get("STRAIGHTLINE_TEST_SLICE"):
+        slice_ = kept(items, text)
+        config.hook.pytest_deselected(items=[item for item in items if item not in slice_])
+        items[:] = [item for item in items if item in slice_]
     tests = Counter(item.path for item in items)
 
     def place(item: pytest.Item) -> tuple[int, int, str]:

@@ -378,8 +378,9 @@ SL_API int32_t sl_route_table_find(const sl_route_table* table, const char* op,
 
 /// The backends of the registry: {"name", "version", "file", "runs_on", "space", "emits",
 /// "missing", "kernels": [{"name", "op", "family", "summary"}, ..]}, texts "" where there is
-/// nothing to say; "emits": its kernels are emitted; "missing": why none can run here.
-SL_API sl_text* sl_backends(void);
+/// nothing to say; "emits": its kernels are emitted; "missing": why none can run here. "version"
+/// and "missing" are empty without `probes`: asking may load a vendor's library or open a device.
+SL_API sl_text* sl_backends(int32_t probes);
 
 // Tools -------------------------------------------------------------------------------------------
 

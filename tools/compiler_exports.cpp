@@ -648,7 +648,7 @@ int32_t sl_route_table_find(const sl_route_table* table, const char* op,
   return isFound ? static_cast<int32_t>(route - table->routes.data()) : -1;
 }
 
-sl_text* sl_backends(void) {
+sl_text* sl_backends(int32_t probes) {
   const auto text = [](const char* value) { return llvm::json::fixUTF8(viewOf(value)); };
   llvm::json::Array rows;
   for (int32_t i = 0; i < sl_backend_count(); ++i) {
@@ -662,13 +662,13 @@ sl_text* sl_backends(void) {
                                            {"summary", text(kernel.summary)}});
     }
     const sl_device_desc* device = backend.device;
-    const char* missing = backend.missing != nullptr ? backend.missing() : nullptr;
-    missing = missing == nullptr && device != nullptr && device->missing != nullptr
-                  ? device->missing(0)
-                  : missing;
+    const char* missing = probes && backend.missing != nullptr ? backend.missing() : nullptr;
+    if (probes && missing == nullptr && device != nullptr && device->missing != nullptr) {
+      missing = device->missing(0);
+    }
     rows.push_back(llvm::json::Object{
         {"name", text(backend.name)},
-        {"version", text(backend.version != nullptr ? backend.version() : nullptr)},
+        {"version", text(probes && backend.version != nullptr ? backend.version() : nullptr)},
         {"file", text(sl_backend_file(backend.name))},
         {"runs_on", text(backend.runs_on)},
         {"space", text(device != nullptr ? device->space : nullptr)},

@@ -883,8 +883,8 @@ PYBIND11_MODULE(_compiler, m) {
   py::module_::import("atexit").attr("register")(py::cpp_function(&endCompilations));
   m.def("check_options", &checkOptions, "Raises UserError for options that cannot be honoured.");
   m.def(
-      "backends_json", [] { return toStr(sl_backends()); },
-      "The backends of the registry, as JSON.");
+      "backends_json", [](bool probe) { return toStr(sl_backends(probe)); }, py::arg("probe"),
+      "The backends of the registry, as JSON; version and what is missing only with `probe`.");
   py::class_<RouteTable>(m, "RouteTable", "The rules of some options and of the environment.")
       .def(py::init<const py::kwargs&>())
       .def("rules", &RouteTable::rules, "As JSON, those first that count first.")

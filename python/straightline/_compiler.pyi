@@ -114,7 +114,8 @@ def compile(module: Module, *, progress: Progress | None = None, **options: Any)
 def check_options(**options: Any) -> None:
     """Raises UserError for options of `compile` that cannot be honoured; looks at no module and at no environment."""
 
-def backends_json() -> str: ...
+def backends_json(probe: bool) -> str:
+    """The backends of the registry; their versions and what they miss with `probe`, which may open devices."""
 
 class RouteTable:
     """The rules of some options and of the environment."""

@@ -33,7 +33,7 @@ def names() -> list[str]:
     from straightline import _compiler, backend_plugins  # which a saved model does without
 
     backend_plugins.open_all()
-    rows = json.loads(_compiler.backends_json())
+    rows = json.loads(_compiler.backends_json(probe=False))
     return [row["name"] for row in rows if row["space"] and row["name"] not in _OWN]
 
 
@@ -44,7 +44,8 @@ def machine(place: str, number: int) -> str:
     from straightline.plugin_check.device_abi import Device, Properties
 
     backend = place.partition(":")[0]
-    version = next((row.get("version") for row in json.loads(_compiler.backends_json()) if row["name"] == backend), "")
+    rows = json.loads(_compiler.backends_json(probe=True))
+    version = next((row.get("version") for row in rows if row["name"] == backend), "")
     properties = Properties(size=ctypes.sizeof(Properties))
     address = abi.device_of(backend)
     if address and (device := Device.from_address(address)).properties:

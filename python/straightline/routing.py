@@ -120,7 +120,7 @@ def backends() -> Backends:
         UserError: A plug-in cannot be opened.
     """
     backend_plugins.open_all()
-    rows = json.loads(_compiler.backends_json())
+    rows = json.loads(_compiler.backends_json(probe=True))
     return Backends(_backend(row) for row in rows)
 
 
@@ -190,7 +190,7 @@ def gives_to_host(request: Mapping[str, Any]) -> bool:
 def _has_rules(request: Mapping[str, Any]) -> bool:
     if request.get("routes") or any(name.startswith(_VARIABLES) for name in os.environ):
         return True
-    return any(row["default_routes"] for row in json.loads(_compiler.backends_json()))
+    return any(row["default_routes"] for row in json.loads(_compiler.backends_json(probe=False)))
 
 
 def warn_unmatched(explained: Iterable[Mapping[str, Any]], used: Iterable[Rule] = ()) -> None:

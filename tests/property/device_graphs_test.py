@@ -22,7 +22,7 @@ from torch import Tensor
 import straightline as sl
 
 _BATCH = 10
-_GRAPHS = int(os.environ.get("STRAIGHTLINE_PROPERTY_GRAPHS") or ("600" if os.environ.get("CI") else "200")) // 10
+_GRAPHS = int(os.environ.get("STRAIGHTLINE_PROPERTY_GRAPHS") or "200") // 10
 #: Before clusters and kernels that start early, and with them.
 _TARGETS = ("cuda:sm_80", "cuda:sm_90")
 _SEED = int(os.environ.get("STRAIGHTLINE_PROPERTY_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.export.graph_signature import InputKind, OutputKind
 
 _SEED = int(os.environ.get("STRAIGHTLINE_PROPERTY_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
-_PROGRAMS = 400 if os.environ.get("CI") else 150
+_PROGRAMS = int(os.environ.get("STRAIGHTLINE_PROPERTY_GRAPHS") or "200") * 3 // 4
 _N = 4
 
 

@@ -207,7 +207,9 @@ def test_a_sequence_in_parts(cell: type[nn.RNNBase]) -> None:
 @pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, _relu])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @torch.no_grad()
-def test_states_that_fade_are_zero_before_they_are_subnormal(cell: Callable[..., nn.RNNBase], dtype: torch.dtype) -> None:
+def test_states_that_fade_are_zero_before_they_are_subnormal(
+    cell: Callable[..., nn.RNNBase], dtype: torch.dtype
+) -> None:
     """Gates that are as good as closed, or weights that shrink a state in each step: eager's states run through subnormal numbers."""
     tiny = torch.finfo(dtype).tiny
     model = cell(3, 32).to(dtype).eval()

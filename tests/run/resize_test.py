@@ -177,6 +177,21 @@ def test_linear_for_a_device_where_a_size_stays(tmp_path: Any) -> None:
     assert not torch.allclose(expected[1], model(x)[1])  # on the CPU the rows stay
 
 
+def test_cubic_for_a_device_where_all_sizes_stay(tmp_path: Any) -> None:
+    """ATen's CUDA kernel copies; its CPU kernel goes by the factors where one of the sizes is 1."""
+    options = {"mode": "bicubic", "recompute_scale_factor": False}
+    model = Ops([
+        lambda x: F.interpolate(x[..., :1], scale_factor=[1.08, 1.63], **options), lambda x: F.interpolate(x[..., :1, :], scale_factor=[1.3, 1.1], **options),
+        lambda x: F.interpolate(x, scale_factor=[1.1, 1.05], **options), lambda x: F.interpolate(x[..., :1], size=(6, 1), align_corners=True, mode="bicubic"),
+    ])  # fmt: skip
+    x = torch.randn(1, 2, 6, 5)
+    expected = tuple(y.contiguous() for y in (x[..., :1], x[..., :1, :], x, x[..., :1]))
+    got = tuple(torch.empty_like(y) for y in expected)
+    run_on_host(sl.compile(model, (x,), target="cuda:sm_90"), model, (x,), got, tmp_path)
+    torch.testing.assert_close(got, expected, rtol=0, atol=0)
+    assert not torch.allclose(model(x)[0], expected[0])
+
+
 @pytest.mark.parametrize("dtype", [F32, F64, F16, BF16])
 def test_adaptive_pools(dtype: torch.dtype, rng: random.Random) -> None:
     sizes = [rng.randint(1, 13) for _ in range(3)]

@@ -1,11 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# test.sh PRESET JOBS: lint, build, ctest, lit, pytest. A failing step does not stop the next ones (but nothing can follow a
-# failed build); the exit status is nonzero when any failed.
+# test.sh PRESET JOBS [whole]: lint, build, ctest, lit, pytest. A failing step does not stop the next ones (but nothing can follow
+# a failed build); the exit status is nonzero when any failed. Without `whole` pytest runs a slice (tests/conftest.py), which the
+# commit chooses, or STRAIGHTLINE_TEST_SLICE.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 preset=$1
 jobs=$2
+if [[ ${3:-} == whole ]]; then
+  unset STRAIGHTLINE_TEST_SLICE
+  export STRAIGHTLINE_PROPERTY_GRAPHS=${STRAIGHTLINE_PROPERTY_GRAPHS:-600}
+else
+  export STRAIGHTLINE_TEST_SLICE=${STRAIGHTLINE_TEST_SLICE:-$(git rev-parse --short=12 HEAD 2>/dev/null || echo none)}
+fi
 failed=()
 
 step() {

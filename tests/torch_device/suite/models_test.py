@@ -62,6 +62,7 @@ def test_resnet18_equals_the_cpu(sim: Any) -> None:
             assert all(torch.equal(result.cpu(), first) for result in results)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_recurrent_layers(kind: str, bias: bool) -> None:
@@ -156,6 +157,7 @@ def test_ten_steps_of_adamw(lowered: bool, bound: float) -> None:
     assert got[-1] < got[0]
 
 
+@pytest.mark.whole
 def test_resnet_trains() -> None:
     """Gradients are as near to those in float64 as the CPU's in float32, whose sums have another order."""
     model = ResNet18(width=4, classes=3)
@@ -201,6 +203,7 @@ def test_the_log_of_routes_names_every_op() -> None:
     assert not any(row["route"] == "cpu" for row in rows)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("norm_first", [False, True])
 @torch.no_grad()
 def test_what_encoder_layers_call_in_inference(norm_first: bool) -> None:

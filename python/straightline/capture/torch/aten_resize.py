@@ -165,9 +165,11 @@ def _interpolation(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
             "antialiasing from or to a size of 1, where torch has two results for two layouts", "sizes above 1"
         )
     compute, align = "f64" if x.dtype == "f64" else "f32", bool(a.align_corners)
-    # ATen's CUDA kernels copy where all sizes stay, antialiased or not by the dim.
-    stays = not op.endswith("_aa") and all(size == target for size, target in sizes)
-    takes_scales = ctx.target.supports("interpolates_by_scale") and not align and not stays
+    by_scale = ctx.target.supports("interpolates_by_scale")
+    # ATen's CUDA kernels copy where all sizes stay, its CPU kernels not where one of them is 1; antialiased ones go by the dim.
+    if by_scale and not op.endswith("_aa") and all(size == target for size, target in sizes):
+        return _not_itself(ctx, x, x)
+    takes_scales = by_scale and not align
     by = {
         2 + d: evaluated(
             _weights, op, *pair, align, scale, compute, takes_scales and scale is not None and len(set(pair)) == 1

@@ -87,10 +87,14 @@ def trace_bytecode(
         reasons = seen.breaks or [f"a break{where}" for where in seen.ends[:-1]]
         why = f": {'; '.join(dict.fromkeys(reasons))}" if reasons else ""
         raise UnsupportedError(
-            f"the function is {len(seen.graphs)} graphs of Paddle{why}; nearest supported form: one graph, a function without "
+            f"the function is {_counted(len(seen.graphs))}{why}; nearest supported form: one graph, a function without "
             "Python effects and without branches on values of tensors, or to_static(full_graph=True)"
         )
     return _program(seen, flat, result)
+
+
+def _counted(graphs: int) -> str:
+    return f"{graphs} graphs of Paddle" if graphs != 1 else "one graph of Paddle and code that runs beside it"
 
 
 def _each_once(known: set[int]) -> Callable[[Any], Any]:

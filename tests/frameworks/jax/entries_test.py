@@ -234,7 +234,7 @@ _BAD: dict[str, tuple[Any, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize(("name", "right"), [("é\\\\FF", True), ("a\\FF", False)])
-def test_names_are_text(name: str, right: bool, tmp_path: pathlib.Path) -> None:
+def test_names_are_text(name: str, right: bool, tmp_path: Path) -> None:
     """UTF-8; a backslash that looks like the start of a byte is one."""
     path = tmp_path / "m.stablehlo"
     path.write_text(

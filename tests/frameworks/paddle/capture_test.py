@@ -418,6 +418,38 @@ def test_effects_and_breaks_by_bytecode(function: Any, text: str, words: str) ->
     assert f"capture_test.py:{first}" in said or any(f"capture_test.py:{first + i}" in said for i in range(1, 4))
 
 
+class _OwnParameter(nn.Layer):
+    """Its forward reads a parameter and a buffer itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.weight = nn.Linear(4, 4), self.create_parameter([4, 4])
+        self.register_buffer("offset", paddle.randn([4]))
+
+    def forward(self, x: Any, y: Any) -> Any:
+        return paddle.matmul(self.linear(x) + self.offset, self.weight), y * self.weight.sum()
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_parameters_that_a_layer_reads_itself_by_bytecode(freeze: bool) -> None:
+    layer, given = _OwnParameter(), (paddle.randn([3, 4]), paddle.randn([2]))
+    layer.eval()
+    compiled = sl.compile(paddle.jit.to_static(layer, full_graph=False), given, freeze=freeze)
+    assert sorted(compiled.parameters()) == ["linear.bias", "linear.weight", "offset", "weight"]
+    with paddle.no_grad():
+        for _ in range(2):
+            for got, want in zip(compiled(*given), layer(*given), strict=True):
+                assert_close(got, want, scale=4)
+            layer.weight.set_value(layer.weight * 3)
+            if freeze:
+                compiled.load_parameters(layer.state_dict())
+    outside = paddle.ones([4])
+    words = _refusal(sl.UnsupportedError, lambda x: x + outside, (paddle.ones([4]),))
+    assert "reads a tensor that is neither an argument nor a parameter of its layer" in words
+    words = _refusal(sl.UserError, lambda x: x + 1, (paddle.static.InputSpec([4], "float32", "x"),))
+    assert "an example is of type InputSpec, but a lambda" in words
+
+
 def test_places_by_bytecode() -> None:
     def unsupported(x: Any) -> Any:
         y = x + 1

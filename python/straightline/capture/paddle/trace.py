@@ -124,7 +124,7 @@ def trace(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], free: Mapp
     ]
     by_name = {one.name: one for one in inputs_of(program)}
     inputs = _inputs(by_name, given, names, positions, flat)
-    parameters = {tensor.name: tensor for tensor in concrete.parameters[0]}
+    parameters = {tensor.name: tensor for tensor in (*concrete.parameters[0], *reader.parameters.values())}
     persistent = list(layer.state_dict()) if layer is not None else []
     state = _state(layer)
     return Traced(

@@ -427,7 +427,7 @@ class _OwnParameter(nn.Layer):
         self.register_buffer("offset", paddle.randn([4]))
 
     def forward(self, x: Any, y: Any) -> Any:
-        return paddle.matmul(self.linear(x) + self.offset, self.weight), y * self.weight.sum()
+        return paddle.matmul(self.linear(x) + self.offset, self.weight), y * self.weight.sum(), self.weight
 
 
 @pytest.mark.parametrize("freeze", [True, False])

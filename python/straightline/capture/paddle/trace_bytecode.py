@@ -127,7 +127,7 @@ def _program(seen: _Seen, flat: Sequence[Any], result: Any, own: set[int]) -> tu
         )
     # One tensor may come as several results.
     places = {id(tensor): value for tensor, value in zip(outputs, values)}
-    given = {id(leaf): op.results()[0] for leaf in flat for op, tensor in zip(data, inputs) if tensor is leaf}
+    given = {id(tensor): op.results()[0] for op, tensor in zip(data, inputs)}
 
     def value(leaf: Any) -> Any:
         if not isinstance(leaf, paddle.Tensor):

@@ -5,6 +5,7 @@
 
 One thread. A time is the median of blocks of calls, and the least; the first call of each (tracing, compilation) stands beside.
 Each answer is compared with Paddle's eager one before it is timed. The predictor's `run` alone is timed: its inputs are there.
+`--compile N`: instead, so many times in turn, capture and compilation of ResNet-18 from Paddle and of the same net from torch.
 """
 
 from __future__ import annotations
@@ -152,14 +153,46 @@ def _ways(make: Callable[[], tuple[Any, tuple[Any, ...]]], folder: str) -> dict[
     }
 
 
+def _compile_times(rounds: int) -> None:
+    """Prints seconds of capture and compilation, with kernels that are kept on disk and without, and the median ratio."""
+    import torch
+
+    from bench.cases.resnet import resnet18
+
+    makers = {
+        "Paddle": lambda: (zoo.resnet18(), (paddle.randn([1, 3, 224, 224]),)),
+        "torch": lambda: (resnet18(), (torch.randn(1, 3, 224, 224),)),
+    }
+    print("| ResNet-18, capture and compilation | Paddle s | torch s | ratio, median of rounds |\n|---|---|---|---|")
+    for what, cache in (("kernels kept on disk", True), ("nothing kept", False)):
+        times: dict[str, list[float]] = {name: [] for name in makers}
+        for number in range(-1, rounds):  # the first one fills caches and imports
+            for name, made in makers.items():
+                model, args = made()
+                model.eval()
+                with torch.no_grad(), paddle.no_grad():
+                    begin = time.perf_counter()
+                    sl.compile(model, args, threads=1, cache=cache)
+                    taken = time.perf_counter() - begin
+                if number >= 0:
+                    times[name].append(taken)
+        ratio = statistics.median(a / b for a, b in zip(times["Paddle"], times["torch"], strict=True))
+        cells = " | ".join(f"{statistics.median(times[name]):.2f}" for name in makers)
+        print(f"| {what} | {cells} | {ratio:.2f} |", flush=True)
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--compile", type=int, metavar="N")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     paddle.seed(1)
+    if chosen.compile:
+        _compile_times(chosen.compile)
+        return
     print("| case | by | median us | least us | first call ms |\n|---|---|---|---|---|")
     for case in chosen.only:
         with tempfile.TemporaryDirectory() as folder, paddle.no_grad():

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dialect/element_type.h"
 #include "dialect/error_kind.h"
+#include "dialect/op/own_kernel.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
@@ -39,6 +41,58 @@ llvm::StringRef fusedBy(Operation* operation) {
              : "";
 }
 
+/// The float of 8 bits among an op's operands and results, or null.
+mlir::Type float8Of(Operation* operation) {
+  llvm::SmallVector<mlir::Type> types(operation->getOperandTypes());
+  llvm::append_range(types, operation->getResultTypes());
+  for (mlir::Type type : types) {
+    auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(type);
+    if (tensor && float8Code(tensor.getElementType())) {
+      return tensor.getElementType();
+    }
+  }
+  return {};
+}
+
+bool isPositiveZero(mlir::Attribute value) {
+  const auto number = llvm::dyn_cast<mlir::FloatAttr>(value);
+  return number && number.getValue().isPosZero();
+}
+
+/// Whether an op moves elements whatever they are, or is computed by what others bring.
+bool looksAtNoElement(Operation* operation) {
+  if (operation->hasTrait<op::View>() || operation->hasTrait<op::Contraction>() ||
+      operation->hasTrait<mlir::OpTrait::IsTerminator>() ||
+      llvm::isa<op::AtenOp, op::ExternalOp, op::OwnKernelOp, op::IfOp, op::ForOp, op::WhileOp,
+                op::ParameterOp, op::StateOp, op::ConstantOp, op::WhereOp>(operation)) {
+    return true;
+  }
+  if (llvm::isa<op::CatOp, op::FlipOp, op::CloneOp, op::SliceScatterOp, op::SelectScatterOp,
+                op::DynamicSliceOp, op::DynamicUpdateSliceOp, op::EmbeddingOp, op::GatherOp,
+                op::IndexSelectOp, op::IndexCopyOp, op::IndexOp, op::GroupedMatmulOp,
+                op::ScaledDotProductAttentionOp>(operation)) {
+    return true;
+  }
+  if (auto put = llvm::dyn_cast<op::IndexPutOp>(operation)) {
+    return !put.getAccumulate();
+  }
+  if (auto scatter = llvm::dyn_cast<op::ScatterOp>(operation)) {
+    return scatter.getReduce() == "none";
+  }
+  if (auto pad = llvm::dyn_cast<op::ConstantPadNdOp>(operation)) {
+    return isPositiveZero(pad.getValue());
+  }
+  if (auto full = llvm::dyn_cast<op::FullOp>(operation)) {
+    return isPositiveZero(full.getValue());
+  }
+  if (auto cast = llvm::dyn_cast<op::ToDtypeOp>(operation)) {
+    const mlir::Type from = cast.getX().getType().getElementType();
+    const mlir::Type to = cast.getType().getElementType();
+    return from == to || from.isInteger(8) || to.isInteger(8);
+  }
+  return false;
+}
+
 struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
   using VerifyOpLevelBase::VerifyOpLevelBase;
 
@@ -57,7 +111,9 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
     }
     getOperation().walk([&](Operation* operation) {
       sound &= isOfLevel(operation) && hasSoundValues(operation, symbols) && isOfStage(operation) &&
-               isOfOnePhase(operation) && (stage != "captured" || hasElementsToChoose(operation));
+               isOfOnePhase(operation) &&
+               (stage != "captured" ||
+                (hasElementsToChoose(operation) && computesWithoutFloat8(operation)));
     });
     for (mlir::func::FuncOp function : getOperation().getOps<mlir::func::FuncOp>()) {
       sound &= hasUniqueNames(function);
@@ -170,6 +226,20 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
       }
     }
     return true;
+  }
+
+  /// Kernels move floats of 8 bits as bytes: what would compute with them has no right answer.
+  bool computesWithoutFloat8(Operation* operation) {
+    const mlir::Type type =
+        operation->getName().getDialectNamespace() == "op" ? float8Of(operation) : mlir::Type();
+    if (!type || looksAtNoElement(operation)) {
+      return true;
+    }
+    emitUnsupported(operation)
+        << operation->getName().stripDialect() << " of " << type
+        << ", of which programs move elements and compute nothing; the nearest supported form: "
+           "their bits, by to_dtype to ui8, or floats of 16 bits";
+    return false;
   }
 
   bool isOfStage(Operation* operation) {

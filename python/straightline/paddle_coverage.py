@@ -350,6 +350,7 @@ def _written_tensor(m: Any) -> Any:
 #: Ops that other tests have: in models, in files, in traced functions.
 _ELSEWHERE = {
     "rnn": "models_test, recurrent_test", "if": "models_test, files_test", "while": "models_test, files_test",
+    "pylayer": "capture_test",
     "increment_": "models_test", "full_with_tensor": "files_test", "assign_out_": "tensors_test",
     "flash_attn": "capture_test", "unique": "data_sizes_test", "unique_consecutive": "data_sizes_test",
     "repeat_interleave_with_tensor_index": "data_sizes_test", "bincount": "data_sizes_test (refused)",

@@ -115,8 +115,15 @@ def _of_function(
             continue  # the state of dropout in recurrent layers, which inference does not read
         tensors[traced.names[unique]] = tensor
         tensors[unique] = tensor
+    for (
+        name,
+        tensor,
+    ) in traced.state.items():  # other names of a tensor (recurrent layers, tied ones), and what is not read
+        if tensor._is_initialized() or 0 in tensor.shape:
+            tensors.setdefault(name, tensor)
+            tensors.setdefault(tensor.name, tensor)
     given = {name: traced.parameters[unique] for name, unique in imported.parameters.items()} | imported.constants
-    persistent = {*traced.persistent, *(unique for unique, name in traced.names.items() if name in traced.persistent)}
+    persistent = {*traced.persistent, *(traced.state[name].name for name in traced.persistent)}
     if not traced.persistent:
         persistent = set(tensors)
     table = ParameterTable(tensors, persistent, imported.parameters)

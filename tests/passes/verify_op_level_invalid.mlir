@@ -107,3 +107,35 @@ module attributes {op.target = #kernel.target<"abacus", "beads">} {
     return
   }
 }
+
+// -----
+
+func.func @float8_conversion(%x: tensor<4xf8E4M3FN>) {
+  // expected-error @+1 {{to_dtype of 'f8E4M3FN', of which programs move elements and compute nothing; the nearest supported form: their bits, by to_dtype to ui8, or floats of 16 bits}}
+  %y = op.to_dtype %x : (tensor<4xf8E4M3FN>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @float8_arithmetic(%x: tensor<4xf8E5M2>) {
+  // expected-error @+1 {{add of 'f8E5M2', of which programs move elements and compute nothing}}
+  %y = op.add %x, %x : (tensor<4xf8E5M2>, tensor<4xf8E5M2>) -> tensor<4xf8E5M2>
+  return
+}
+
+// -----
+
+func.func @float8_sum(%x: tensor<4xf8E5M2>) {
+  // expected-error @+1 {{sum of 'f8E5M2', of which programs move elements and compute nothing}}
+  %y = "op.sum"(%x) {dims = array<i64: 0>, keepdim = false} : (tensor<4xf8E5M2>) -> tensor<f8E5M2>
+  return
+}
+
+// -----
+
+func.func @float8_number() {
+  // expected-error @+1 {{full of 'f8E4M3FN', of which programs move elements and compute nothing}}
+  %y = "op.full"() {value = 1.5 : f64} : () -> tensor<4xf8E4M3FN>
+  return
+}

@@ -216,6 +216,8 @@ _BAD: dict[str, tuple[Any, type[Exception], str]] = {
                      sl.UserError, "InconclusiveDimensionOperation"),
     "cut short": (lambda: sl.compile(bytes(_exported().serialize())[:300]), sl.UserError, "no exported program"),
     "cut module": (lambda: sl.compile(_exported().mlir_module_serialized[:300]), sl.UserError, "no StableHLO module"),
+    "name that is no text": (lambda: sl.compile(bytes(_exported().serialize()).replace(b"jit(", b"j\xaft(")), sl.UserError,
+                             r"a name in it, with the bytes b'.xaf', is no text"),
     "no program": (lambda: sl.compile(b"\x10\0\0\0" + b"x" * 60), sl.UserError, "no exported program"),
     "no file": (lambda: sl.compile("nowhere.stablehlo"), sl.UserError, "cannot read 'nowhere.stablehlo'"),
     "arguments": (lambda: sl.compile(jax.jit(lambda x: x @ x), (jnp.ones((3, 4)),)), sl.UserError, "does not trace"),
@@ -229,6 +231,20 @@ _BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "dynamic_shapes": (lambda: sl.compile(jax.jit(lambda x: x), (1.0,), dynamic_shapes={}), sl.UserError, "symbolic_shape"),
     "examples": (lambda: sl.compile(jax.jit(lambda x: x), [(1.0,), (2.0,)]), sl.UserError, "compile it once for each"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "right"), [("é\\\\FF", True), ("a\\FF", False)])
+def test_names_are_text(name: str, right: bool, tmp_path: Path) -> None:
+    """UTF-8; a backslash that looks like the start of a byte is one."""
+    path = tmp_path / "m.stablehlo"
+    path.write_text(
+        f'module @"{name}" {{ func.func @main(%x: tensor<f32>) -> tensor<f32> {{ return %x : tensor<f32> }} }}'
+    )
+    if right:
+        assert float(sl.compile(str(path))(jnp.float32(3.0))) == 3.0
+    else:
+        with pytest.raises(sl.UserError, match="a name in it, with the bytes b'.xff', is no text"):
+            sl.compile(str(path))
 
 
 @pytest.mark.parametrize("name", _BAD)

@@ -287,6 +287,77 @@ def test_gradients_sparse_tensors_and_sizes_that_are_not_known() -> None:
     assert "a reshape of [x_0, 4] to [6, 2]; nearest supported form: sizes whose product is the same" in words
 
 
+class _Twice(paddle.autograd.PyLayer):
+    @staticmethod
+    def forward(ctx: Any, x: Any, weight: Any, more: float = 3.0) -> Any:
+        y = x * 2 + paddle.matmul(x, weight)
+        ctx.save_for_backward(y)
+        return y, x + more
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients
+
+
+class _OwnDerivative(nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Any) -> Any:
+        a, b = _Twice.apply(self.linear(x), self.linear.weight, 5.0)
+        if x.sum() > 0:
+            a = _Twice.apply(a, self.linear.weight)[0]
+        return a + b
+
+
+def test_layers_with_a_derivative_of_their_own_are_their_forward() -> None:
+    layer, x = _OwnDerivative(), paddle.rand([4, 4]) + 0.1
+    layer.eval()
+    compiled = sl.compile(layer, (x,))
+    with paddle.no_grad():
+        for given in (x, -x):
+            assert_close(compiled(given), layer(given), scale=4)
+
+
+def _of_float8(x: Any) -> Any:
+    return x.astype("float32") * 2
+
+
+class _Float8Buffer(nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("narrow", paddle.randn([3, 3]).astype("float8_e4m3fn"))
+
+    def forward(self, x: Any) -> Any:
+        return paddle.matmul(x, self.narrow.astype("float32"))
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_floats_of_8_bits(dtype: str) -> None:
+    x = paddle.ones([3, 3])
+    words = _refusal(sl.UnsupportedError, _of_float8, (x.astype(dtype),))
+    assert f"an input has elements of {dtype}; nearest supported form: float (16 bits or more)" in words
+
+    def narrowed(x: Any) -> Any:
+        return x.astype(dtype).astype("float32")
+
+    words = _refusal(sl.UnsupportedError, narrowed, (x,))
+    assert (
+        f"cast at <root> ({_line(narrowed, 'astype')}): elements of {dtype}; nearest supported form: floats of 16"
+        in words
+    )
+    words = _refusal(sl.UnsupportedError, _Float8Buffer(), (x,))
+    assert (
+        "the parameter 'narrow' has elements of float8_e4m3fn; nearest supported form: float (16 bits or more)" in words
+    )
+
+
+def test_complex_results_of_an_op_that_is_not_there() -> None:
+    words = _refusal(sl.UnsupportedError, lambda x: paddle.linalg.eig(x)[0], (paddle.ones([3, 3]),))
+    assert "there is no op eig here, which gives complex numbers" in words
+
+
 def test_training_mode() -> None:
     layer = nn.Sequential(nn.BatchNorm1D(4), nn.Dropout(0.3), nn.Linear(4, 2))
     words = _refusal(sl.UserError, layer, (paddle.ones([2, 4]),))
@@ -329,16 +400,54 @@ def _reads(x: Any) -> Any:
     return paddle.to_tensor(y) * 2
 
 
+def _first_of_all(x: Any) -> Any:
+    print("side effect")
+    return x * 2
+
+
 @pytest.mark.parametrize(
     ("function", "text", "words"),
     [(_prints, "print(", "the function is 2 graphs of Paddle"), (_branches, "if ", "the function is 2 graphs of Paddle"),
-     (_appends, "append(", "the function writes to a list"), (_reads, "numpy()", "the function is 2 graphs of Paddle")],
+     (_appends, "append(", "the function writes to a list"), (_reads, "numpy()", "the function is 2 graphs of Paddle"),
+     (_first_of_all, "print(", "the function is one graph of Paddle and code that runs beside it: ")],
 )  # fmt: skip
 def test_effects_and_breaks_by_bytecode(function: Any, text: str, words: str) -> None:
     said = _refusal(sl.UnsupportedError, paddle.jit.to_static(function, full_graph=False), (paddle.ones([3]),))
     assert words in said
     first = inspect.getsourcelines(function)[1]
     assert f"capture_test.py:{first}" in said or any(f"capture_test.py:{first + i}" in said for i in range(1, 4))
+
+
+class _OwnParameter(nn.Layer):
+    """Its forward reads a parameter and a buffer itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.weight = nn.Linear(4, 4), self.create_parameter([4, 4])
+        self.register_buffer("offset", paddle.randn([4]))
+
+    def forward(self, x: Any, y: Any) -> Any:
+        return paddle.matmul(self.linear(x) + self.offset, self.weight), y * self.weight.sum(), self.weight
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_parameters_that_a_layer_reads_itself_by_bytecode(freeze: bool) -> None:
+    layer, given = _OwnParameter(), (paddle.randn([3, 4]), paddle.randn([2]))
+    layer.eval()
+    compiled = sl.compile(paddle.jit.to_static(layer, full_graph=False), given, freeze=freeze)
+    assert sorted(compiled.parameters()) == ["linear.bias", "linear.weight", "offset", "weight"]
+    with paddle.no_grad():
+        for _ in range(2):
+            for got, want in zip(compiled(*given), layer(*given), strict=True):
+                assert_close(got, want, scale=4)
+            layer.weight.set_value(layer.weight * 3)
+            if freeze:
+                compiled.load_parameters(layer.state_dict())
+    outside = paddle.ones([4])
+    words = _refusal(sl.UnsupportedError, lambda x: x + outside, (paddle.ones([4]),))
+    assert "reads a tensor that is neither an argument nor a parameter of its layer" in words
+    words = _refusal(sl.UserError, lambda x: x + 1, (paddle.static.InputSpec([4], "float32", "x"),))
+    assert "an example is of type InputSpec, but a lambda" in words
 
 
 def test_places_by_bytecode() -> None:

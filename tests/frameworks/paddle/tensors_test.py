@@ -166,6 +166,42 @@ def test_names_of_buffers() -> None:
         assert_close(compiled(x), layer(x), scale=4)
 
 
+class _Tied(nn.Layer):
+    """A weight under two names, and parameters that no call reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.unread = nn.Embedding(7, 4), nn.Linear(3, 2)
+        self.weight = self.words.weight
+        self.register_buffer("hidden", paddle.ones([7]), persistable=False)
+
+    def forward(self, words: Any) -> Any:
+        return paddle.matmul(self.words(words), self.weight, transpose_y=True) + self.hidden
+
+
+@pytest.mark.parametrize(
+    ("make", "x"),
+    [(lambda: nn.LSTM(4, 8, 2, "bidirect"), lambda: paddle.randn([2, 3, 4])), (_Tied, lambda: paddle.to_tensor([[1, 2]])),
+     (lambda: nn.Sequential(nn.utils.weight_norm(nn.Linear(4, 4))), lambda: paddle.randn([2, 4]))],
+    ids=["recurrent", "tied", "weight_norm"],
+)  # fmt: skip
+def test_whole_state_dicts_are_loaded(make: Any, x: Any, tmp_path: pathlib.Path) -> None:
+    """Names of one tensor that Paddle gives twice, and tensors that the program does not read."""
+    layer, other, given = make(), make(), x()
+    layer.eval()
+    other.eval()
+    compiled = sl.compile(layer, (given,))
+    compiled.save(tmp_path / "m.sl")
+    with paddle.no_grad():
+        for fn in (compiled, sl.load(tmp_path / "m.sl")):
+            fn.load_parameters(other.state_dict())
+            got, want = (f(given) for f in (fn, other))
+            assert_close(*(y[0] if isinstance(y, (tuple, list)) else y for y in (got, want)))
+            fn.load_parameters({tensor.name: tensor for tensor in layer.state_dict().values()})
+            got, want = (f(given) for f in (fn, layer))
+            assert_close(*(y[0] if isinstance(y, (tuple, list)) else y for y in (got, want)))
+
+
 def test_parameters_that_do_not_fit() -> None:
     layer = nn.Linear(4, 3)
     compiled = sl.compile(layer, (paddle.ones([2, 4]),))

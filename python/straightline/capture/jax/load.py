@@ -22,6 +22,8 @@ from straightline.errors import UnsupportedError, UserError
 #: Texts, arrows and brackets of a module's text; so deep may its brackets nest.
 _BRACKETS = re.compile(rb'"(?:\\.|[^"\\])*"|->|[\[\](){}<>]', re.DOTALL)
 _MOST_DEPTH = 400
+#: In a printed module a backslash, or bytes that are no printable ASCII.
+_ESCAPED = re.compile(rb"\\\\|(?:\\[0-9A-F]{2})+")
 #: The first bytes of MLIR's bytecode, which StableHLO's portable artifacts are.
 BYTECODE = b"ML\xefR"
 _NEEDS_JAX = "needs jax ({}): pip install 'straightline[jax]'"
@@ -136,11 +138,28 @@ def _parsed(data: bytes, name: str) -> ir.Module:
     try:
         with context:
             if data[:4] != BYTECODE:
-                return ir.Module.parse(data.decode("utf-8", "replace"))
-            return stablehlo.deserialize_portable_artifact(context, data)
+                module = ir.Module.parse(data.decode("utf-8", "replace"))
+            else:
+                module = stablehlo.deserialize_portable_artifact(context, data)
     except Exception as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(f"{name} is no StableHLO module that this jaxlib reads: {first}") from error
+    _check_texts(module, name)
+    return module
+
+
+def _check_texts(module: ir.Module, name: str) -> None:
+    """Refuses names that are no UTF-8: jaxlib's bindings end the process where one of a location is asked for."""
+    printed = module.operation.get_asm(binary=True, enable_debug_info=True, large_elements_limit=8)
+    for found in _ESCAPED.finditer(printed):
+        if found[0] != b"\\\\":
+            code = bytes.fromhex(found[0].replace(b"\\", b"").decode())
+            try:
+                code.decode()
+            except UnicodeDecodeError as error:
+                raise UserError(
+                    f"{name} is no StableHLO module: a name in it, with the bytes {code!r}, is no text"
+                ) from error
 
 
 def main_of(module: ir.Module, name: str) -> ir.Operation:

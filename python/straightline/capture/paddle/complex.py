@@ -60,8 +60,10 @@ def convert(ctx: Importer, node: Node) -> list[Any] | None:
         found = _product(ctx, node, name)
     elif name in _OF_SIZES:
         found = CONVERTERS[name](ctx, Node(node.op, [_part(x, 0) for x in node.inputs]))
-    else:
+    elif name in CONVERTERS or any(isinstance(x, Complex) for x in node.inputs):
         raise Reject(f"{node.op.short} of complex numbers", _TAKEN)
+    else:
+        raise Reject(f"there is no op {node.op.short} here, which gives complex numbers")
     return found if isinstance(found, list) else [Complex(*found) if isinstance(found, tuple) else found]
 
 

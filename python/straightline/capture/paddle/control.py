@@ -31,6 +31,11 @@ def _if(ctx: Importer, node: Node) -> list[Any]:
     return _whole(values, ctx.emit("if", [flag], types, regions=2))
 
 
+@converter("pylayer", takes="the forward of a `paddle.autograd.PyLayer`; programs record no gradient")
+def _pylayer(ctx: Importer, node: Node) -> list[Any]:
+    return ctx.block(node.op.blocks[0])
+
+
 def _tensors(ctx: Importer, values: Sequence[Value]) -> list[Tensor]:
     """Values as tensors, complex numbers as two."""
     parts = [x for value in values for x in ((value.re, value.im) if isinstance(value, Complex) else (value,))]

@@ -341,7 +341,7 @@ def _truth(ctx: Importer, x: Tensor) -> Tensor:
 def cast(ctx: Importer, x: Tensor, dtype: str) -> Tensor:
     """A conversion of Paddle's; to bool it is whether a number is not 0."""
     if dtype not in DTYPES:
-        raise Reject(f"elements of {dtype}", "floats, integers or bool")
+        raise Reject(f"elements of {dtype}", "floats of 16 bits or more, integers or bool")
     return _truth(ctx, x) if dtype == "i1" else ctx.cast(x, dtype)
 
 

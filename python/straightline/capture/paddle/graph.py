@@ -24,6 +24,8 @@ _INPUTS = ("pd_op.data", "pd_op.feed")
 _RESULTS = ("pd_op.fetch", "builtin.shadow_output")
 #: Operands that training alone reads.
 _NOT_READ = {"rnn": (4,), "dropout": (1,)}
+#: Ops that keep values of a block for its derivative.
+_OF_DERIVATIVES = ("cf.stack_create", "cf.tuple_push")
 #: In messages about the sizes of inputs.
 _ADVICE = SizeAdvice(
     fixed="pass an example of this size to sl.compile, name the dim in dynamic_shapes=, or make it -1 in its InputSpec",
@@ -136,6 +138,8 @@ def _needed(program: pir.Program) -> tuple[list[pir.Op], list[int]]:
     for op in pir.every_op(program.block):
         for place in _NOT_READ.get(op.short, ()):
             op.operands[place : place + 1] = [0] if place < len(op.operands) else []
+        for block in op.blocks:
+            block.ops = [inner for inner in block.ops if inner.name not in _OF_DERIVATIVES]
     live = set(fetches)
     ops = []
     for op in reversed(program.block.ops):
@@ -180,9 +184,14 @@ def _declare(importer: Importer, ops: Sequence[pir.Op]) -> tuple[dict[str, str],
             continue
         unique, type = str(op.attributes.get("parameter_name")), op.types[0]
         dtype = pir.PARTS.get(type.dtype, type.dtype) if isinstance(type, pir.Type) else None
-        if not isinstance(type, pir.Type) or dtype not in DTYPES or any(size < 0 for size in type.shape):
+        if not isinstance(type, pir.Type) or any(size < 0 for size in type.shape):
             raise UserError(f"{importer.model}: the parameter '{unique}' has the type {type}")
         name = importer.names.get(unique, unique)
+        if dtype not in DTYPES:
+            raise UnsupportedError(
+                f"{importer.model}: the parameter '{name}' has elements of {dtype}; nearest supported form: "
+                "float (16 bits or more), integer, complex or bool tensors"
+            )
         if name in found:
             raise UserError(f"{importer.model}: two parameters have the name '{name}'")
         is_complex = type.dtype in pir.PARTS
@@ -230,7 +239,7 @@ def _input_type(
     if dtype not in DTYPES:
         raise UnsupportedError(
             f"the input '{given.name}' of {model} has elements of {given.type.dtype}; "
-            "nearest supported form: float, integer, complex or bool tensors"
+            "nearest supported form: float (16 bits or more), integer, complex or bool tensors"
         )
     if len(given.type.shape) + len(parts) > MAX_RANK:
         raise UnsupportedError(

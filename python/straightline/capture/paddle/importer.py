@@ -248,6 +248,8 @@ class Importer(GraphBuilder):
                 )
             if name in _DRAWN:
                 raise Reject(f"there is no op {node.op.short} here", "numbers drawn before the call, as an argument")
+            if name == "print":
+                raise Reject(f"there is no op {node.op.short} here", "the model without it")
             if name.endswith("_grad"):
                 raise Reject(f"there is no op {node.op.short} here", "a program that computes no gradient")
             near = difflib.get_close_matches(name, CONVERTERS, 1, 0.8)

@@ -25,7 +25,9 @@ _NOT_READ = frozenset(("op_callstack", "struct_name", "stop_gradient", "persista
 class LiveReader:
     """Reads one program; `value` gives the number of a value of it afterwards."""
 
-    def __init__(self) -> None:
+    def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
+        """`parameters`: tensors that the program has as inputs, by the inputs' names, but that are parameters."""
+        self.parameters = dict(parameters or {})
         self._numbers: dict[str, int] = {}
         #: Names that Paddle gave to layers of one class within another, in order.
         self._layers: dict[tuple[str, str], list[str]] = {}
@@ -53,6 +55,8 @@ class LiveReader:
         name = op.name()
         attributes = _attributes(op, name)
         results = list(op.results())
+        if name == "pd_op.data" and attributes.get("name") in self.parameters:
+            name, attributes = "builtin.parameter", {"parameter_name": self.parameters[attributes["name"]].name}
         file, line = self._place(attributes.get("op_callstack"))
         return pir.Op(
             name,

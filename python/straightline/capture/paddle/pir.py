@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 #: The IR's names of Paddle's element types, by the names that Paddle prints ("paddle.float32", "float32") and by those of files.
+#: Floats of 8 bits are not among them: programs would move them, but compute nothing with them.
 DTYPES = {
     "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "int16": "i16", "int32": "i32",
     "int64": "i64", "uint8": "ui8", "uint16": "ui16", "uint32": "ui32", "uint64": "ui64", "bool": "i1",
-    "float8_e4m3fn": "f8E4M3FN", "float8_e5m2": "f8E5M2",
 }  # fmt: skip
 #: The IR's names of the parts of complex numbers, by Paddle's of the numbers.
 PARTS = {"complex64": "f32", "complex128": "f64"}

@@ -29,7 +29,7 @@ _MOST_BYTES = 1 << 30
 _MOST_ELEMENTS = 1 << 44
 _TYPES = {
     "t_f32": "f32", "t_f64": "f64", "t_f16": "f16", "t_bf16": "bf16", "t_i8": "i8", "t_i16": "i16", "t_i32": "i32",
-    "t_i64": "i64", "t_ui8": "ui8", "t_bool": "i1", "t_f8e4m3": "f8E4M3FN", "t_f8e5m2": "f8E5M2",
+    "t_i64": "i64", "t_ui8": "ui8", "t_bool": "i1", "t_f8e4m3": "float8_e4m3fn", "t_f8e5m2": "float8_e5m2",
     "t_c64": "complex64", "t_c128": "complex128",
 }  # fmt: skip
 #: Element types in .pdiparams, by their number in Paddle's framework.proto.

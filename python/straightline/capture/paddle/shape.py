@@ -26,7 +26,7 @@ _END = 2**31 - 1
 
 def _dtype(name: str) -> str:
     if name not in DTYPES:
-        raise Reject(f"elements of {name}", "floats, integers or bool")
+        raise Reject(f"elements of {name}", "floats of 16 bits or more, integers or bool")
     return name
 
 

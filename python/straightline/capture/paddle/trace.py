@@ -47,6 +47,8 @@ class Traced:
     kwargs: Mapping[str, Any]
     #: Names in the layer's state dict.
     persistent: list[str]
+    #: The layer's parameters and buffers under each of their structured names, also those that the program does not read.
+    state: dict[str, Any]
 
 
 def check_version() -> None:
@@ -65,7 +67,7 @@ def _dtype_of(value: Any) -> str:
     text = str(value.dtype).removeprefix("paddle.").removeprefix("torch.")
     if text not in pir.DTYPES and text not in pir.PARTS:
         raise UnsupportedError(
-            f"an input has elements of {text}; nearest supported form: float, integer, complex or bool tensors"
+            f"an input has elements of {text}; nearest supported form: float (16 bits or more), integer, complex or bool tensors"
         )
     return text
 
@@ -122,8 +124,9 @@ def trace(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], free: Mapp
     ]
     by_name = {one.name: one for one in inputs_of(program)}
     inputs = _inputs(by_name, given, names, positions, flat)
-    parameters = {tensor.name: tensor for tensor in concrete.parameters[0]}
+    parameters = {tensor.name: tensor for tensor in (*concrete.parameters[0], *reader.parameters.values())}
     persistent = list(layer.state_dict()) if layer is not None else []
+    state = _state(layer)
     return Traced(
         program,
         inputs,
@@ -131,11 +134,12 @@ def trace(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], free: Mapp
         result,
         result_positions,
         parameters,
-        _names(layer, parameters),
+        _names(state, parameters),
         plain,
         args,
         kwargs,
         persistent,
+        state,
     )
 
 
@@ -271,13 +275,21 @@ def _concrete(static: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
 # Parameters -----------------------------------------------------------------------------------------------------------
 
 
-def _names(layer: Any, tensors: Mapping[str, Any]) -> dict[str, str]:
+def _state(layer: Any) -> dict[str, Any]:
+    """Tensors by structured name: those of the state dict, then what it leaves out."""
+    if layer is None:
+        return {}
+    found: dict[str, Any] = {}
+    for name, tensor in [*layer.state_dict().items(), *layer.named_parameters(), *layer.named_buffers()]:
+        found.setdefault(name, tensor)
+    return found
+
+
+def _names(state: Mapping[str, Any], tensors: Mapping[str, Any]) -> dict[str, str]:
     """Structured names by unique ones; a tensor with several has the first."""
     found: dict[str, str] = {}
-    if layer is not None:
-        entries = [*layer.state_dict().items(), *layer.named_parameters(), *layer.named_buffers()]
-        for name, tensor in entries:
-            found.setdefault(tensor.name, name)
+    for name, tensor in state.items():
+        found.setdefault(tensor.name, name)
     return {unique: found.get(unique, unique) for unique in tensors}
 
 

@@ -58,8 +58,8 @@ def trace_bytecode(
     for leaf in flat:
         if not isinstance(leaf, paddle.Tensor):
             raise UserError(
-                f"an example is a {type(leaf).__name__} but a function of to_static(full_graph=False) is traced by calling it: "
-                "give paddle tensors"
+                f"an example is of type {type(leaf).__name__}, but a lambda, or a function of to_static(full_graph=False) or "
+                "without source, is traced by calling it: give paddle tensors"
             )
     args, kwargs = mapped((tuple(args), dict(kwargs)), _each_once(set()))
     flat = [leaf for leaf in leaves((args, kwargs)) if is_tensor(leaf)]
@@ -87,10 +87,15 @@ def trace_bytecode(
         reasons = seen.breaks or [f"a break{where}" for where in seen.ends[:-1]]
         why = f": {'; '.join(dict.fromkeys(reasons))}" if reasons else ""
         raise UnsupportedError(
-            f"the function is {len(seen.graphs)} graphs of Paddle{why}; nearest supported form: one graph, a function without "
+            f"the function is {_counted(len(seen.graphs))}{why}; nearest supported form: one graph, a function without "
             "Python effects and without branches on values of tensors, or to_static(full_graph=True)"
         )
-    return _program(seen, flat, result)
+    own = [] if layer is None else [*layer.parameters(), *layer.buffers()]
+    return _program(seen, flat, result, {id(tensor) for tensor in own})
+
+
+def _counted(graphs: int) -> str:
+    return f"{graphs} graphs of Paddle" if graphs != 1 else "one graph of Paddle and code that runs beside it"
 
 
 def _each_once(known: set[int]) -> Callable[[Any], Any]:
@@ -105,14 +110,16 @@ def _each_once(known: set[int]) -> Callable[[Any], Any]:
     return once
 
 
-def _program(seen: _Seen, flat: Sequence[Any], result: Any) -> tuple[LiveReader, Any, Any, list[str]]:
+def _program(seen: _Seen, flat: Sequence[Any], result: Any, own: set[int]) -> tuple[LiveReader, Any, Any, list[str]]:
+    """What `trace_bytecode` gives; `own`: identities of the layer's tensors, which are inputs where its own code reads them."""
     graph, inputs, outputs = seen.graphs[0]
     concrete = graph.concrete_program
     values = returned(concrete.outputs)
     values = values if isinstance(values, (list, tuple)) else [values]
     data = [op for op in concrete.main_program.global_block().ops if op.name() == "pd_op.data"]
     names = {id(tensor): op.attrs()["name"] for tensor, op in zip(inputs, data)}
-    strange = [tensor for tensor in inputs if all(tensor is not leaf for leaf in flat)]
+    further = [tensor for tensor in inputs if all(tensor is not leaf for leaf in flat)]
+    strange = [tensor for tensor in further if id(tensor) not in own]
     if strange or len(data) != len(inputs):
         raise UnsupportedError(
             "the function reads a tensor that is neither an argument nor a parameter of its layer; nearest supported form: give "
@@ -120,7 +127,7 @@ def _program(seen: _Seen, flat: Sequence[Any], result: Any) -> tuple[LiveReader,
         )
     # One tensor may come as several results.
     places = {id(tensor): value for tensor, value in zip(outputs, values)}
-    given = {id(leaf): op.results()[0] for leaf in flat for op, tensor in zip(data, inputs) if tensor is leaf}
+    given = {id(tensor): op.results()[0] for op, tensor in zip(data, inputs)}
 
     def value(leaf: Any) -> Any:
         if not isinstance(leaf, paddle.Tensor):
@@ -132,7 +139,8 @@ def _program(seen: _Seen, flat: Sequence[Any], result: Any) -> tuple[LiveReader,
             )
         return found
 
-    return LiveReader(), concrete, mapped(result, value), [names.get(id(leaf), "") for leaf in flat]
+    reader = LiveReader({names[id(tensor)]: tensor for tensor in further})
+    return reader, concrete, mapped(result, value), [names.get(id(leaf), "") for leaf in flat]
 
 
 @contextmanager

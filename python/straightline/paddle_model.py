@@ -115,10 +115,8 @@ def _of_function(
             continue  # the state of dropout in recurrent layers, which inference does not read
         tensors[traced.names[unique]] = tensor
         tensors[unique] = tensor
-    for (
-        name,
-        tensor,
-    ) in traced.state.items():  # other names of a tensor (recurrent layers, tied ones), and what is not read
+    # other names of a tensor (recurrent layers, tied ones), and what is not read
+    for name, tensor in traced.state.items():
         if tensor._is_initialized() or 0 in tensor.shape:
             tensors.setdefault(name, tensor)
             tensors.setdefault(tensor.name, tensor)

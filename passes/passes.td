@@ -157,7 +157,8 @@ def FuseReductions : OpLevelPass<"fuse-reductions", "::mlir::func::FuncOp"> {
   let summary = "reductions and norms with the elementwise ops around them";
   let description = [{
     All ops of one fusion share one split of the shape into rows and columns: elementwise ops on whole rows or on one value a
-    row, reductions of the trailing dims, and expands of one value a row. Several results are allowed.
+    row, reductions of the trailing dims, and expands of one value a row. Several results are allowed. Where a permute moved the
+    dims of one sum, extremum or the like to the end, elementwise ops before it that have no other reader read permuted operands instead.
   }];
 }
 

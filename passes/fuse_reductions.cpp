@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/fusion_group.h"
 #include "passes/passes.h"
+#include "passes/value_builder.h"
 
 namespace straightline::passes {
 
@@ -86,9 +87,119 @@ int stagesOf(const FusionGroup& group) {
   return stages;
 }
 
+/// Reads a value with its dims in another order.
+class Permuted {
+ public:
+  Permuted(mlir::OpBuilder& builder, mlir::Location loc, llvm::ArrayRef<int64_t> dims)
+      : build_(builder, loc), dims_(dims) {}
+
+  /// The op with operands and results in that order.
+  Operation* elementwise(Operation* operation) {
+    llvm::SmallDenseMap<Value, Value> permuted;
+    for (Value operand : operation->getOperands()) {
+      if (!permuted.contains(operand)) {
+        permuted[operand] = value(operand);
+      }
+    }
+    Operation* moved = build_.builder().clone(*operation);
+    for (mlir::OpOperand& operand : moved->getOpOperands()) {
+      operand.set(permuted[operand.get()]);
+    }
+    moved->getResult(0).setType(typeOf(operation->getResult(0)));
+    return moved;
+  }
+
+ private:
+  mlir::RankedTensorType typeOf(Value value) {
+    return build_.type(ValueBuilder::elementOf(value), inOrder(build_.extents(value)));
+  }
+  op::ExtentSpace::Extents inOrder(llvm::ArrayRef<mlir::AffineExpr> extents) {
+    op::ExtentSpace::Extents result;
+    for (const int64_t dim : dims_) {
+      result.push_back(extents[dim]);
+    }
+    return result;
+  }
+  /// Expands and splat literals stay what they are, for an outlined op has copies of these.
+  Value value(Value operand) {
+    if (auto literal = operand.getDefiningOp<op::FullOp>()) {
+      return build_.make<op::FullOp>(typeOf(operand), literal.getValueAttr());
+    }
+    auto expand = operand.getDefiningOp<op::ExpandOp>();
+    if (!expand) {
+      return build_.permute(operand, dims_);
+    }
+    op::ExtentSpace::Extents extents(dims_.size(), build_.number(1));
+    llvm::copy(
+        build_.extents(expand.getX()),
+        extents.end() - llvm::cast<mlir::RankedTensorType>(expand.getX().getType()).getRank());
+    return build_.expand(build_.permute(build_.reshape(expand.getX(), extents), dims_),
+                         inOrder(build_.extents(operand)));
+  }
+
+  ValueBuilder build_;
+  llvm::ArrayRef<int64_t> dims_;
+};
+
+/// Whether memory has the elements in another order: a permute, perhaps behind other views.
+bool isPermuted(Value value) {
+  Operation* maker = value.getDefiningOp();
+  while (maker && maker->hasTrait<op::View>() && !llvm::isa<op::PermuteOp>(maker)) {
+    maker = maker->getOperand(0).getDefiningOp();
+  }
+  return maker && llvm::isa<op::PermuteOp>(maker);
+}
+
+/// sum(permute(mul(a, b))) -> sum(mul(permute(a), permute(b))), where only the sum reads them: dims
+/// that are not the last ones were moved for the reduction, which shall have the product in its
+/// kernel. So on for what makes a and b. An operand that is permuted already stays in a pass of its
+/// own: the reduction reads neighbours of a row far apart, and lines of memory once for each.
+void moveAbove(op::PermuteOp permute) {
+  Operation* maker = permute.getX().getDefiningOp();
+  if (!maker || !llvm::isa<op::ElementwiseOpInterface>(maker) || !maker->hasOneUse() ||
+      maker->getNumResults() != 1 || maker->getBlock() != permute->getBlock() ||
+      op::isPrepared(permute) || op::isPrepared(maker) ||
+      llvm::any_of(maker->getOperands(), isPermuted)) {
+    return;
+  }
+  mlir::OpBuilder builder(permute);
+  Operation* moved = Permuted(builder, maker->getLoc(), permute.getDims()).elementwise(maker);
+  permute.replaceAllUsesWith(moved->getResult(0));
+  permute.erase();
+  maker->erase();
+  llvm::SmallSetVector<op::PermuteOp, 4> above;
+  for (Value operand : moved->getOperands()) {
+    if (auto before = operand.getDefiningOp<op::PermuteOp>()) {
+      above.insert(before);
+    }
+  }
+  for (op::PermuteOp before : above) {
+    moveAbove(before);
+  }
+}
+
+/// The permutes that one reduction of the block alone reads, once: a kernel of several stages would
+/// make the elements anew in each.
+llvm::SmallVector<op::PermuteOp> permutesOfReductions(mlir::Block& block) {
+  llvm::SmallVector<op::PermuteOp> found;
+  for (auto permute : block.getOps<op::PermuteOp>()) {
+    auto reduction = permute->hasOneUse()
+                         ? llvm::dyn_cast<op::ReductionOpInterface>(*permute->user_begin())
+                         : nullptr;
+    if (reduction && RowSplit::isTrailing(reduction) && !reduction.keepsShape() &&
+        stagesOf(reduction) == 1) {
+      found.push_back(permute);
+    }
+  }
+  return found;
+}
+
 struct FuseReductionsPass : impl::FuseReductionsBase<FuseReductionsPass> {
   void runOnOperation() override {
     forEachBlock(getOperation(), [](mlir::Block& block) {
+      for (op::PermuteOp permute : permutesOfReductions(block)) {
+        moveAbove(permute);
+      }
       while (Operation* seed = nextSeed(block)) {
         fuseFrom(seed);
       }

@@ -157,7 +157,8 @@ def FuseReductions : OpLevelPass<"fuse-reductions", "::mlir::func::FuncOp"> {
   let summary = "reductions and norms with the elementwise ops around them";
   let description = [{
     All ops of one fusion share one split of the shape into rows and columns: elementwise ops on whole rows or on one value a
-    row, reductions of the trailing dims, and expands of one value a row. Several results are allowed.
+    row, reductions of the trailing dims, and expands of one value a row. Several results are allowed. Where a permute moved the
+    dims of one sum, extremum or the like to the end, elementwise ops before it that have no other reader read permuted operands instead.
   }];
 }
 
@@ -276,13 +277,15 @@ def BandPools : KernelPass<"band-pools"> {
   }];
 }
 
-def SharePrepareKernels : KernelPass<"share-prepare-kernels"> {
-  let summary = "one kernel for all sizes of equal kernels of prepare";
+def ShareKernels : KernelPass<"share-kernels"> {
+  let summary = "one kernel for all sizes of equal kernels of prepare, or of equal copies of run";
   let description = [{
-    Three or more functions that prepare alone launches, and that are equal but for numbers in their shapes, become one. The numbers that
-    differ are its run-time scalars, and each launch gives its own (`sizes`). Left as they are: fewer than three, functions that run
-    launches too, functions with named extents, and functions of a device, whose grid is counted from named extents.
+    Three or more functions that prepare alone launches, and that are equal but for numbers in their shapes, become one; of run, sixteen
+    or more that copy alone, for what computes is worth its constants there. The numbers that differ are its run-time scalars, and each
+    launch gives its own (`sizes`). Left as they are: fewer functions, functions that the other phase launches too, functions with named
+    extents, and functions of a device, whose grid is counted from named extents.
   }];
+  let options = [Option<"copies", "copies", "bool", "false", "those of run that copy, in place of those of prepare">];
 }
 
 def ReuseInPlace : KernelPass<"reuse-in-place"> {

@@ -134,7 +134,7 @@ void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& optio
   }
   // After placing: these leave kernels of a device alone.
   manager.addPass(passes::createBandPools());
-  manager.addPass(passes::createSharePrepareKernels());
+  manager.addPass(passes::createShareKernels());
   // 2. In place before planning: fewer slots with longer lives make the smaller arena.
   manager.addPass(passes::createReuseInPlace());
   manager.addPass(passes::createPlanMemory());
@@ -143,6 +143,8 @@ void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& optio
   }
   // 3. After planning, because two slots in the same place are a reason for a barrier too.
   manager.addPass(passes::createInsertBarriers());
+  // Copies of run, for the passes before this one read sizes of kernels as numbers.
+  manager.addPass(passes::createShareKernels({/*copies=*/true}));
   // 4. Checks the plan anew from the buffers and their uses, not from what the planner believes.
   manager.addPass(createVerifyPlannedLevelPass());
 }

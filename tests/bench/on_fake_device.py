@@ -122,7 +122,7 @@ def _results_are_used_again(tensors: Any, driver: Any) -> None:
             function, arguments, out = made(tensors, _model, launch, reuse_outputs=True, **options)
             place = partial(_place, tensors, function, arguments)
             first = [place() for _ in range(6)]
-            assert len(set(first)) == 1, "nobody holds the last one"
+            assert len(set(first)) == 1, "no reference to the last one remains"
             held = function(*arguments)
             assert tensors.place(held) == first[0] and place() != first[0], "but this one is held"
             del held

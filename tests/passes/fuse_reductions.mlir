@@ -120,3 +120,76 @@ func.func @square(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %d = op.sub %x, %e : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %d : tensor<4x4xf32>
 }
+
+// Rows that decompose-ops has made the last dims: what makes them joins the reduction, with its operands permuted. Expands and literals stay
+// what they are, a product that is read by itself has one permuted operand.
+// CHECK-LABEL: func.func @turned
+func.func @turned(%x: tensor<3x4x8xf32>, %w: tensor<3x4x1xf32>) -> tensor<3x8xf32> {
+  // CHECK-DAG: %[[X:.*]] = op.permute %{{.*}} {dims = array<i64: 0, 2, 1>} : (tensor<3x4x8xf32>) -> tensor<3x8x4xf32>
+  // CHECK-DAG: %[[W:.*]] = op.permute %{{.*}} {dims = array<i64: 0, 2, 1>} : (tensor<3x4x1xf32>) -> tensor<3x1x4xf32>
+  // CHECK: op.fusion({{.*}}) {family = "row_reduction"} : ({{.*}}) -> tensor<3x8xf32>
+  // CHECK: op.mul
+  // CHECK: op.expand {{.*}} -> tensor<3x8x4xf32>
+  // CHECK: op.mul
+  // CHECK: op.add
+  // CHECK: op.sum
+  // CHECK: op.yield
+  %square = op.mul %x, %x : (tensor<3x4x8xf32>, tensor<3x4x8xf32>) -> tensor<3x4x8xf32>
+  %ww = op.expand %w : (tensor<3x4x1xf32>) -> tensor<3x4x8xf32>
+  %p = op.mul %square, %ww : (tensor<3x4x8xf32>, tensor<3x4x8xf32>) -> tensor<3x4x8xf32>
+  %one = op.full {value = 1.0 : f64} : tensor<3x4x8xf32>
+  %q = op.add %p, %one : (tensor<3x4x8xf32>, tensor<3x4x8xf32>) -> tensor<3x4x8xf32>
+  %t = op.permute %q {dims = array<i64: 0, 2, 1>} : (tensor<3x4x8xf32>) -> tensor<3x8x4xf32>
+  %s = op.sum %t {dims = array<i64: 2>, keepdim = false} : (tensor<3x8x4xf32>) -> tensor<3x8xf32>
+  return %s : tensor<3x8xf32>
+}
+
+// The same with a named extent, for an expand that adds dims.
+// CHECK-LABEL: func.func @turned_named
+func.func @turned_named(%x: tensor<?x8xf32, #op.dims<[b, 8]>>, %w: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: op.fusion({{.*}}) {family = "row_reduction"}
+  // CHECK: op.mul {{.*}} -> tensor<8x?xf32, #op.dims<[8, b]>>
+  // CHECK: op.sum
+  %ww = op.expand %w : (tensor<8xf32>) -> tensor<?x8xf32, #op.dims<[b, 8]>>
+  %p = op.mul %x, %ww : (tensor<?x8xf32, #op.dims<[b, 8]>>, tensor<?x8xf32, #op.dims<[b, 8]>>) -> tensor<?x8xf32, #op.dims<[b, 8]>>
+  %t = op.permute %p {dims = array<i64: 1, 0>} : (tensor<?x8xf32, #op.dims<[b, 8]>>) -> tensor<8x?xf32, #op.dims<[8, b]>>
+  %s = op.sum %t {dims = array<i64: 1>, keepdim = false} : (tensor<8x?xf32, #op.dims<[8, b]>>) -> tensor<8xf32>
+  return %s : tensor<8xf32>
+}
+
+// Refused: an operand lies across already; and a product with another reader is made anyway.
+// CHECK-LABEL: func.func @turned_refused
+func.func @turned_refused(%x: tensor<4x8xf32>, %y: tensor<8x4xf32>) -> (tensor<8xf32>, tensor<4x8xf32>, tensor<8xf32>) {
+  // CHECK: op.mul {{.*}} -> tensor<4x8xf32>
+  // CHECK: op.permute {{.*}} -> tensor<8x4xf32>
+  // CHECK: op.fusion
+  // CHECK-NEXT: ^bb0
+  // CHECK-NEXT: op.sum
+  // CHECK: op.exp {{.*}} -> tensor<4x8xf32>
+  // CHECK: op.permute {{.*}} -> tensor<8x4xf32>
+  // CHECK: op.fusion
+  // CHECK-NEXT: ^bb0
+  // CHECK-NEXT: op.sum
+  %z = op.permute %y {dims = array<i64: 1, 0>} : (tensor<8x4xf32>) -> tensor<4x8xf32>
+  %p = op.mul %x, %z : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %t = op.permute %p {dims = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %s = op.sum %t {dims = array<i64: 1>, keepdim = false} : (tensor<8x4xf32>) -> tensor<8xf32>
+  %e = op.exp %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %u = op.permute %e {dims = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %v = op.sum %u {dims = array<i64: 1>, keepdim = false} : (tensor<8x4xf32>) -> tensor<8xf32>
+  return %s, %e, %v : tensor<8xf32>, tensor<4x8xf32>, tensor<8xf32>
+}
+
+// Refused: two stages would compute the square root twice.
+// CHECK-LABEL: func.func @turned_stages
+func.func @turned_stages(%x: tensor<4x8xf32>) -> tensor<8xf32> {
+  // CHECK: op.sqrt {{.*}} -> tensor<4x8xf32>
+  // CHECK-NEXT: op.permute
+  // CHECK-NEXT: op.fusion
+  // CHECK-NEXT: ^bb0
+  // CHECK-NEXT: op.var
+  %r = op.sqrt %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %t = op.permute %r {dims = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %v = op.var %t {dims = array<i64: 1>, correction = 1.0 : f64, keepdim = false} : (tensor<8x4xf32>) -> tensor<8xf32>
+  return %v : tensor<8xf32>
+}

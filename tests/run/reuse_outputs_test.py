@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`reuse_outputs=True`: results that nobody holds any more are the next ones; one that is held never changes."""
+"""`reuse_outputs=True`: storage of results is reused once no reference to it remains; a result that is referenced never changes."""
 
 from __future__ import annotations
 

@@ -102,3 +102,33 @@ def test_packings_of_weights_are_one_kernel_of_run_time_sizes() -> None:
     compiled = sl.compile(Rows((24, 40, 56)).eval(), (torch.randn(5, 24),), emit="python", threads=1)
     packs = [entry for entry in compiled.kernels.native if entry.name.startswith("pack")]
     assert len(packs) == 2 and [entry.arguments[0].shape for entry in packs] == [(40, 24), (56, 40)]
+
+
+class Triangle(nn.Module):
+    """A loop that capture has unrolled: each round reads one row more."""
+
+    def __init__(self, rounds: int) -> None:
+        super().__init__()
+        self._rounds = rounds
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.clone()
+        for i in range(1, self._rounds + 1):
+            row = x[i, :i].clone()
+            x[i, :i] = row + (row.unsqueeze(-1) * x[:i, :i].clone()).sum(-2)
+        return x
+
+
+@pytest.mark.parametrize("emit", ["cpp", "python"])
+def test_many_copies_of_run_are_one_kernel(emit: str) -> None:
+    """Those of 17 rounds but the first, whose size is 1; sums keep their sizes as constants. Of 12 rounds nothing is shared."""
+    model, x = Triangle(17), torch.randn(18, 18) * 0.1
+    compiled = sl.compile(model, (x,), emit=emit)
+    names: list[str] = [entry.name for entry in compiled.kernels.native]
+    assert sum("copy" in name for name in names) <= 3 and "copy_sized" in names, names
+    assert sum(name.startswith("rows_sum") for name in names) >= 16, names
+    torch.testing.assert_close(compiled(x), model(x))
+    with sl.fast_path(False):
+        torch.testing.assert_close(compiled(x), model(x))
+    few = sl.compile(Triangle(12), (x,), emit=emit)
+    assert not any("_sized" in entry.name for entry in few.kernels.native)

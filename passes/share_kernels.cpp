@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of prepare that differ in numbers of their shapes alone become one, which takes these
-// numbers at run time.
+// Kernels of prepare, or copies of run, that differ in numbers of their shapes alone become one,
+// which takes these numbers at run time.
 //
 //   kernel.func @scale_64x3(..) schedule(<"pointwise", shape = {extent = [64, 3], ..}, ..>)
 //   kernel.func @scale_32x3(..) schedule(<"pointwise", shape = {extent = [32, 3], ..}, ..>)
@@ -8,7 +8,8 @@
 //         kernel.launch @scale_sized(..) outs(..) sizes([64]) ...
 //
 // Clang takes tens of milliseconds to compile a kernel, and prepare runs once: constant extents
-// would save less time there than the compilation of one more function costs.
+// would save less time there than the compilation of one more function costs. In run they are worth
+// it, but for copies: a loop that was unrolled, with a size that grows, has one for each round.
 #include <map>
 #include <optional>
 
@@ -20,7 +21,7 @@
 
 namespace straightline::passes {
 
-#define GEN_PASS_DEF_SHAREPREPAREKERNELS
+#define GEN_PASS_DEF_SHAREKERNELS
 #include "passes/passes.h.inc"
 
 namespace {
@@ -29,7 +30,7 @@ using mlir::Attribute;
 using mlir::Operation;
 
 /// A function of run-time sizes takes clang up to three times as long as one of constants.
-constexpr size_t kLeastShared = 3;
+constexpr size_t kLeastShared = 3, kLeastCopiesShared = 16;
 
 /// Calls `each` for the numbers in `value` and what it holds, in order; gives `value` with what
 /// `each` returns in their places.
@@ -102,30 +103,39 @@ std::string commonName(llvm::ArrayRef<kernel::FuncOp> functions) {
 
 using Launches = llvm::MapVector<Operation*, llvm::SmallVector<kernel::LaunchOp>>;
 
-struct SharePrepareKernelsPass : impl::SharePrepareKernelsBase<SharePrepareKernelsPass> {
+/// One element for each element, as it is.
+bool isCopy(kernel::FuncOp function) {
+  return function.getSchedule().getFamily() == "pointwise" &&
+         llvm::all_of(function.getBodies(),
+                      [](mlir::Region& body) { return llvm::hasSingleElement(body.front()); });
+}
+
+struct ShareKernelsPass : impl::ShareKernelsBase<ShareKernelsPass> {
+  using ShareKernelsBase::ShareKernelsBase;
+
   void runOnOperation() override {
-    Launches inPrepare;  // by function, in the order of first use
-    llvm::DenseSet<Operation*> inRun;
+    Launches ofPhase;  // by function, in the order of first use
+    llvm::DenseSet<Operation*> ofOther;
     getOperation().walk([&](kernel::LaunchOp launch) {
-      if (launch->getParentOfType<kernel::PrepareOp>()) {
-        inPrepare[launch.getEntryOp()].push_back(launch);
+      if ((launch->getParentOfType<kernel::PrepareOp>() == nullptr) == copies) {
+        ofPhase[launch.getEntryOp()].push_back(launch);
       } else {
-        inRun.insert(launch.getEntryOp());
+        ofOther.insert(launch.getEntryOp());
       }
     });
     llvm::MapVector<mlir::StringAttr, llvm::SmallVector<kernel::FuncOp>> groups;  // by keyOf
-    for (const auto& [entry, _] : inPrepare) {
+    for (const auto& [entry, _] : ofPhase) {
       auto function = llvm::cast<kernel::FuncOp>(entry);
       // A device's grid is counted from named extents; names that are there are the program's.
-      if (!inRun.contains(entry) && !kernel::runsOnDevice(entry) &&
-          function.getScalarNames().empty()) {
+      if (!ofOther.contains(entry) && !kernel::runsOnDevice(entry) &&
+          function.getScalarNames().empty() && (!copies || isCopy(function))) {
         groups[mlir::StringAttr::get(&getContext(), keyOf(function))].push_back(function);
       }
     }
     mlir::SymbolTable symbols(getOperation());
     for (const auto& [_, functions] : groups) {
-      if (functions.size() >= kLeastShared) {
-        merge(functions, inPrepare, symbols);
+      if (functions.size() >= (copies ? kLeastCopiesShared : kLeastShared)) {
+        merge(functions, ofPhase, symbols);
       }
     }
   }

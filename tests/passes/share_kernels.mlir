@@ -1,5 +1,5 @@
-// RUN: straightline-opt %s --share-prepare-kernels | FileCheck %s
-// RUN: straightline-opt %s --share-prepare-kernels -o %t.once && straightline-opt %t.once --share-prepare-kernels -o %t.twice && diff %t.once %t.twice
+// RUN: straightline-opt %s --share-kernels | FileCheck %s
+// RUN: straightline-opt %s --share-kernels -o %t.once && straightline-opt %t.once --share-kernels -o %t.twice && diff %t.once %t.twice
 
 !a = !kernel.buffer<4x3xf32>
 !b = !kernel.buffer<5x3xf32>

@@ -14,7 +14,8 @@ using HasSequence = std::function<bool(const RecurrentProblem&)>;
 
 /// lstm, gru, rnn -> for each layer and direction a linear over all steps, then lstm_sequence,
 /// gru_sequence or rnn_sequence where `hasSequence`, otherwise an op.for (few steps of gru and rnn:
-/// each step by itself). `avoidsSubnormals`: what such a step hands on is zero where it is subnormal.
+/// each step by itself). `avoidsSubnormals`: what such a step hands on is zero where it is
+/// subnormal.
 void addRecurrentPatterns(mlir::RewritePatternSet& patterns, const HasSequence& hasSequence,
                           bool avoidsSubnormals);
 

@@ -235,9 +235,27 @@ class Importer(GraphBuilder):
             return
         for place, (name, value) in enumerate(zip(proto.output, results)):
             if name and value is not None:
+                value = self._of_the_inputs_type(node, place, value)
                 self.names[name] = value
                 if isinstance(value, Tensor):
                     self._note(node, place, value)
+
+    def _of_the_inputs_type(self, node: Node, place: int, value: Value) -> Value:
+        """A result; sizes that are computed from sizes of int32 are such too (arithmetic on sizes has one type)."""
+        if not isinstance(value, Known) or value.type.dtype != "i64":
+            return value
+        if node.kind == "Cast" and node.attribute("to") == onnx.TensorProto.INT32:
+            return value.of("i32")
+        schema = _schema(node.proto, self.opsets)
+        if schema is None or place >= len(schema.outputs):
+            return value
+        text, last = schema.outputs[place].type_str, len(schema.inputs) - 1
+        given = [
+            each.type.dtype
+            for i, each in enumerate(node.inputs)
+            if isinstance(each, (Known, Tensor)) and schema.inputs[min(i, last)].type_str == text
+        ]
+        return value.of("i32") if "i32" in given else value
 
     def _differ_in_type(self, node: Node) -> bool:
         """Whether inputs that the op's schema gives one type have several."""
@@ -384,7 +402,7 @@ class Importer(GraphBuilder):
         if value.is_sizes:
             parts = [self.expand(self.scalar(x, "i64"), (1,)) for x in v.dims(value)]
             flat = self.cat(parts, 0, TensorType("i64", (len(parts),)))
-            return self.reshape(flat, array.shape)
+            return self.cast(self.reshape(flat, array.shape), value.dtype)
         type = value.type
         if value.name in self._loaded:
             return self._loaded[value.name]

@@ -534,7 +534,7 @@ def _range(ctx: Importer, node: Node) -> Tensor:
         raise Reject("a range by a named step", "a constant step")
     count = (b - a) // c if c == 1 else -((a - b) // c) if c > 0 else -((b - a) // -c)
     numbers = ctx.iota(count)
-    dtype = "i64" if start.is_sizes or limit.is_sizes else ir_dtype(start.array.dtype)
+    dtype = start.type.dtype
     scaled = numbers if c == 1 else ctx.binary("mul", numbers, c)
     shifted = scaled if a == 0 else ctx.binary("add", scaled, a if isinstance(a, int) else ctx.scalar(a, "i64"))
     return ctx.cast(shifted, dtype)

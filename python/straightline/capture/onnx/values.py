@@ -84,21 +84,27 @@ def held(array: np.ndarray) -> np.ndarray:
 class Known:
     """A value that is known while importing: numbers, or sizes, of which some are named extents (an array of objects).
 
-    `name` is that of the initialiser that it is: it becomes a parameter of the program where a tensor is needed.
+    `name` is that of the initialiser that it is: it becomes a parameter of the program where a tensor is needed. `dtype` is the
+    element type of sizes, i64 or i32.
     """
 
     array: np.ndarray
     name: str = ""
+    dtype: str = "i64"
 
     @property
     def is_sizes(self) -> bool:
-        """Whether some element is a named extent; all are i64 then."""
+        """Whether some element is a named extent."""
         return self.array.dtype == object
 
     @property
     def type(self) -> TensorType:
         """The type that the tensor of it has."""
-        return TensorType("i64" if self.is_sizes else ir_dtype(self.array.dtype), self.array.shape)
+        return TensorType(self.dtype if self.is_sizes else ir_dtype(self.array.dtype), self.array.shape)
+
+    def of(self, dtype: str) -> Known:
+        """These sizes, or integers, with another element type."""
+        return Known(self.array, self.name, dtype) if self.is_sizes else Known(self.array.astype(numpy_dtype(dtype)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,26 @@ from typing import Any
 
 from straightline._printed import Printed
 
+#: A named size with a largest value from here on has none that anybody chose.
+_NO_LIMIT = 10**8
+
+
+def _unlimited(facts: Mapping[str, Any]) -> list[str]:
+    return [row["name"] for row in facts["named_sizes"] if not row["depends_on_data"] and row["max"] >= _NO_LIMIT]
+
+
+def estimate_text(facts: Mapping[str, Any]) -> str:
+    """What a call is estimated to take, behind a comma; nothing where named sizes have no limit: nobody means the largest."""
+    return "" if _unlimited(facts) else f", about {facts.get('estimated_us', 0.0):.3g} us a call"
+
+
+def arena_text(facts: Mapping[str, Any]) -> str:
+    """What a program's arena takes: in a program of named sizes the bytes are those of the largest ones."""
+    named, unlimited = facts["named_sizes"], _unlimited(facts)
+    if unlimited and facts["arena_bytes"] >= _NO_LIMIT:
+        return f"arena that grows with {', '.join(unlimited)}"
+    return f"arena {facts['arena_bytes']:,} bytes" + (" at the largest sizes" if named else "")
+
 
 class Explanation(Printed, Mapping[str, Any]):
     """Facts about a compiled program; by name, those of the first one.
@@ -56,7 +76,7 @@ class Explanation(Printed, Mapping[str, Any]):
 
         title = (
             f"{facts['name']} for {facts['target']}: {facts['threads']} thread(s), "
-            f"arena {facts['arena_bytes']:,} bytes, prepared {facts['prepared_bytes']:,} bytes; "
+            f"{arena_text(facts)}, prepared {facts['prepared_bytes']:,} bytes; "
             f"path: {facts['path']} ({facts['path_reason']})"
         )
         if facts.get("launch"):

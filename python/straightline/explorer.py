@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from straightline import _call, _page_machine, _pass_steps
 from straightline.errors import UserError
+from straightline.explanation import arena_text, estimate_text
 
 if TYPE_CHECKING:
     from straightline.profile import Profile
@@ -243,8 +244,7 @@ def _facts(one: Any, passes: bool, profile: Profile | None, room: _page_machine.
         "machine": machine,
         "passes": _passes(compilation.passes_json, known) if passes else None,
         "facts": (
-            f"{explained['target']}, {explained['threads']} thread(s), about {explained.get('estimated_us', 0):.3g} us a call, "
-            f"arena {explained['arena_bytes']:,} bytes"
+            f"{explained['target']}, {explained['threads']} thread(s){estimate_text(explained)}, {arena_text(explained)}"
             + (f"; {profile.call_us:,.4g} us a call, median of {profile.runs}" if profile is not None else "")
         ),
     }

@@ -11,6 +11,7 @@ from typing import Any
 
 from straightline.cli import OK, arguments, model_files
 from straightline.errors import UserError
+from straightline.explanation import arena_text, estimate_text
 
 HELP = "show what is in a model: arguments, results, statements, weights, files"
 
@@ -133,9 +134,7 @@ def _tree(facts: Mapping[str, Any], title: str, most: int) -> Any:
     for i, program in enumerate(facts["programs"], 1):
         head = f"program {i}" if len(facts["programs"]) > 1 else "program"
         node = tree.add(
-            escape(
-                f"{head} for {program['target']}, {program['threads']} thread(s), about {program['estimated_us']:.3g} us a call"
-            )
+            escape(f"{head} for {program['target']}, {program['threads']} thread(s){estimate_text(program)}")
         )
         for kind, label in (("inputs", "takes"), ("results", "gives")):
             branch = node.add(label)
@@ -151,7 +150,7 @@ def _tree(facts: Mapping[str, Any], title: str, most: int) -> Any:
                     )
                 )
         node.add(
-            f"memory: arena {program['arena_bytes']:,} bytes, prepared weights {program['prepared_bytes']:,}, "
+            f"memory: {arena_text(program)}, prepared weights {program['prepared_bytes']:,}, "
             f"parameters {program['parameter_bytes']:,}"
         )
         branch = node.add(f"{len(program['statements'])} statements")

@@ -81,29 +81,41 @@ extern "C" void pointwise_sigmoid_2x16(sl_ctx* ctx, sl_team team, const float* a
   sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 5}>(
       ctx, team,
       sl::Fixed<sl::PointwiseShape{.extent = {2, 16},
-          .stride = {{64, 1}, {16, 1}, {64, 1}, {64, 1}, {64, 1}, {16, 1}, {16, 1}, {16, 1}}}>{},
+          .stride = {{64, 1}, {64, 1}, {16, 1}, {64, 1}, {64, 1}, {16, 1}, {16, 1}, {16, 1}}}>{},
       [](auto x0, auto x1, auto x2, auto x3, auto x4, auto& y0, auto& y1, auto& y2) SL_LAMBDA {
         auto t0 = -x0;
         auto t1 = sl::exp(t0);
         auto t2 = sl::constant(x0, 1.0f) + t1;
         auto t3 = sl::constant(x0, 1.0f) / t2;
-        auto t4 = t3 * x1;
-        auto t5 = -x2;
-        auto t6 = sl::exp(t5);
-        auto t7 = sl::constant(x0, 1.0f) + t6;
-        auto t8 = sl::constant(x0, 1.0f) / t7;
-        auto t9 = sl::tanh(x3);
-        auto t10 = t8 * t9;
-        auto t11 = t4 + t10;
-        auto t12 = -x4;
-        auto t13 = sl::exp(t12);
-        auto t14 = sl::constant(x0, 1.0f) + t13;
-        auto t15 = sl::constant(x0, 1.0f) / t14;
-        auto t16 = sl::tanh(t11);
-        auto t17 = t15 * t16;
-        y0 = t11;
-        y1 = t17;
-        y2 = t17;
+        auto t4 = sl::lt(t3, sl::constant(x0, 1.0842022e-19f));
+        auto t5 = sl::select(t4, sl::constant(x0, 0.0f), t3);
+        auto t6 = -x1;
+        auto t7 = sl::exp(t6);
+        auto t8 = sl::constant(x0, 1.0f) + t7;
+        auto t9 = sl::constant(x0, 1.0f) / t8;
+        auto t10 = sl::lt(t9, sl::constant(x0, 1.0842022e-19f));
+        auto t11 = sl::select(t10, sl::constant(x0, 0.0f), t9);
+        auto t12 = t11 * x2;
+        auto t13 = -x3;
+        auto t14 = sl::exp(t13);
+        auto t15 = sl::constant(x0, 1.0f) + t14;
+        auto t16 = sl::constant(x0, 1.0f) / t15;
+        auto t17 = sl::lt(t16, sl::constant(x0, 1.0842022e-19f));
+        auto t18 = sl::select(t17, sl::constant(x0, 0.0f), t16);
+        auto t19 = sl::tanh(x4);
+        auto t20 = t18 * t19;
+        auto t21 = t12 + t20;
+        auto t22 = sl::tanh(t21);
+        auto t23 = t5 * t22;
+        auto t24 = sl::abs(t23);
+        auto t25 = sl::lt(t24, sl::constant(x0, 1.1754944e-38f));
+        auto t26 = sl::select(t25, sl::constant(x0, 0.0f), t23);
+        auto t27 = sl::abs(t21);
+        auto t28 = sl::lt(t27, sl::constant(x0, 1.1754944e-38f));
+        auto t29 = sl::select(t28, sl::constant(x0, 0.0f), t21);
+        y0 = t26;
+        y1 = t29;
+        y2 = t26;
       },
       a0, a1, a2, a3, a4, o0, o1, o2);
 }
@@ -264,9 +276,9 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
     float* const t_1_view_3 = t_1 + 48;
     float* const t_2_view = t_2 + i * 32;
     float* const t_2_view_view = t_2_view;
-    // sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul: lstm (lstm.py:25)
-    pointwise_sigmoid_2x16(ctx, sl::alone(), t_1_view_1, t_3, t_1_view, t_1_view_2, t_1_view_3,
-        t_3, getitem_1_view, t_2_view_view);
+    // sigmoid, lt, where, sigmoid, lt, where, tanh, sigmoid, lt, where, mul, mul, add, tanh, mul, abs, lt, where, abs, lt, where: lstm (lstm.py:25)
+    pointwise_sigmoid_2x16(ctx, sl::alone(), t_1_view_3, t_1_view_1, t_3, t_1_view, t_1_view_2,
+        getitem_1_view, t_3, t_2_view_view);
     if (sl::cancelled(ctx, team)) {
       return sl::stop(ctx, team, 10);
     }
@@ -432,8 +444,8 @@ static constexpr sl_argument arguments_gemm_2x64x16_bias_add[] = {
 
 static constexpr sl_argument arguments_pointwise_sigmoid_2x16[] = {
     {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l23},
-    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l7},
-    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l23},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l23},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l7},
     {sizeof(sl_argument), "a3", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l23},
     {sizeof(sl_argument), "a4", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l23},
     {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l25, l7},
@@ -476,7 +488,7 @@ static constexpr int32_t operands_6[] = {15};
 static constexpr int32_t operands_11[] = {16, 20};
 static constexpr int32_t operands_12[] = {19, 5, 3, 21, 13};
 static constexpr int32_t operands_13[] = {14, 26};
-static constexpr int32_t operands_14[] = {23, 15, 22, 24, 25, 15, 19, 27};
+static constexpr int32_t operands_14[] = {25, 23, 15, 22, 24, 19, 15, 27};
 static constexpr int32_t operands_16[] = {30, 12};
 static constexpr int32_t operands_17[] = {12, 8, 6, 10};
 static constexpr int32_t operands_18[] = {10, 11};
@@ -495,7 +507,7 @@ static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_11, 1, 1, l37, 1},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_2x64x16_bias_add", "linear, add", "lstm (lstm.py:25)", operands_12, 4, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_13, 1, 1, l38, 1},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "pointwise_sigmoid_2x16", "sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul", "lstm (lstm.py:25)", operands_14, 5, 3, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "pointwise_sigmoid_2x16", "sigmoid, lt, where, sigmoid, lt, where, tanh, sigmoid, lt, where, mul, mul, add, tanh, mul, abs, lt, where, abs, lt, where", "lstm (lstm.py:25)", operands_14, 5, 3, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_END, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_2x50x16", "copy", "fc (lstm.py:26)", operands_16, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x5x16_bias", "linear", "fc (lstm.py:26)", operands_17, 3, 1, nullptr, 0},

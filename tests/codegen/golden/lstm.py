@@ -61,9 +61,9 @@ def run(io):
         t_1_view_3 = buffers[25]  # t_1 + 48: float32[2, 16]
         t_2_view = t_2.view(26, i * 32)  # float32[1, 2, 16]
         t_2_view_view = t_2_view.view(27, 0)  # float32[2, 16]
-        # sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul: lstm (lstm.py:25)
-        native.pointwise_sigmoid_2x16(alone, t_1_view_1, t_3, t_1_view, t_1_view_2, t_1_view_3,
-            t_3, getitem_1_view, t_2_view_view)
+        # sigmoid, lt, where, sigmoid, lt, where, tanh, sigmoid, lt, where, mul, mul, add, tanh, mul, abs, lt, where, abs, lt, where: lstm (lstm.py:25)
+        native.pointwise_sigmoid_2x16(alone, t_1_view_3, t_1_view_1, t_3, t_1_view, t_1_view_2,
+            getitem_1_view, t_3, t_2_view_view)
         io.back_edge(10)
     t_2_view_1 = buffers[30]  # t_2: float32[2, 50, 16]
     # copy: fc (lstm.py:26)

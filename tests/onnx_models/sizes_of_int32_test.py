@@ -51,3 +51,29 @@ def test_of_two_types_they_are_refused() -> None:
     )
     with pytest.raises(sl.UserError, match="no valid Concat of int32.1., int64.1."):
         sl.compile(model)
+
+
+_LOOP = """<ir_version: 8, opset_import: ["" : 15]>
+g (float[n, 5] x) => (int64[1] s, int32[1] t)
+{
+  shape = Shape(x)
+  zero = Constant<value = int64[1] {0}>()
+  one = Constant<value = int64[1] {1}>()
+  wide = Slice(shape, zero, one)
+  narrow = Cast<to=6>(wide)
+  count = Constant<value = int64 {1}>()
+  yes = Constant<value = bool {1}>()
+  s, t = Loop(count, yes, wide, narrow) <body = b (int64 i, bool c, int64[1] p, int32[1] q) => (bool d, int64[1] v, int32[1] w)
+    { d = Identity(c)  v = Identity(p)  w = Identity(q) }>
+}"""
+
+
+def test_what_a_loop_carries_has_types_of_its_own() -> None:
+    s, t = sl.compile(parser.parse_model(_LOOP))(np.zeros((3, 5), np.float32))
+    assert (s.dtype, t.dtype) == (np.int64, np.int32) and s == t == 3
+
+
+def test_an_op_without_inputs_that_is_given_one() -> None:
+    """The schema has no type for it."""
+    text = _MODEL.replace("zero = Constant<value = int64[1] {0}>()", "zero = Constant<value = int64[1] {0}>(shape)")
+    assert sl.compile(parser.parse_model(text))(np.zeros((2, 5), np.float32))[0].tolist() == [2, 5]

@@ -249,12 +249,8 @@ class Importer(GraphBuilder):
         schema = _schema(node.proto, self.opsets)
         if schema is None or place >= len(schema.outputs):
             return value
-        text, last = schema.outputs[place].type_str, len(schema.inputs) - 1
-        given = [
-            each.type.dtype
-            for i, each in enumerate(node.inputs)
-            if isinstance(each, (Known, Tensor)) and schema.inputs[min(i, last)].type_str == text
-        ]
+        text = schema.outputs[place].type_str
+        given = {each.type.dtype for formal, each in _typed_inputs(node, schema) if formal.type_str == text}
         return value.of("i32") if "i32" in given else value
 
     def _differ_in_type(self, node: Node) -> bool:
@@ -262,16 +258,11 @@ class Importer(GraphBuilder):
         schema = _schema(node.proto, self.opsets) if len(node.inputs) > 1 else None
         if schema is None:
             return False
-        last, found = len(schema.inputs) - 1, dict[str, str]()
-        for place, value in enumerate(node.inputs):
-            formal = schema.inputs[min(place, last)] if last >= 0 else None
-            if formal is None or not isinstance(value, (Known, Tensor)):
-                continue
-            if place >= last and formal.option == formal.option.Variadic and not formal.is_homogeneous:
-                continue
-            if found.setdefault(formal.type_str, value.type.dtype) != value.type.dtype:
-                return True
-        return False
+        found: dict[str, str] = {}
+        return any(
+            found.setdefault(formal.type_str, value.type.dtype) != value.type.dtype
+            for formal, value in _typed_inputs(node, schema)
+        )
 
     def _results(self, node: Node) -> list[Value | None]:
         if self._is_known(node):
@@ -907,6 +898,16 @@ def _schema(proto: onnx.NodeProto, opsets: Mapping[str, int]) -> Any:
         return onnx.defs.get_schema(proto.op_type, opsets.get(domain, 1), domain)
     except (onnx.defs.SchemaError, TypeError):  # of a name that is no text
         return None
+
+
+def _typed_inputs(node: Node, schema: Any) -> Iterator[tuple[Any, Known | Tensor]]:
+    """Inputs that are tensors, with the schema's own; without those whose types are each its own (of Loop, Scan)."""
+    last = len(schema.inputs) - 1
+    for place, value in enumerate(node.inputs if last >= 0 else ()):
+        formal = schema.inputs[min(place, last)]
+        is_free = place >= last and formal.option == formal.option.Variadic and not formal.is_homogeneous
+        if isinstance(value, (Known, Tensor)) and not is_free:
+            yield formal, value
 
 
 def _has_form(proto: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:

@@ -4,9 +4,10 @@
 Files that take long begin first, so that no worker of pytest-xdist is left alone with one at the end: of itself xdist begins with
 the files that have most tests (test.sh: --no-loadscope-reorder), and some have one that takes minutes.
 
-With STRAIGHTLINE_TEST_SLICE=TEXT (test.sh: the commit) only a third of the cases runs of each parametrised function that has six
-or more, in the folders of _SLICED: another third with another text, the same with the same. What is marked `whole` is left out.
-Without it, as in `pytest tests/run/ops_test.py` and `make test-whole`, everything runs.
+With STRAIGHTLINE_TEST_SLICE=TEXT (test.sh: the commit) only a part runs in the folders of _SLICED and the files of _SLICED_FILES: of
+each parametrised function of four cases or more an eighth of them, of a file's other tests a quarter. Another part with another text, the
+same with the same. What is marked `whole` is left out. Without it, as in `pytest tests/run/ops_test.py` and `make test-whole`,
+everything runs.
 """
 
 from __future__ import annotations
@@ -20,9 +21,32 @@ import pytest
 
 _TESTS = Path(__file__).parent
 
-#: Folders of many cases of one kind. Elsewhere (errors, documents, files, the package) each case is a rule of its own.
-_SLICED = ("aot", "frameworks", "onnx_models", "property", "run", "torch_compile", "torch_device")
-_FEWEST, _PARTS = 6, 3
+#: Folders of many cases of one kind, and files of which a test takes many seconds. Elsewhere (errors, documents, the package) each
+#: case is a rule of its own, and quick.
+_SLICED = (
+    "aot",
+    "conformance",
+    "frameworks",
+    "onnx_models",
+    "plugins",
+    "property",
+    "run",
+    "torch_compile",
+    "torch_device",
+)
+_SLICED_FILES = (
+    "artifacts/slots_test.py",
+    "docs/examples_test.py",
+    "error/circumstances_test.py",
+    "error/cuda_driver_test.py",
+    "ffi/export_library_test.py",
+    "ffi/torch_op_test.py",
+    "ffi/tvm_library_test.py",
+    "own_kernels/own_kernels_test.py",
+    "packaging/wheel_test.py",
+    "python/frameworks_test.py",
+)
+_FEWEST, _PARTS = 4, 8
 
 #: Files of few tests that take more than a minute where no kernel has been compiled before.
 _LONG = (
@@ -37,21 +61,31 @@ _LONG = (
 def pytest_report_header() -> str:
     """Says what is left out."""
     text = os.environ.get("STRAIGHTLINE_TEST_SLICE")
-    return f"slice {text}: a third of many cases of one kind; make test-whole runs all" if text else ""
+    return f"slice {text}: a part of many cases of one kind; make test-whole runs all" if text else ""
+
+
+def _is_sliced(path: Path) -> bool:
+    relative = path.relative_to(_TESTS)
+    return relative.parts[0] in _SLICED or relative.as_posix() in _SLICED_FILES
 
 
 def kept(items: list[pytest.Item], text: str) -> set[pytest.Item]:
     """The tests of a slice."""
-    groups = defaultdict(list)
+    functions = defaultdict(list)
     for item in items:
-        groups[item.path, item.nodeid.partition("[")[0]].append(item)
+        functions[item.path, item.nodeid.partition("[")[0]].append(item)
     found: set[pytest.Item] = set()
-    for (path, _), group in groups.items():
-        count = len(group)
-        if count >= _FEWEST and path.relative_to(_TESTS).parts[0] in _SLICED:
-            group.sort(key=lambda item: hashlib.sha256(f"{text} {item.nodeid}".encode()).digest())
-            count = -(-count // _PARTS)
-        found.update(group[:count])
+    groups = defaultdict(list)  # by file and parts, of which one is kept
+    for (path, name), cases in functions.items():
+        if not _is_sliced(path):
+            found.update(cases)
+        elif len(cases) >= _FEWEST:
+            groups[path, name, _PARTS] = cases
+        else:
+            groups[path, "", _PARTS // 2] += cases
+    for (_, _, parts), group in groups.items():
+        group.sort(key=lambda item: hashlib.sha256(f"{text} {item.nodeid}".encode()).digest())
+        found.update(group[: -(-len(group) // parts)])
     return {item for item in found if not item.get_closest_marker("whole")}
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,17 +15,20 @@ for _folder in (_ROOT / "tests", _ROOT / "tests" / "error"):
         sys.path.insert(0, str(_folder))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A disk cache for this session only, so that nothing here depends on what the user compiled before."""
-    folder = tmp_path_factory.mktemp("cache")
-    before = os.environ.get("STRAIGHTLINE_CACHE_DIR")
-    os.environ["STRAIGHTLINE_CACHE_DIR"] = str(folder)
-    yield folder
-    if before is None:
-        del os.environ["STRAIGHTLINE_CACHE_DIR"]
-    else:
-        os.environ["STRAIGHTLINE_CACHE_DIR"] = before
+@pytest.fixture(scope="session")
+def _folder_of_the_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(_folder_of_the_cache: Path) -> Iterator[Path]:
+    """A disk cache for these files alone, so that nothing here depends on what the user compiled before.
+
+    By module: other folders' tests run between these files in one process, and shall find the cache that all processes share.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STRAIGHTLINE_CACHE_DIR", str(_folder_of_the_cache))
+        yield _folder_of_the_cache
 
 
 @pytest.fixture(autouse=True)

@@ -32,19 +32,29 @@ def _cases(folder: str, count: int) -> list[Any]:
     return [Item(f"tests/{folder}/some_test.py::test_it[{i}]", path) for i in range(count)]
 
 
-@pytest.mark.parametrize(("count", "wanted"), [(5, 5), (6, 2), (7, 3), (100, 34)])
-def test_a_third_of_many_cases(count: int, wanted: int) -> None:
+@pytest.mark.parametrize(("count", "wanted"), [(4, 1), (8, 1), (9, 2), (100, 13)])
+def test_an_eighth_of_many_cases(count: int, wanted: int) -> None:
     assert len(conftest.kept(_cases("run", count), "a")) == wanted
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(1, 1), (4, 1), (5, 2), (40, 10)])
+def test_a_quarter_of_a_files_other_tests(count: int, wanted: int) -> None:
+    path = _TESTS / "run" / "some_test.py"
+    assert len(conftest.kept([Item(f"tests/run/some_test.py::test_{i}", path) for i in range(count)], "a")) == wanted
 
 
 def test_the_text_chooses() -> None:
     items = _cases("run", 60)
     assert conftest.kept(items, "a") == conftest.kept(items[::-1], "a") != conftest.kept(items, "b")
-    assert set.union(*(conftest.kept(items, str(i)) for i in range(40))) == set(items)
+    assert set.union(*(conftest.kept(items, str(i)) for i in range(100))) == set(items)
 
 
 def test_folders_whose_cases_are_rules_of_their_own_are_whole() -> None:
     assert len(conftest.kept(_cases("error", 60), "a")) == 60
+
+
+def test_files_that_are_sliced_are_there() -> None:
+    assert [name for name in (*conftest._SLICED_FILES, *conftest._LONG) if not (_TESTS / name).is_file()] == []
 
 
 def test_what_takes_minutes_is_left_out() -> None:

@@ -12,6 +12,7 @@ if [[ ${3:-} == whole ]]; then
   export STRAIGHTLINE_PROPERTY_GRAPHS=${STRAIGHTLINE_PROPERTY_GRAPHS:-600}
 else
   export STRAIGHTLINE_TEST_SLICE=${STRAIGHTLINE_TEST_SLICE:-$(git rev-parse --short=12 HEAD 2>/dev/null || echo none)}
+  export STRAIGHTLINE_PROPERTY_GRAPHS=${STRAIGHTLINE_PROPERTY_GRAPHS:-100}
 fi
 failed=()
 

@@ -5,7 +5,7 @@ Files that take long begin first, so that no worker of pytest-xdist is left alon
 the files that have most tests (test.sh: --no-loadscope-reorder), and some have one that takes minutes.
 
 With STRAIGHTLINE_TEST_SLICE=TEXT (test.sh: the commit) only a part runs in the folders of _SLICED and the files of _SLICED_FILES: of
-each parametrised function of four cases or more an eighth of them, of a file's other tests a quarter. Another part with another text, the
+each parametrised function of four cases or more a tenth of them, of a file's other tests a fifth. Another part with another text, the
 same with the same. What is marked `whole` is left out. Without it, as in `pytest tests/run/ops_test.py` and `make test-whole`,
 everything runs.
 """
@@ -25,9 +25,12 @@ _TESTS = Path(__file__).parent
 #: case is a rule of its own, and quick.
 _SLICED = (
     "aot",
+    "artifacts",
     "conformance",
+    "ffi",
     "frameworks",
     "onnx_models",
+    "own_kernels",
     "plugins",
     "property",
     "run",
@@ -35,18 +38,19 @@ _SLICED = (
     "torch_device",
 )
 _SLICED_FILES = (
-    "artifacts/slots_test.py",
+    "bench/command_test.py",
+    "bench/cuda_call_path_test.py",
+    "bench/worker_test.py",
     "docs/examples_test.py",
     "error/circumstances_test.py",
     "error/cuda_driver_test.py",
-    "ffi/export_library_test.py",
-    "ffi/torch_op_test.py",
-    "ffi/tvm_library_test.py",
-    "own_kernels/own_kernels_test.py",
+    "error/interrupt_test.py",
+    "packaging/cpp_example_test.py",
     "packaging/wheel_test.py",
+    "python/call_path_lifetime_test.py",
     "python/frameworks_test.py",
 )
-_FEWEST, _PARTS = 4, 8
+_FEWEST, _PARTS = 4, 10
 
 #: Files of few tests that take more than a minute where no kernel has been compiled before.
 _LONG = (

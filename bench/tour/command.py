@@ -4,6 +4,7 @@
     python -m bench.tour --json tour.json --markdown tour.md        # all, on the CPU; half an hour on two cores
     python -m bench.tour --only bert swin --device cuda
     python -m bench.tour --way torch.compile --json compiled.json
+    python -m bench.tour --way generate --json tokens.json --markdown tokens.md  # prefill, decoding, generate
     python -m bench.tour --list
 
 Needs requirements/tour.txt (`make tour`). Every model has a process of its own, a time limit and a memory limit. Outcomes: right,
@@ -118,7 +119,7 @@ def _save(options: argparse.Namespace, records: list[dict[str, Any]]) -> None:
     """Writes the records after each model, so that a tour that ends early leaves what it has."""
     from straightline.bench import machine
 
-    from bench.tour.report import markdown
+    from bench.tour.report import generated, markdown
 
     facts = {
         "measurement": f"tour_{options.device}",
@@ -133,12 +134,12 @@ def _save(options: argparse.Namespace, records: list[dict[str, Any]]) -> None:
     if options.json:
         options.json.write_text(json.dumps(facts, indent=1) + "\n")
     if options.markdown:
-        options.markdown.write_text(markdown(facts))
+        options.markdown.write_text((generated if options.way == "generate" else markdown)(facts))
 
 
 def chosen(options: argparse.Namespace) -> list[Stop]:
     """The stops that the options name."""
-    stops = all_stops().values()
+    stops = [stop for stop in all_stops().values() if options.way != "generate" or stop.generator]
     if options.exact:
         return [stop for stop in stops if stop.name in options.exact]
     return [
@@ -153,7 +154,12 @@ def main() -> int:
     parser.add_argument("--exact", nargs="+", metavar="NAME", help="these models")
     parser.add_argument("--list", action="store_true", help="name the models and do nothing")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--way", choices=("export", "torch.compile"), default="export", help="how models are captured")
+    parser.add_argument(
+        "--way",
+        choices=("export", "torch.compile", "generate"),
+        default="export",
+        help="how models are captured; `generate` asks those that write text for their tokens",
+    )
     parser.add_argument(
         "--threads", type=int, default=len(os.sched_getaffinity(0)), help="of torch and of the programs"
     )

@@ -23,6 +23,7 @@ from torch._dynamo.exc import BackendCompilerFailed, TorchRuntimeError
 from torch.utils import _pytree as pytree
 
 from bench.outcomes import described
+from bench.tour import generation
 from bench.tour.models import Stop
 from bench.tour.signals import rescale, vary_constants
 
@@ -170,11 +171,46 @@ def _failed(error: BaseException) -> tuple[str, str]:
 
 
 @torch.no_grad()
+def examine_generation(stop: Stop, device: str, seed: int) -> dict[str, Any]:
+    """The record of a stop that writes text (bench/tour/generation.py); `ratio` is a token's by export where there is one."""
+    record: dict[str, Any] = {"model": stop.name, "package": stop.package, "device": device, "seed": seed}
+    torch.manual_seed(seed)
+    prompts = [torch.randint(5, 1000, (1, generation.PROMPT)) for _ in range(2)]
+    try:
+        model = generation.model_of(stop, seed, prompts[0]).to(device)
+        prompts = [prompt.to(device) for prompt in prompts]
+    except Exception as error:
+        return record | {"outcome": "no model", "reason": f"{type(error).__name__}: {error}"[:_WORDS]}
+    try:
+        step = generation.static_step(copy.deepcopy(model))
+        decode = None
+        if isinstance(step, str):
+            record |= {"by_export": "no static cache", "why_no_cache": step}
+        else:
+            found, decode = generation.by_export(step, prompts)
+            record |= found
+        record |= generation.by_generate(model, prompts, decode is not None)
+    except generation.Differs as error:
+        return record | {"outcome": "wrong", "reason": str(error)[:_WORDS]}
+    except Exception as error:
+        outcome, reason = _failed(error)
+        return record | {"outcome": outcome, "reason": reason}
+    if decode is None or isinstance(step, str):
+        record["ratio"] = record["generate_ratio"]
+    else:
+        token, position = prompts[0][:, :1], torch.tensor([generation.PROMPT], device=device)
+        record |= _torch_ops([decode]) | _times(decode, step, Inputs((token, position)), device)
+    return record | {"outcome": "slower" if record["ratio"] > 1 else "right", "reason": ""}
+
+
+@torch.no_grad()
 def examine(stop: Stop, device: str = "cpu", seed: int = 0, way: str = "export") -> dict[str, Any]:
-    """The record of a stop, compiled by one of `WAYS`.
+    """The record of a stop, compiled by one of `WAYS`, or "generate".
 
     `outcome` is right, slower, wrong, refused, internal, or (ours to mend) no model.
     """
+    if way == "generate":
+        return examine_generation(stop, device, seed)
     record: dict[str, Any] = {"model": stop.name, "package": stop.package, "device": device, "seed": seed}
     torch.manual_seed(seed)
     if device == "cuda":

@@ -25,12 +25,14 @@ class Stop:
         package: `transformers`, `timm` or `torchvision`.
         make: Gives the module, with random weights.
         inputs: Gives its arguments by name, or a tuple of arguments.
+        generator: Gives the module with a cache, where it writes text (`--way generate`).
     """
 
     name: str
     package: str
     make: Callable[[], torch.nn.Module]
     inputs: Callable[[], Mapping[str, Any] | tuple[Any, ...]]
+    generator: Callable[[], torch.nn.Module] | None = None
 
 
 def picture(size: int, rows: int = 1) -> torch.Tensor:

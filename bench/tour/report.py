@@ -77,6 +77,33 @@ def markdown(facts: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def generated(facts: dict[str, Any]) -> str:
+    """Counts and a table of what `--way generate` found."""
+    records = facts["records"]
+    versions = ", ".join(f"{key} {value}" for key, value in facts["versions"].items())
+    name = facts["machine"].get("gpu") or facts["machine"]["cpu"]
+    lines = [
+        f"{name}, {facts['options']['threads']} threads, commit {facts['commit']}, {facts['date'][:10]}; {versions}. "
+        + ", ".join(f"{count} {outcome}" for outcome, count in facts["counts"].items())
+        + f" of {len(records)}.",
+        "",
+        "| model | outcome | prefill and decode by export | a token, us | eager | ratio "
+        "| `generate` by torch.compile | a token, us | eager | ratio | graphs |",
+        "|---" * 11 + "|",
+    ]  # fmt: skip
+    for record in sorted(records, key=lambda record: record["outcome"] == "right"):
+        of_token = [f"{record[key]:,.0f}" if key in record else "" for key in ("us", "eager_us")]
+        of_token.append(f"{record['ratio']:.2f}" if "us" in record else "")
+        of_generate = [f"{record[key]:,.0f}" if key in record else "" for key in ("generate_us", "generate_eager_us")]
+        of_generate.append(f"{record['generate_ratio']:.2f}" if "generate_ratio" in record else "")
+        cells = [
+            f"`{record['model']}`", record["outcome"], record.get("by_export", ""), *of_token,
+            record.get("generate", _words(record)), *of_generate, str(record.get("graphs", "")),
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def ways(tours: Sequence[dict[str, Any]]) -> str:
     """A table of several tours: how each was made, and of each model its time over eager's, or why there is none."""
     lines = []

@@ -52,7 +52,10 @@ def _pair() -> dict[str, Tensor]:
 
 
 def _stop(name: str, class_name: str, options: dict[str, Any], inputs: Any = _text) -> Stop:
-    return Stop(name, "transformers", functools.partial(made, class_name, options), inputs)
+    generator = None
+    if class_name.endswith(("ForCausalLM", "LMHeadModel")):
+        generator = functools.partial(made, class_name, {**options, "use_cache": True})
+    return Stop(name, "transformers", functools.partial(made, class_name, options), inputs, generator)
 
 
 def _encoder(name: str, class_name: str, **options: Any) -> Stop:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.outcomes import counts
-from bench.tour import command, report, signals
+from bench.tour import command, generation, report, signals
 from bench.tour.examine import examine
 from bench.tour.models import Stop, all_stops
 
@@ -205,3 +205,71 @@ def test_tours_in_one_table(tmp_path: Path) -> None:
         "| model | package | CPU, export | CPU, torch.compile |", "|---|---|---|---|",
         "| `vit` | timm | 0.50 | not visited |", "| `swin` | timm | refused | 0.25 |", "| `new` | timm | not visited | 1.00 |",
     ]  # fmt: skip
+
+
+class _Writer(nn.Module):
+    """A step over a static cache: tokens [1, n], positions [n] -> scores [1, n, 50]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.scores = nn.Embedding(50, 16), nn.Linear(16, 50)
+        self.register_buffer("cache", torch.zeros(64, 16))
+
+    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        self.cache.index_copy_(0, positions, self.words(tokens[0]))
+        seen = torch.arange(64)[None] <= positions[:, None]
+        return self.scores(seen.float() @ self.cache)[None]
+
+
+class _Generates(nn.Module):
+    """What `generate` of transformers does, with no cache."""
+
+    def __init__(self, change: int = 0) -> None:
+        super().__init__()
+        self.words, self.scores, self.change = nn.Embedding(50, 16), nn.Linear(16, 50), change
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.scores(self.words(tokens).cumsum(1))
+
+    def generate(self, tokens: Tensor, max_new_tokens: int, **_: Any) -> Tensor:
+        for _step in range(max_new_tokens):
+            token = self.forward(tokens)[:, -1:].argmax(-1)
+            tokens = torch.cat([tokens, (token + self.change) % 50], 1)
+        return tokens
+
+
+def _prompts() -> list[Tensor]:
+    return [torch.randint(0, 50, (1, generation.PROMPT)) for _ in range(2)]
+
+
+@torch.no_grad()
+def test_two_programs_write_one_cache() -> None:
+    record, decode = generation.by_export(_Writer().eval(), _prompts())
+    assert record["by_export"] == "tokens of eager" and record["compile_s"] > 0
+    assert decode(torch.tensor([[1]]), torch.tensor([9])).shape == (1, 1, 50)
+
+
+@torch.no_grad()
+def test_generate_by_dynamo() -> None:
+    record = generation.by_generate(_Generates().eval(), _prompts(), False)
+    assert record["generate"] == "tokens of eager" and record["graphs"] >= 1 and record["generate_ratio"] > 0
+    facts = {
+        "machine": {"cpu": "a CPU"}, "options": {"threads": 2, "way": "generate"}, "commit": "0", "date": "2026-11-30T00:00",
+        "versions": {}, "counts": {"right": 1}, "records": [{"model": "toy", "outcome": "right", **record}],
+    }  # fmt: skip
+    assert "| `toy` | right |" in report.generated(facts)
+
+
+class _Odd(_Generates):
+    """Its copies choose the next word's neighbour."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Generates:
+        other = _Generates(change=1).eval()
+        other.load_state_dict(self.state_dict())
+        return other
+
+
+@torch.no_grad()
+def test_other_tokens_are_wrong() -> None:
+    with pytest.raises(generation.Differs, match="generate gives"):
+        generation.by_generate(_Odd().eval(), _prompts(), False)

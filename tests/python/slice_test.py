@@ -32,13 +32,13 @@ def _cases(folder: str, count: int) -> list[Any]:
     return [Item(f"tests/{folder}/some_test.py::test_it[{i}]", path) for i in range(count)]
 
 
-@pytest.mark.parametrize(("count", "wanted"), [(4, 1), (8, 1), (9, 2), (100, 13)])
-def test_an_eighth_of_many_cases(count: int, wanted: int) -> None:
+@pytest.mark.parametrize(("count", "wanted"), [(4, 1), (10, 1), (11, 2), (100, 10)])
+def test_a_tenth_of_many_cases(count: int, wanted: int) -> None:
     assert len(conftest.kept(_cases("run", count), "a")) == wanted
 
 
-@pytest.mark.parametrize(("count", "wanted"), [(1, 1), (4, 1), (5, 2), (40, 10)])
-def test_a_quarter_of_a_files_other_tests(count: int, wanted: int) -> None:
+@pytest.mark.parametrize(("count", "wanted"), [(1, 1), (5, 1), (6, 2), (40, 8)])
+def test_a_fifth_of_a_files_other_tests(count: int, wanted: int) -> None:
     path = _TESTS / "run" / "some_test.py"
     assert len(conftest.kept([Item(f"tests/run/some_test.py::test_{i}", path) for i in range(count)], "a")) == wanted
 

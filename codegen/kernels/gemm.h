@@ -113,6 +113,12 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
   constexpr int N = panelLanes<T>(Tune.nr);
   constexpr int NV = Tune.nr / N;
   constexpr int64_t kTiles = Tune.mc < Tune.mr ? 1 : Tune.mc / Tune.mr;
+  // Streams of one line each: what a call's own blocks need is divided by their number.
+  constexpr bool kIsByBlocks =
+      !Sizes.known && Tune.prefetch > 1 && Tune.prefetch == Tune.prefetchStreams;
+  constexpr int kPrefetch = kIsByBlocks ? kByBlocks : Tune.prefetch;
+  constexpr int kStreams = kIsByBlocks ? 1 : Tune.prefetchStreams;
+  const int64_t lines = kIsByBlocks ? ceilDiv(panelLines<B>(Tune.nr), last - first) : 0;
   const int64_t depth = reduction.outer * reduction.inner * reduction.run;
   const int64_t whole = Tune.kc == 0 || reduction.run < depth ? depth : minOf(Tune.kc, depth);
   const int64_t kc = maxOf(whole, 1);  // an empty reduction is one block without steps
@@ -137,10 +143,9 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
         }
         T* saved = partial + (Tune.kc == 0 ? 0 : (block - first) * Tune.mr * Tune.nr);
         tile.clear();
-        const Ahead ahead = aheadOf<Tune.prefetch, Tune.prefetchStreams>(
-            from, kc * Tune.nr * int64_t(sizeof(B)), kc, block - first, last - first == 1);
-        reduceRuns<Tune.prefetch, Tune.prefetchStreams>(tile, a, reduction, run, from, bStride,
-                                                        ahead);
+        const Ahead ahead = aheadOf<kPrefetch, kStreams>(
+            from, kc * Tune.nr * int64_t(sizeof(B)), kc, block - first, last - first == 1, lines);
+        reduceRuns<kPrefetch, kStreams>(tile, a, reduction, run, from, bStride, ahead);
         if (!atStart) {
           tile.addFrom(saved, Tune.nr);
         }

@@ -171,6 +171,25 @@ void forManyShapes(const F& f) {
   f(101, 37, 1, 3);
 }
 
+// The blocks of a panel fetch one part of the next panel each, and together all of it.
+TEST(Ahead, LinesAreDividedByBlocks) {
+  constexpr int64_t kSteps = 64;
+  constexpr int64_t kPanelBytes = kSteps * 32 * sizeof(float);
+  const char* panel = reinterpret_cast<const char*>(uint64_t(1) << 30);  // never read
+  for (int64_t blocks = 1; blocks <= 9; ++blocks) {
+    const int64_t lines = ceilDiv(panelLines<float>(32), blocks);
+    const char* end = panel + kPanelBytes;
+    for (int64_t block = 0; block < blocks; ++block) {
+      const Ahead ahead =
+          aheadOf<kByBlocks, 1>(panel, kPanelBytes, kSteps, block, blocks == 1, lines);
+      EXPECT_EQ(ahead.at, end) << blocks << " blocks, block " << block;
+      EXPECT_EQ(ahead.lines, lines);
+      end = ahead.at + ahead.lines * ahead.streamBytes;
+    }
+    EXPECT_GE(end - panel, 2 * kPanelBytes) << blocks << " blocks";
+  }
+}
+
 TEST(Gemm, ThePackedWeightIsNarrow) {
   forManyShapes([](int64_t m, int64_t n, int64_t k, int threads) {
     runNarrowGemm<GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96}, bfloat16>(m, n, k, threads);

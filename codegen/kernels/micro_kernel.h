@@ -300,29 +300,47 @@ SL_INLINE void multiplyRowByRow(Tile<T, N, MR, 1>& tile, Rows<T, MR> a, int64_t 
 struct Ahead {
   const char* at = nullptr;
   int64_t streamBytes = 0;
+  int64_t lines = 0;  ///< with kByBlocks: of how many streams
 };
+
+/// As `Prefetch`: of as many lines as the next panel has, divided by the row blocks of a call. For
+/// kernels of sizes that a call knows, where the best number is not known when they are compiled.
+inline constexpr int kByBlocks = -1;
+
+/// Lines of a panel of `nr` columns in 4 steps of the reduction.
+template <class B>
+constexpr int panelLines(int nr) {
+  return (4 * nr * int(sizeof(B)) + 63) / 64;
+}
 
 /// Where row block `block` of a panel prefetches: its share of the next panel, which is
 /// `panelBytes` further; 2 KiB ahead if it is the only block and there is one stream. The addresses
-/// may lie beyond the weight: they are prefetched, not read. `steps`: of the reduction.
+/// may lie beyond the weight: they are prefetched, not read. `steps`: of the reduction. `lines`:
+/// with kByBlocks.
 template <int Prefetch, int Streams>
 SL_INLINE Ahead aheadOf(const void* panel, int64_t panelBytes, int64_t steps, int64_t block,
-                        bool isOnly) {
+                        bool isOnly, int64_t lines = 0) {
   if constexpr (Prefetch == 0) {
     return {};
+  } else if constexpr (Prefetch == kByBlocks) {
+    const int64_t streamBytes = steps / 4 * 64;
+    const int64_t distance = panelBytes + block * streamBytes * lines;
+    return {reinterpret_cast<const char*>(reinterpret_cast<uint64_t>(panel) + uint64_t(distance)),
+            streamBytes, lines};
   } else {
     static_assert(Prefetch % Streams == 0);
     const int64_t streamBytes = steps / 4 * (64 * (Prefetch / Streams));
     const int64_t distance =
         isOnly && Streams == 1 ? 2048 : panelBytes + block * streamBytes * Streams;
     return {reinterpret_cast<const char*>(reinterpret_cast<uint64_t>(panel) + uint64_t(distance)),
-            streamBytes};
+            streamBytes, 0};
   }
 }
 
 /// tile += A[MR, run] * B[run, NV * N]; element k of a row is p[k * aStep], row k of B is b[k *
 /// bStride]. Moves `b` (and `ahead`) past what was used. Every 4 steps prefetch `Prefetch` lines at
-/// `ahead` into L2, the next of each of `Streams` in turn.
+/// `ahead` into L2, the next of each of `Streams` in turn; with kByBlocks the next of each of
+/// `ahead.lines`.
 template <int Prefetch, int Streams, class T, int N, int MR, int NV, class A, class B>
 SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<A, MR>& a, int64_t aStep, const B*& b,
                         int64_t bStride, int64_t run, Ahead& ahead) {
@@ -354,6 +372,14 @@ SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<A, MR>& a, int64_t 
         __builtin_prefetch(ahead.at + q % Streams * ahead.streamBytes + q / Streams * 64, 0, 2);
       }
       ahead.at += 64 * (Prefetch / Streams);
+    } else if constexpr (Prefetch == kByBlocks) {
+      const char* line = ahead.at;
+      SL_NO_UNROLL
+      for (int64_t q = 0; q < ahead.lines; ++q) {
+        __builtin_prefetch(line, 0, 2);
+        line += ahead.streamBytes;
+      }
+      ahead.at += 64;
     }
   }
   SL_UNROLL
@@ -383,11 +409,12 @@ struct RowBlocks {
 };
 
 /// The tiles that a kernel is compiled for: those of `least` to `most` rows; wholeColumns: each has
-/// all columns of its panel.
+/// all columns of its panel. `known`: the shape is a constant.
 struct TileSizes {
   int least = 1;
   int most = 1;
   bool wholeColumns = false;
+  bool known = false;
 };
 
 /// Of a shape that is known at run time: a tile for each count of rows up to `mr`, and columns at a
@@ -404,10 +431,13 @@ constexpr TileSizes tileSizes(Fixed<SHAPE>, int mr, int nr) {
   const RowBlocks rows(SHAPE.rows(), mr);
   const bool whole = SHAPE.columns() % nr == 0;
   if (rows.blocks == 0) {
-    return {.wholeColumns = whole};
+    return {.wholeColumns = whole, .known = true};
   }
   const int high = int(rows.high);
-  return {.least = rows.big == rows.blocks ? high : high - 1, .most = high, .wholeColumns = whole};
+  return {.least = rows.big == rows.blocks ? high : high - 1,
+          .most = high,
+          .wholeColumns = whole,
+          .known = true};
 }
 
 }  // namespace sl

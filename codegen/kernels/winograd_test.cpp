@@ -146,6 +146,18 @@ TEST(Winograd, F2ByTiles) {
       .m = 2, .tiles = 16, .kb = 16, .mr = 6, .nr = 16, .mode = kWinogradTile, .prefetch = 0}>();
 }
 
+// Chunks of fewer tiles than the kernel is for: blocks of up to mr rows, lines by their number.
+TEST(Winograd, RaggedChunksFetchByBlocks) {
+  forManyProblems<WinogradTune{.m = 2,
+                               .tiles = 16,
+                               .kb = 32,
+                               .mr = 12,
+                               .nr = 32,
+                               .mode = kWinogradTile,
+                               .prefetch = 4,
+                               .prefetchStreams = 4}>();
+}
+
 TEST(Winograd, F2ByOutputs) {
   forManyProblems<WinogradTune{
       .m = 2, .tiles = 11, .kb = 16, .mr = 4, .nr = 16, .mode = kWinogradOutputs, .prefetch = 1}>();

@@ -95,7 +95,7 @@ _WIDER = (
         "jamba", "JambaForCausalLM", num_experts=2, attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1,
         use_mamba_kernels=False, mamba_d_state=8,
     ),
-    _decoder("recurrent_gemma", "RecurrentGemmaForCausalLM", lru_width=256, attention_window_size=16, head_dim=64),
+    _decoder("recurrent_gemma", "RecurrentGemmaForCausalLM", num_hidden_layers=3, lru_width=256, attention_window_size=16, head_dim=64),
     _decoder(
         "qwen3_next", "Qwen3NextForCausalLM", head_dim=64, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64,
         shared_expert_intermediate_size=64, linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=32,
@@ -111,7 +111,7 @@ _WIDER = (
     _decoder("exaone4", "Exaone4ForCausalLM", sliding_window=16),
     _decoder("ernie4_5", "Ernie4_5ForCausalLM"),
     _decoder("bitnet", "BitNetForCausalLM"),
-    _decoder("persimmon", "PersimmonForCausalLM"),
+    _decoder("persimmon", "PersimmonForCausalLM", num_key_value_heads=4),
     _decoder(
         "llama4_text", "Llama4ForCausalLM", head_dim=64, num_local_experts=2, intermediate_size_mlp=512, attention_chunk_size=16,
     ),
@@ -196,10 +196,10 @@ STOPS = (
             "use_cache": False,
         },
     ),  # fmt: skip
-    _decoder("gpt_neox", "GPTNeoXForCausalLM"),
+    _decoder("gpt_neox", "GPTNeoXForCausalLM", num_key_value_heads=4),
     _stop("gptj", "GPTJForCausalLM", {**_GPT, "rotary_dim": 32}),
     _stop("codegen", "CodeGenForCausalLM", {**_GPT, "n_ctx": 128, "rotary_dim": 32}),
-    _decoder("opt", "OPTForCausalLM", ffn_dim=512, word_embed_proj_dim=256),
+    _decoder("opt", "OPTForCausalLM", num_key_value_heads=4, ffn_dim=512, word_embed_proj_dim=256),
     _stop(
         "bloom",
         "BloomForCausalLM",
@@ -214,7 +214,7 @@ STOPS = (
     _decoder("gemma3", "Gemma3ForCausalLM", head_dim=64, sliding_window=16),
     _decoder("phi", "PhiForCausalLM"),
     _decoder("phi3", "Phi3ForCausalLM"),
-    _decoder("falcon", "FalconForCausalLM", new_decoder_architecture=True, num_kv_heads=2),
+    _decoder("falcon", "FalconForCausalLM", new_decoder_architecture=True, num_kv_heads=2, num_key_value_heads=4),
     _decoder("stablelm", "StableLmForCausalLM"),
     _decoder("starcoder2", "Starcoder2ForCausalLM"),
     _decoder("olmo2", "Olmo2ForCausalLM"),

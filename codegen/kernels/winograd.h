@@ -224,8 +224,9 @@ SL_INLINE void winogradMultiply(const WinogradPlan& plan, int64_t c, int64_t cou
   constexpr int kHigh = (Tune.tiles + kBlocks - 1) / kBlocks;
   constexpr int kBig = Tune.tiles - kBlocks * (kHigh - 1);
   // Where a panel's lines are divided by the blocks of a full chunk, another one divides them by
-  // its own, which are as high as can be: 8 tiles of 512 channels in a kernel for 36 took 1.35 times
-  // as long with a third of the lines, 12 tiles of 256 in one for 16 1.25 times in two blocks.
+  // its own, which are as high as can be: 8 tiles of 512 channels in a kernel for 36 took 1.35
+  // times as long with a third of the lines, 12 tiles of 256 in one for 16 1.25 times in two
+  // blocks.
   constexpr bool kIsByBlocks = Tune.prefetch > 1 && Tune.prefetch == Tune.prefetchStreams;
   constexpr int kTall = kIsByBlocks ? Tune.mr : kHigh;
   constexpr int kThird = (kTall + 2) / 3;

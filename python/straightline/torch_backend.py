@@ -33,8 +33,9 @@ _MODES: Mapping[str, Mapping[str, Any]] = {
     "max-autotune": {"tune": True, "reuse_outputs": True},
     "max-autotune-no-cudagraphs": {"tune": True},
 }
-#: So many sets of frozen parameters a program has; the oldest is made again when it is needed.
-_MOST_SETS = 8
+#: So many sets of frozen parameters a program has, the oldest of which is made again when it is needed: of one module whose tensors
+#: are replaced, and of modules that share their code.
+_MOST_SETS, _MOST_MODULES = 8, 256
 
 
 def straightline(
@@ -154,9 +155,11 @@ def _has_storage(x: Any) -> bool:
 
 
 def _is_of_module(source: Any) -> bool:
-    kind = getattr(source, "guard_source", None)
-    kind = kind() if callable(kind) else kind
-    return kind is not None and (kind.is_unspecialized_nn_module() or kind.is_specialized_nn_module())
+    """Whether a tensor is a registered buffer. Another attribute of a module may be a state, which each call replaces."""
+    facts = [getattr(source, name, None) for name in ("guard_source", "name")]
+    kind, name = (fact() if callable(fact) else fact for fact in facts)  # methods until torch 2.10
+    is_own = kind is not None and (kind.is_unspecialized_nn_module() or kind.is_specialized_nn_module())
+    return is_own and "._buffers[" in name
 
 
 def _placeholders(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
@@ -169,15 +172,32 @@ class _FrozenSets:
     def __init__(self, function: CompiledFunction, names: Sequence[str]) -> None:
         self._function, self._names = function, names
         self._made: dict[tuple[int, ...], tuple[tuple[Any, ...], CompiledFunction]] = {}
+        self._has_warned = False
 
     def __call__(self, *tensors: Any) -> CompiledFunction:
         key = tuple(map(id, tensors))
         if key not in self._made:
-            while len(self._made) >= _MOST_SETS:
+            last = next(reversed(self._made.values()))[0] if self._made else ()
+            replaced = [one is not other for one, other in zip(tensors, last)]
+            most = _MOST_MODULES if all(replaced) else _MOST_SETS
+            while len(self._made) >= most:
+                self._warn(most, [name for name, is_new in zip(self._names, replaced, strict=True) if is_new])
                 self._made.pop(next(iter(self._made)))
             function = self._function.with_parameters(dict(zip(self._names, tensors, strict=True)))
             self._made[key] = (tensors, function)  # which keeps the ids theirs
         return self._made[key][1]
+
+    def _warn(self, most: int, changed: Sequence[str]) -> None:
+        if self._has_warned:
+            return
+        self._has_warned = True
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        warnings.warn(
+            f"a graph is called with more than {most} sets of frozen parameters, and each new one is prepared again; "
+            f"{changed[0]}{more} differ from call to call: leave freeze out of the options, or write the tensor in place",
+            CaptureWarning,
+            stacklevel=4,
+        )
 
 
 def _callable(

@@ -9,6 +9,7 @@ import gc
 import re
 import threading
 import types
+import warnings
 import weakref
 from typing import Any
 
@@ -16,7 +17,8 @@ import pytest
 import straightline as sl
 import torch
 from against_eager import DEVICE, check
-from torch import nn, randn
+from straightline.compiled_function import CompiledFunction
+from torch import Tensor, nn, randn
 from torch._dynamo.exc import BackendCompilerFailed
 
 
@@ -73,7 +75,7 @@ def test_parameters_are_live_unless_frozen() -> None:
     assert len(sl.programs(model)) == 1 and len(sl.programs(frozen)) == 1
 
 
-def test_frozen_layers_that_share_their_code() -> None:
+def test_frozen_layers_that_share_their_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dynamo compiles the code of a class once for all of its objects: each has its own frozen parameters."""
 
     class Layer(nn.Module):
@@ -85,8 +87,55 @@ def test_frozen_layers_that_share_their_code() -> None:
             torch._dynamo.graph_break()
             return self.fc(x)
 
-    model = nn.Sequential(*(Layer() for _ in range(10)))
+    model = nn.Sequential(*(Layer() for _ in range(12)))
+    made = []
+    of_function = CompiledFunction.with_parameters
+    monkeypatch.setattr(
+        CompiledFunction, "with_parameters", lambda self, given: made.append(given) or of_function(self, given)
+    )
     check(model, *((randn(4, 8),) for _ in range(3)), options={"freeze": True})
+    assert len(made) == 11, "each layer's parameters are prepared once"
+
+
+class _Counter(nn.Module):
+    """A state that each call replaces, as an attribute or as a buffer."""
+
+    def __init__(self, is_buffer: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        if is_buffer:
+            self.register_buffer("state", torch.zeros(8))
+        else:
+            self.state = torch.zeros(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.linear(x) + self.state
+        self.state = self.state + 1
+        return y
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("is_buffer", [False, True])
+def test_a_state_that_each_call_replaces_is_prepared_once(is_buffer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A registered buffer is frozen, so that other ones are prepared again, which is said; another attribute is read."""
+    made = []
+    of_function = CompiledFunction.with_parameters
+    monkeypatch.setattr(
+        CompiledFunction, "with_parameters", lambda self, given: made.append(given) or of_function(self, given)
+    )
+    model = _Counter(is_buffer).eval()
+    eager, x = copy.deepcopy(model), randn(2, 8)
+    compiled = torch.compile(model, backend="straightline", options={"freeze": True})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(12):
+            torch.testing.assert_close(compiled(x), eager(x))
+    said = [str(warning.message) for warning in caught if issubclass(warning.category, sl.CaptureWarning)]
+    if is_buffer:
+        assert len(made) >= 10 and len(said) == 1
+        assert "more than 8 sets of frozen parameters" in said[0] and "state" in said[0]
+    else:
+        assert not made and not said
 
 
 def test_what_shares_memory_with_a_written_buffer_is_not_frozen() -> None:

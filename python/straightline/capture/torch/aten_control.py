@@ -71,6 +71,8 @@ converter(
     str(operator.neg),
     str(operator.pow),
     str(torch.sym_float),
+    str(torch.sym_max),
+    str(torch.sym_min),
     str(math.trunc),
     str(math.floor),
 )(_size_expression)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from straightline.capture.builder import Dim, Extent, TensorType
 from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor, slice_bounds, wrap
@@ -95,6 +96,20 @@ def _view_as_complex(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor
 # Slices ---------------------------------------------------------------------------------------------------------------
 
 
+def _bounds(a: Arguments, node: torch.fx.Node, dim: int) -> tuple[int, int]:
+    """Of a slice of a size that may have a name: what the range of this size clamps, torch has clamped in the result's size."""
+    size = a.self.extents[dim]
+    start, end = 0 if a.start is None else a.start, SLICE_END if a.end is None else a.end
+    if isinstance(size, Extent) and isinstance(start, int) and isinstance(end, int):
+        of_torch = node.args[0].meta["val"].shape[dim]
+        reaches = {bound: statically_known_true(of_torch <= abs(bound)) for bound in (start, end)}
+        if (start >= 0 and start and reaches[start]) or (end < 0 and reaches[end]):
+            return 0, 0  # empty
+        start = 0 if start < 0 and reaches[start] else start
+        end = SLICE_END if end > 0 and reaches[end] else end
+    return slice_bounds(size, start, end, a.step)
+
+
 @converter("aten.slice.Tensor", "aten.slice_copy.Tensor")
 def _slice(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dim = wrap(a.dim, a.self.rank)
@@ -106,7 +121,7 @@ def _slice(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     extent = ctx.result_type(node).extents[dim]
     if isinstance(a.start, Extent) and a.step == 1:
         return from_named_place(ctx, a.self, dim, a.start, extent)
-    start, end = slice_bounds(a.self.extents[dim], a.start, a.end, a.step)
+    start, end = _bounds(a, node, dim)
     return ctx.slice(a.self, dim, start, end, extent, a.step)
 
 
@@ -139,7 +154,7 @@ def _slice_scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     source = ctx.cast(a.src, a.self.dtype)
     if isinstance(a.start, Extent) and a.step == 1:
         return placed_at(ctx, a.self, dim, a.start, source)
-    start, end = slice_bounds(a.self.extents[dim], a.start, a.end, a.step)
+    start, end = _bounds(a, node, dim)
     if isinstance(source.extents[dim], Extent) and 0 <= start <= end < SLICE_END:
         written = len(range(start, end, a.step))
         raise Reject(

@@ -296,7 +296,7 @@ class GraphImport:
         data_sizes = DataSizes(names, symbols.values(), source.ranges, self._graph.nodes, self._sizes_above_zero())
         self._ctx = Importer(
             self._builder,
-            extents=ExtentPrinter(names),
+            extents=ExtentPrinter(names, symbols.values()),
             data_sizes=data_sizes,
             convert_tail=convert_tail,
             allows_aten=allows_aten,

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 _Pair = tuple[Any, Any]
 
@@ -57,7 +58,9 @@ def least_sizes(nodes: Iterable[Node]) -> Iterator[tuple[torch.SymInt, int]]:
             step = _number(node, 5, "step") or 1
             yield shape[dim], first + (written - 1) * step + 1
         elif first < 0 or last < 0:
-            yield shape[dim], max(-first, -last)
+            least = max(-first, -last)
+            if not statically_known_true(shape[dim] <= least):  # else the bound is clamped to the size
+                yield shape[dim], least
 
 
 #: Bounds of slices beyond it are "to the end".

@@ -5,14 +5,26 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 
 import sympy
 import torch
-from torch.utils._sympy.functions import CleanDiv, FloorDiv, FloorToInt, Mod, PythonMod, ToFloat, TruncToInt
+from torch.utils._sympy.functions import (
+    CleanDiv,
+    FloorDiv,
+    FloorToInt,
+    Max,
+    Min,
+    Mod,
+    PythonMod,
+    ToFloat,
+    TruncToInt,
+)
 
 from straightline.capture.builder import Dim, Extent
+from straightline.capture.captured import SymbolSpec
+from straightline.capture.extents import maximum, minimum
 from straightline.errors import UnsupportedError
 
 #: What a refusal says of a size that no size of an input gives.
@@ -37,11 +49,21 @@ def scaled(size: Dim, factor: float) -> Dim:
     return size * fraction.numerator // fraction.denominator
 
 
-class ExtentPrinter:
-    """Turns sympy expressions over torch's symbols (`s77`) into extents over the user's names (`b`)."""
+#: No size is larger, whatever its symbol may be.
+_LARGEST = 2**40
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+
+class ExtentPrinter:
+    """Turns sympy expressions over torch's symbols (`s77`) into extents over the user's names (`b`).
+
+    Args:
+        names: The user's names (or sizes of such names), by torch's.
+        symbols: What is known of them, which expressions of the larger or smaller one of two sizes need.
+    """
+
+    def __init__(self, names: Mapping[str, str], symbols: Iterable[SymbolSpec]) -> None:
         self._names = names
+        self._bounds = {spec.name: (spec.min, min(spec.max, _LARGEST)) for spec in symbols}
 
     def dim(self, size: int | torch.SymInt) -> Dim:
         """Returns a number for a static size, else its named extent."""
@@ -70,12 +92,28 @@ class ExtentPrinter:
             if factor.is_Float and isinstance(of, ToFloat):
                 return scaled(self._extent(of.args[0]), float(factor))
         operation = (
-            operator.add if expr.is_Add
+            self._larger if isinstance(expr, (sympy.Max, Max))
+            else self._smaller if isinstance(expr, (sympy.Min, Min))
+            else operator.add if expr.is_Add
             else operator.mul if expr.is_Mul
             else operator.floordiv if isinstance(expr, (FloorDiv, CleanDiv))
             else operator.mod if isinstance(expr, (Mod, PythonMod))
             else None
         )  # fmt: skip
         if operation is None:
-            raise UnsupportedError(f"size {expr} is no expression of + * floordiv mod over input sizes")
+            raise UnsupportedError(f"size {expr} is no expression of + * floordiv mod min max over input sizes")
         return functools.reduce(operation, map(self._extent, expr.args))
+
+    def _larger(self, one: Dim, other: Dim) -> Dim:
+        return self._of_two(maximum, one, other)
+
+    def _smaller(self, one: Dim, other: Dim) -> Dim:
+        return self._of_two(minimum, one, other)
+
+    def _of_two(self, function: Callable[..., Dim], one: Dim, other: Dim) -> Dim:
+        try:
+            return function(one, other, self._bounds)
+        except KeyError as error:  # a symbol that an op of the graph declared
+            raise UnsupportedError(
+                f"a size is the {function.__name__} of two, of which one {DEPENDS_ON_DATA}"
+            ) from error

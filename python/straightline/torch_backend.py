@@ -33,8 +33,8 @@ _MODES: Mapping[str, Mapping[str, Any]] = {
     "max-autotune": {"tune": True, "reuse_outputs": True},
     "max-autotune-no-cudagraphs": {"tune": True},
 }
-#: So many sets of frozen parameters a program has, the oldest of which is made again when it is needed: of one module whose tensors
-#: are replaced, and of modules that share their code.
+#: So many sets of frozen parameters a program has, the oldest of which is made again when it is needed: of one module whose
+#: tensors are replaced, and of modules that share their code.
 _MOST_SETS, _MOST_MODULES = 8, 256
 
 

@@ -172,7 +172,7 @@ def _failed(error: BaseException) -> tuple[str, str]:
 
 @torch.no_grad()
 def examine_generation(stop: Stop, device: str, seed: int) -> dict[str, Any]:
-    """The record of a stop that writes text (bench/tour/generation.py); `ratio` is a token's by export where there is one."""
+    """The record of a stop that writes text (bench/tour/generation.py)."""
     record: dict[str, Any] = {"model": stop.name, "package": stop.package, "device": device, "seed": seed}
     torch.manual_seed(seed)
     prompts = [torch.randint(5, 1000, (1, generation.PROMPT)) for _ in range(2)]
@@ -181,26 +181,30 @@ def examine_generation(stop: Stop, device: str, seed: int) -> dict[str, Any]:
         prompts = [prompt.to(device) for prompt in prompts]
     except Exception as error:
         return record | {"outcome": "no model", "reason": f"{type(error).__name__}: {error}"[:_WORDS]}
-    try:
-        step = generation.static_step(copy.deepcopy(model))
-        decode = None
-        if isinstance(step, str):
-            record |= {"by_export": "no static cache", "why_no_cache": step}
-        else:
-            found, decode = generation.by_export(step, prompts)
-            record |= found
-        record |= generation.by_generate(model, prompts, decode is not None)
-    except generation.Differs as error:
-        return record | {"outcome": "wrong", "reason": str(error)[:_WORDS]}
-    except Exception as error:
-        outcome, reason = _failed(error)
-        return record | {"outcome": outcome, "reason": reason}
-    if decode is None or isinstance(step, str):
-        record["ratio"] = record["generate_ratio"]
+    step = generation.static_step(copy.deepcopy(model))
+    outcome, reason = "right", ""
+    if isinstance(step, str):
+        record |= {"by_export": "no static cache", "why_no_cache": step}
     else:
-        token, position = prompts[0][:, :1], torch.tensor([generation.PROMPT], device=device)
-        record |= _torch_ops([decode]) | _times(decode, step, Inputs((token, position)), device)
-    return record | {"outcome": "slower" if record["ratio"] > 1 else "right", "reason": ""}
+        try:
+            found, decode = generation.by_export(step, prompts)
+            token, position = prompts[0][:, :1], torch.tensor([generation.PROMPT], device=device)
+            record |= found | _torch_ops([decode]) | _times(decode, step, Inputs((token, position)), device)
+        except Exception as error:
+            outcome, reason = _not_generated(error)
+            record["by_export"] = outcome
+    try:
+        record |= generation.by_generate(model, prompts, not isinstance(step, str))
+    except Exception as error:
+        outcome, reason = _not_generated(error)
+        record["generate"] = outcome
+    if outcome == "right" and max(record.get("ratio", 0), record["generate_ratio"]) > 1:
+        outcome = "slower"
+    return record | {"outcome": outcome, "reason": reason}
+
+
+def _not_generated(error: Exception) -> tuple[str, str]:
+    return ("wrong", str(error)[:_WORDS]) if isinstance(error, generation.Differs) else _failed(error)
 
 
 @torch.no_grad()

@@ -88,8 +88,8 @@ def generated(facts: dict[str, Any]) -> str:
         + f" of {len(records)}.",
         "",
         "| model | outcome | prefill and decode by export | a token, us | eager | ratio "
-        "| `generate` by torch.compile | a token, us | eager | ratio | graphs |",
-        "|---" * 11 + "|",
+        "| `generate` by torch.compile | a token, us | eager | ratio | graphs | why not |",
+        "|---" * 12 + "|",
     ]  # fmt: skip
     for record in sorted(records, key=lambda record: record["outcome"] == "right"):
         of_token = [f"{record[key]:,.0f}" if key in record else "" for key in ("us", "eager_us")]
@@ -98,7 +98,8 @@ def generated(facts: dict[str, Any]) -> str:
         of_generate.append(f"{record['generate_ratio']:.2f}" if "generate_ratio" in record else "")
         cells = [
             f"`{record['model']}`", record["outcome"], record.get("by_export", ""), *of_token,
-            record.get("generate", _words(record)), *of_generate, str(record.get("graphs", "")),
+            record.get("generate", ""), *of_generate, str(record.get("graphs", "")),
+            _words(record) if record.get("reason") else record.get("why_no_cache", "").replace("|", r"\|"),
         ]  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

@@ -8,56 +8,9 @@ from typing import Any
 
 import torch
 
-from straightline.capture.torch import fast_paths
+from straightline.capture.torch import backward_ops, fast_paths
 
 aten = torch.ops.aten
-
-
-def _same_padding(size: int, out: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
-    """The output padding with which a transposed convolution of `out` elements gives `size` of them."""
-    return size - ((out - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1)
-
-
-def _input_gradient(
-    grad: Any,
-    x: Any,
-    weight: Any,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    groups: int,
-) -> Any:
-    if transposed:
-        return aten.convolution(grad, weight, None, stride, padding, dilation, False, [0] * len(stride), groups)
-    extra = [
-        _same_padding(x.shape[2 + i], grad.shape[2 + i], weight.shape[2 + i], stride[i], padding[i], dilation[i])
-        for i in range(len(stride))
-    ]
-    return aten.convolution(grad, weight, None, stride, padding, dilation, True, extra, groups)
-
-
-def _weight_gradient(
-    grad: Any,
-    x: Any,
-    weight: Any,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    groups: int,
-) -> Any:
-    """A convolution over the images: their channels as batch, stride and dilation exchanged."""
-    moved, fixed = (grad, x) if transposed else (x, grad)
-    parts = []
-    for a, b in zip(moved.chunk(groups, 1), fixed.chunk(groups, 1), strict=True):
-        made = aten.convolution(
-            a.transpose(0, 1), b.transpose(0, 1), None, dilation, padding, stride, False, [0] * len(stride), 1
-        )
-        for dim in range(2, weight.dim()):
-            made = made.narrow(dim, 0, weight.shape[dim])
-        parts.append(made.transpose(0, 1))
-    return parts[0] if groups == 1 else torch.cat(parts, 0)
 
 
 def convolution(*arguments: Any) -> Any:
@@ -65,72 +18,12 @@ def convolution(*arguments: Any) -> Any:
     return aten.convolution(*arguments)
 
 
-def convolution_backward(
-    grad: Any,
-    x: Any,
-    weight: Any,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    output_padding: Sequence[int],
-    groups: int,
-    output_mask: Sequence[bool],
-) -> tuple[Any, ...]:
-    """`convolution_backward_overrideable`: both gradients as convolutions."""
-    common = (grad, x, weight, stride, padding, dilation, transposed, groups)
-    return (
-        _input_gradient(*common) if output_mask[0] else None,
-        _weight_gradient(*common) if output_mask[1] else None,
-        grad.sum([0, *range(2, grad.dim())]) if output_mask[2] else None,
-    )
-
-
-def max_pool2d_backward(
-    grad: Any,
-    x: Any,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    ceil_mode: bool,
-    indices: Any,
-) -> Any:
-    """Each gradient is added where the largest element was."""
-    zeros = torch.zeros_like(x).flatten(-2)
-    return zeros.scatter_add(-1, indices.flatten(-2), grad.flatten(-2)).view(x.shape)
-
-
-def avg_pool2d_backward(
-    grad: Any,
-    x: Any,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor: int | None,
-) -> Any:
-    """A transposed convolution of each channel with a window of equal weights."""
-    if ceil_mode or (not count_include_pad and any(padding)):
-        raise NotImplementedError("avg_pool2d_backward with ceil_mode or count_include_pad=False")
-    steps, size = list(stride) or list(kernel), x.dim()
-    images = grad.reshape(-1, 1, *grad.shape[-2:])
-    weight = torch.full((1, 1, *kernel), 1 / (divisor or kernel[0] * kernel[1]), dtype=x.dtype, device=x.device)
-    extra = [
-        _same_padding(x.shape[size - 2 + i], grad.shape[size - 2 + i], kernel[i], steps[i], padding[i], 1)
-        for i in (0, 1)
-    ]
-    return aten.convolution(images, weight, None, steps, list(padding), [1, 1], True, extra, 1).reshape(x.shape)
-
-
 def adaptive_avg_pool2d_backward(grad: Any, x: Any) -> Any:
     """Where the results divide the image into equal windows."""
-    rows, columns = x.shape[-2] // grad.shape[-2], x.shape[-1] // grad.shape[-1]
-    if rows * grad.shape[-2] != x.shape[-2] or columns * grad.shape[-1] != x.shape[-1]:
+    made = backward_ops.adaptive_avg_pool2d_gradient(grad, x)
+    if made is NotImplemented:
         raise NotImplementedError("_adaptive_avg_pool2d_backward of windows that overlap")
-    spread = grad / (rows * columns)
-    return spread.repeat_interleave(rows, -2).repeat_interleave(columns, -1)
+    return made
 
 
 def lstm_cell(
@@ -402,9 +295,9 @@ BY_TENSOR: dict[str, Callable[..., Any]] = {
 #: By the name of the op.
 _OWN: dict[str, Callable[..., Any]] = {
     "aten::convolution_overrideable": convolution,
-    "aten::convolution_backward_overrideable": convolution_backward,
-    "aten::max_pool2d_with_indices_backward": max_pool2d_backward,
-    "aten::avg_pool2d_backward": avg_pool2d_backward,
+    "aten::convolution_backward_overrideable": backward_ops.convolution_gradients,
+    "aten::max_pool2d_with_indices_backward": backward_ops.max_pool2d_gradient,
+    "aten::avg_pool2d_backward": backward_ops.avg_pool2d_gradient,
     "aten::_adaptive_avg_pool2d_backward": adaptive_avg_pool2d_backward,
     "aten::_index_put_impl": index_put,
     "aten::_embedding_bag": embedding_bag,

@@ -16,12 +16,14 @@ import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
 
+from straightline.capture.torch.backward_ops import BACKWARD
+
 Op = torch._ops.OpOverload
 
 _aten = torch.ops.aten
 
 #: Op -> the function that computes it by other ops.
-OWN: dict[Op, Callable[..., Any]] = {}
+OWN: dict[Op, Callable[..., Any]] = dict(BACKWARD)
 
 #: Most sorted numbers that are compared one by one (`searchsorted`), and most elements that are sorted for their median.
 _MOST_COMPARED = 128

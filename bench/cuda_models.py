@@ -33,6 +33,7 @@ from straightline.testing import policy
 from torch import Tensor, nn
 
 from bench import cuda_results
+from bench.tour.generation import Step
 from bench.tour.models import declare_torchvision_ops, picture
 from bench.tour.signals import rescale, vary_constants
 
@@ -75,15 +76,6 @@ class _Prefill(nn.Module):
         return self.model(input_ids=tokens, use_cache=False).logits
 
 
-class _Step(nn.Module):
-    def __init__(self, step: nn.Module) -> None:
-        super().__init__()
-        self.step = step
-
-    def forward(self, token: Tensor, position: Tensor) -> Tensor:
-        return self.step(input_ids=token, cache_position=position)
-
-
 def _qwen() -> Any:
     declare_torchvision_ops()
     import transformers
@@ -111,7 +103,7 @@ def _static_cache(model: Any) -> nn.Module:
     model.generation_config.cache_implementation = "static"
     model.generation_config.cache_config = {"batch_size": 1, "max_cache_len": _CACHE}
     device = next(model.parameters()).device
-    return _Step(TorchExportableModuleWithStaticCache(model, batch_size=1, max_cache_len=_CACHE, device=device)).eval()
+    return Step(TorchExportableModuleWithStaticCache(model, batch_size=1, max_cache_len=_CACHE, device=device)).eval()
 
 
 def _decode() -> Made:

@@ -26,7 +26,7 @@ _CACHE = 64
 _RUNS = 5  # of `generate`, ours and eager's in turn
 
 
-class _Step(nn.Module):
+class Step(nn.Module):
     """tokens [1, n], positions [n] -> scores [1, n, words]."""
 
     def __init__(self, step: nn.Module) -> None:
@@ -57,7 +57,7 @@ def static_step(model: Any) -> nn.Module | str:
     config = model.generation_config
     config.use_cache, config.cache_implementation = True, "static"
     try:
-        step = _Step(TorchExportableModuleWithStaticCache(model, 1, _CACHE, next(model.parameters()).device)).eval()
+        step = Step(TorchExportableModuleWithStaticCache(model, 1, _CACHE, next(model.parameters()).device)).eval()
         first = step(torch.tensor([[7]], device=model.device), torch.tensor([0], device=model.device))
         second = step(torch.tensor([[7]], device=model.device), torch.tensor([1], device=model.device))
     except Exception as error:  # of transformers, in eager: the family takes no static cache

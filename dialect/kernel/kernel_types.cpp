@@ -283,11 +283,12 @@ int64_t BufferType::elementBytes() const {
 }
 
 AffineExpr BufferType::bytes() const {
-  if (llvm::any_of(getExtents(),
-                   [](AffineExpr extent) { return symbolic::constantValue(extent) == 0; })) {
-    return mlir::getAffineConstantExpr(0, getContext());
-  }
   ArrayRef<int64_t> border = getBorder();
+  for (auto [dim, extent] : llvm::enumerate(getExtents())) {
+    if (symbolic::constantValue(extent) == -around(border, dim)) {  // borders have elements, too
+      return mlir::getAffineConstantExpr(0, getContext());
+    }
+  }
   const SmallVector<int64_t> numbers = products(getExtents(), border);
   if (!numbers.empty() && areStrides(getStrides(), numbers)) {
     return mlir::getAffineConstantExpr(numbers.front(), getContext()) * elementBytes();

@@ -166,6 +166,11 @@ def _placeholders(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
     return module.graph.find_nodes(op="placeholder")
 
 
+def _is_other_parameter(tensor: Any, is_other: bool) -> bool:
+    """Of another module: calls replace buffers, not parameters."""
+    return is_other and isinstance(tensor, torch.nn.Parameter)
+
+
 class _FrozenSets:
     """One program over the frozen parameters of several modules: a set for each, the newest kept."""
 
@@ -179,7 +184,8 @@ class _FrozenSets:
         if key not in self._made:
             last = next(reversed(self._made.values()))[0] if self._made else ()
             replaced = [one is not other for one, other in zip(tensors, last)]
-            most = _MOST_MODULES if all(replaced) else _MOST_SETS
+            is_module = all(replaced) or any(map(_is_other_parameter, tensors, replaced))
+            most = _MOST_MODULES if is_module else _MOST_SETS
             while len(self._made) >= most:
                 self._warn(most, [name for name, is_new in zip(self._names, replaced, strict=True) if is_new])
                 self._made.pop(next(iter(self._made)))

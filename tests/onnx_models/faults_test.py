@@ -57,6 +57,13 @@ def test_faults(monkeypatch: pytest.MonkeyPatch) -> None:
         (faults.Model("Tile", [None, np.asarray([2, 1])], frozenset({1})), "faulty"),
         (faults.Model("DepthToSpace", [np.ones((1, 9, 2, 3), "f4")], attributes={"blocksize": 2}), "faulty"),
         (faults.Model("ReverseSequence", [np.ones((4, 3), "f4"), np.asarray([1, 2])], attributes={"time_axis": 0, "batch_axis": 1}), "faulty"),
+        (faults.Model("LRN", [np.ones((1, 4, 5, 5), "f4")], attributes={"size": 1.5}), r"'faulty'.*size=1.5 is FLOAT where INT"),
+        (faults.Model("LayerNormalization", [np.ones((2, 3, 1), "f4"), np.ones(4, "f4")]), r"'faulty'.*\[4\] for \[1\]"),
+        (faults.Model("LayerNormalization", [np.ones((2, 3, 4), "f4"), np.ones((1, 2, 3, 4), "f4")]), r"'faulty'.*\[1, 2, 3, 4\] for \[2, 3, 4\]"),
+        (faults.Model("GridSample", [np.ones((1, 2, 0, 4), "f4"), np.ones((1, 3, 3, 2), "f4")]), r"'faulty'.*\[1, 2, 0, 4\]"),
+        (faults.Model("ReverseSequence", [np.ones((4, 3), "f4"), np.asarray([1, -1, 4])], frozenset({1}), {"batch_axis": 1, "time_axis": 0}), r"'faulty'.*length of -1"),
+        (faults.Model("LpPool", [np.ones((1, 3, 6), "?")], attributes={"kernel_shape": [2]}), "'faulty'.*floats"),
+        (faults.Model("Conv", [np.ones((1, 4, 9), "f4"), np.ones((4, 4, 0), "f4")], frozenset({1})), r"'faulty'.*\[0\]"),
         (faults.Model("Col2Im", [np.ones((1, 4, 4), "f4"), np.asarray([4, 4]), np.asarray([2, 2])], frozenset({1, 2}), {"strides": [0, 0]}), "faulty"),
     ],
     ids=lambda x: x.op if isinstance(x, faults.Model) else "",
@@ -64,3 +71,58 @@ def test_faults(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_words(model: faults.Model, words: str) -> None:
     with pytest.raises((sl.UserError, sl.UnsupportedError), match=words):
         sl.compile(model.proto().SerializeToString(), threads=1)
+
+
+def _random(*shape: int) -> np.ndarray:
+    return np.random.default_rng().random(shape, np.float32)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(faults.Model("LRN", [_random(2, 40, 3, 2)], attributes={"size": size}) for size in (8, 33, 90, 2**40)),
+        *(
+            faults.Model(
+                "LayerNormalization", [_random(2, 3, 4), _random(*scale), _random(*bias)], attributes={"axis": axis}
+            )
+            for scale, bias, axis in [
+                ((4,), (1, 4), -1),
+                ((3, 4), (2, 1, 1), -1),
+                ((1, 3, 4), (4,), 1),
+                ((3, 1), (1,), -1),
+            ]
+        ),
+        faults.Model(
+            "ReverseSequence", [_random(4, 3), np.asarray([1, 0, 4])], attributes={"batch_axis": 1, "time_axis": 0}
+        ),
+        faults.Model("HardSigmoid", [_random(3)], attributes={"alpha": 0.25}),
+    ],
+    ids=str,
+)
+def test_legal_ones(model: faults.Model) -> None:
+    """As onnx's reference."""
+    kind, words = faults.checked(model)
+    assert kind == "right", words
+
+
+@pytest.mark.parametrize("length", [-1, 5])
+def test_a_length_of_a_call_that_no_sequence_has(length: int) -> None:
+    lengths = np.asarray([1, length, 4])
+    model = faults.Model("ReverseSequence", [_random(4, 3), lengths], attributes={"batch_axis": 1, "time_axis": 0})
+    kind, words = faults.checked(model)
+    assert kind == "refused", words
+    assert "out of range [0, 4)" in words
+
+
+@pytest.mark.parametrize("size", [[5, 0], [0, 3], [0, 0]], ids=str)
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("group", [1, 4])
+def test_images_without_elements_between_pads(op: str, size: list[int], group: int) -> None:
+    """A result is the bias alone (tests/passes/verify_planned_level.mlir: the border has memory where the image has none)."""
+    weight, bias = np.ones((4, 4 // group, 3, 3), "f4"), _random(4)
+    how = {"pads": [2, 2, 2, 2]} if op == "Conv" else {"strides": [2, 2], "output_padding": [1, 1]}
+    inputs: list[Any] = [np.ones((1, 4, *size), "f4"), weight, bias]
+    model = faults.Model(op, inputs, frozenset({1, 2}), {**how, "group": group})
+    compiled = sl.compile(model.proto().SerializeToString(), threads=1)
+    result = compiled(**model.feeds)
+    np.testing.assert_array_equal(result, np.broadcast_to(bias[None, :, None, None], result.shape))

@@ -99,6 +99,28 @@ kernel.func @g(!b) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties(
 
 // -----
 
+// The border of a slot without elements reaches into the other.
+!x = !kernel.buffer<16xf32>
+!b = !kernel.buffer<0xf32, border [[16, 16]]>
+kernel.program @empty target(<"cpu", "x86-64-v3">) {
+  kernel.queue @team backend("cpu")
+  kernel.run (%x "x": !x) outs(%y "y": !x) {
+    // expected-note@+1 {{the other slot}}
+    %t = kernel.slot offset(0) : !b
+    // expected-error@+1 {{(planned_c3)}}
+    %s = kernel.slot offset(64) : !x
+    kernel.launch @f(%x) outs(%t) on @team : (!x) -> !b
+    kernel.copy %x to %s on @team : !x to !x
+    kernel.launch @g(%t) outs(%y) on @team : (!b) -> !x
+    kernel.copy %s to %y on @team : !x to !x
+    kernel.return %y : !x
+  }
+}
+kernel.func @f(!x) outs(!b) schedule(<"pointwise", shape = {}, tune = {}>) ties([])
+kernel.func @g(!b) outs(!x) schedule(<"pointwise", shape = {}, tune = {}>) ties([])
+
+// -----
+
 // What a loop reads from outside is live through all of it, also after its last use in the text.
 !x = !kernel.buffer<16xf32>
 kernel.program @loop target(<"cpu", "x86-64-v3">) {

@@ -75,19 +75,22 @@ def test_parameters_are_live_unless_frozen() -> None:
     assert len(sl.programs(model)) == 1 and len(sl.programs(frozen)) == 1
 
 
-def test_frozen_layers_that_share_their_code(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_shared", [False, True], ids=["own", "one table for all"])
+def test_frozen_layers_that_share_their_code(is_shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dynamo compiles the code of a class once for all of its objects: each has its own frozen parameters."""
 
     class Layer(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self, table: Tensor) -> None:
             super().__init__()
             self.fc = nn.Linear(8, 8)
+            self.register_buffer("table", table)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             torch._dynamo.graph_break()
-            return self.fc(x)
+            return self.fc(x) + self.table
 
-    model = nn.Sequential(*(Layer() for _ in range(12)))
+    table = randn(8)
+    model = nn.Sequential(*(Layer(table if is_shared else randn(8)) for _ in range(12)))
     made = []
     of_function = CompiledFunction.with_parameters
     monkeypatch.setattr(

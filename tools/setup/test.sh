@@ -38,10 +38,10 @@ if [[ -f build/$preset/tests/lit.site.cfg.py ]]; then
   step lit .venv/bin/lit -sv "build/$preset/tests" || true
 fi
 # JOBS processes of tests, file by file: a file's programs stay warm in its process.
-step pytest env PYTHONPATH="build/$preset/python" .venv/bin/python -m pytest -n "$jobs" --dist loadfile --no-loadscope-reorder --durations 40 || true
+step pytest env PYTHONPATH="build/$preset/python" .venv/bin/python -m pytest -n "$jobs" --max-worker-restart 1 --dist loadfile --no-loadscope-reorder --durations 40 || true
 # Tests of a framework's programs run in that framework's environment (make frameworks).
 for framework in jax paddle triton; do
-  step "$framework" env PYTHONPATH="build/$preset/python" ".venv-$framework/bin/python" -m pytest -n "$jobs" --dist loadfile --no-loadscope-reorder "tests/frameworks/$framework" || true
+  step "$framework" env PYTHONPATH="build/$preset/python" ".venv-$framework/bin/python" -m pytest -n "$jobs" --max-worker-restart 1 --dist loadfile --no-loadscope-reorder "tests/frameworks/$framework" || true
 done
 if [[ ${#failed[@]} -gt 0 ]]; then
   echo "failed: ${failed[*]}"

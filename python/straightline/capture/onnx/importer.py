@@ -208,6 +208,8 @@ class Importer(GraphBuilder):
             raise UserError(refused)
         if self._differ_in_type(node) and (refused := refused_by_reference(node, self)):
             raise UserError(refused)
+        if refused := _of_wrong_type(node, self):
+            raise UserError(refused)
         try:
             results = self._results(node)
         except UserError:
@@ -643,7 +645,15 @@ class Importer(GraphBuilder):
 
     def expand(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
         """As GraphBuilder's, of sizes that calls are checked to have, too."""
-        return super().expand(self.fitted(x, extents), extents)
+        x = self.fitted(x, extents)
+        pairs = zip(reversed(x.extents), reversed(extents))
+        if x.rank > len(extents) or any(
+            isinstance(a, int) and isinstance(b, int) and a not in (1, b) for a, b in pairs
+        ):
+            raise Reject(
+                f"a tensor of the shape {shape_text(x.extents)} for {shape_text(extents)}", "a shape that expands to it"
+            )
+        return super().expand(x, extents)
 
     def need_not_negative(self, dim: Dim, always: bool = False) -> None:
         """Takes a size that an op needs to be 0 or more, where one name without bounds of the caller's decides.
@@ -806,6 +816,30 @@ def _invalid(node: Node, error: Exception, ctx: Importer) -> Exception:
         return UserError(refused)
     known = ", ".join(f"{a.name}={_attribute(a)!r}" for a in proto.attribute if a.type not in _NESTED)
     return InternalError(f"node '{_called(proto)}' ({op_name(proto)}; {known}) cannot be converted: {words}")
+
+
+def _of_wrong_type(node: Node, ctx: Importer) -> str:
+    """Why an attribute has no type that the op's schema has for it; "": each has. Integers may stand for floats."""
+    schema = _schema(node.proto, ctx.opsets) if node.proto.attribute else None
+    if schema is None:
+        return ""
+    for a in node.proto.attribute:
+        formal = schema.attributes.get(a.name)
+        wanted = 0 if formal is None or a.ref_attr_name else int(formal.type.value)
+        if wanted not in (0, a.type) and (wanted, a.type) not in _EXACT_AS:
+            of = onnx.AttributeProto.AttributeType.Name
+            return (
+                f"{ctx.model}: node '{_called(node.proto)}' is no valid {op_name(node.proto)}: "
+                f"{a.name}={_attribute(a)!r} is {of(a.type)} where {of(wanted)} is needed"
+            )
+    return ""
+
+
+#: Pairs of a schema's type and of one that stands for it.
+_EXACT_AS = {
+    (onnx.AttributeProto.FLOAT, onnx.AttributeProto.INT),
+    (onnx.AttributeProto.FLOATS, onnx.AttributeProto.INTS),
+}
 
 
 def refused_by_reference(node: Node, ctx: Importer) -> str:

@@ -133,7 +133,9 @@ def _einsum(ctx: Importer, node: Node) -> Tensor:
 
 
 def windows(node: Node, rank: int, kernel: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Strides and dilations of a convolution or a pool."""
+    """Strides and dilations of a convolution or a pool, whose kernel has one place or more."""
+    if any(isinstance(k, int) and k < 1 for k in kernel):
+        raise Reject(f"a kernel of the size {list(kernel)}", "sizes of 1 or more")
     return node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def _axes_of(ctx: Importer, node: Node, rank: int) -> list[int] | None:
     return ctx.axes(axes, rank)
 
 
-def _reduction(name: str, reduce: Callable[[Importer, Tensor, Sequence[int], bool], Tensor]) -> None:
+def _reduction(name: str, of: Callable[[Importer, Tensor, Sequence[int], bool], Tensor]) -> None:
     @converter(name)
     def convert(ctx: Importer, node: Node) -> Value:
         x = node.inputs[0]
@@ -38,7 +39,7 @@ def _reduction(name: str, reduce: Callable[[Importer, Tensor, Sequence[int], boo
         axes = _axes_of(ctx, node, tensor.rank)
         if axes is None:
             return _of_none(ctx, name, tensor)
-        return reduce(ctx, tensor, axes, bool(node.attribute("keepdims", 1)))
+        return of(ctx, tensor, axes, bool(node.attribute("keepdims", 1)))
 
 
 def _of_none(ctx: Importer, name: str, x: Tensor) -> Tensor:
@@ -247,15 +248,29 @@ def _group_norm(ctx: Importer, node: Node) -> Tensor:
     return ctx.emit_one("group_norm", [x, weight, bias], x.type, attributes)
 
 
+def _last_dims(t: Tensor, rank: int, ctx: Importer) -> Tensor:
+    """A scale or bias without the dims of one element before its last `rank` ones, where those are all that it has."""
+    lead = t.extents[: max(t.rank - rank, 0)]
+    return ctx.reshape(t, t.extents[len(lead) :]) if lead and all(e == 1 for e in lead) else t
+
+
 @converter("LayerNormalization")
 def _layer_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
     x, weight = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
     bias = ctx.tensor(node.inputs[2]) if node.input(2) is not None else None
     axis = ctx.axis(node.attribute("axis", -1), x.rank)
     last, eps = x.extents[axis:], float(node.attribute("epsilon", 1e-5))
-    weight, bias = (None if t is None else ctx.expand(t, last) for t in (weight, bias))
     attributes = {"normalized_rank": x.rank - axis, "eps": eps}
-    found: list[Tensor | None] = [ctx.emit_one("layer_norm", [x, weight, bias], x.type, attributes)]
+    weights = [None if t is None else _last_dims(t, x.rank - axis, ctx) for t in (weight, bias)]
+    found: list[Tensor | None]
+    if all(t is None or t.rank <= len(last) for t in weights):
+        weight, bias = (None if t is None else ctx.expand(t, last) for t in weights)
+        found = [ctx.emit_one("layer_norm", [x, weight, bias], x.type, attributes)]
+    else:  # of other numbers in each row
+        y = ctx.emit_one("layer_norm", [x, None, None], x.type, attributes)
+        for op, t in zip(("mul", "add"), weights):
+            y = y if t is None else ctx.binary(op, y, ctx.expand(t, x.extents))
+        found = [y]
     if node.reads(1) or node.reads(2):
         axes = list(range(axis, x.rank))
         wide = ctx.cast(x, "f32") if x.dtype in ("f16", "bf16") else x
@@ -288,22 +303,32 @@ def _lrn(ctx: Importer, node: Node) -> Tensor:
     if size < 1:
         raise Reject(f"a window of {size} channels", "1 or more")
     alpha, beta, bias = (float(node.attribute(n, d)) for n, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
-    before = (size - 1) // 2
-    n, c = x.extents[:2]
+    n, channels = x.extents[0], known(x.extents[1])
     inner = product_of(x.extents[2:])
-    squares = ctx.reshape(ctx.binary("mul", x, x), (n, 1, c, inner))
-    pad = [0, 0, before, size - 1 - before, 0, 0, 0, 0]
-    wide = ctx.emit_one(
-        "constant_pad_nd", [squares], TensorType(x.dtype, (n, 1, c + size - 1, inner)), {"pad": pad, "value": 0.0}
-    )
-    total: Tensor | None = None
-    for i in range(size):
-        channels = known(c)
-        part = ctx.slice(wide, 2, i, i + channels, channels)
-        total = part if total is None else ctx.binary("add", total, part)
-    assert total is not None
+    furthest = max(channels - 1, 0)  # windows may reach over all channels, and then see no more
+    before, after = min((size - 1) // 2, furthest), min(size // 2, furthest)
+    squares = ctx.reshape(ctx.binary("mul", x, x), (n, 1, channels, inner))
+    wide = ctx.padded(squares, [(before, after), (0, 0)])
+    total = _sums_of_windows(ctx, wide, before + 1 + after, channels)
     power = ctx.binary("pow", ctx.binary("add", ctx.binary("mul", total, alpha / size), bias), beta)
     return ctx.binary("div", x, ctx.reshape(power, x.extents))
+
+
+#: Shifted tensors that are added up; sums of larger windows are a pool's.
+_MOST_SHIFTS = 16
+
+
+def _sums_of_windows(ctx: Importer, x: Tensor, window: int, count: int) -> Tensor:
+    """Sums of `count` windows of step 1 along the last but one dim of images."""
+    if window > _MOST_SHIFTS:
+        attributes = {
+            "kernel_size": [window, 1], "stride": [1, 1], "padding": [0, 0],
+            "ceil_mode": False, "count_include_pad": True, "divisor_override": 1,
+        }  # fmt: skip
+        type = TensorType(x.dtype, (*x.extents[:2], count, x.extents[3]))
+        return ctx.emit_one("avg_pool2d", [x], type, attributes)
+    shifted = (ctx.slice(x, 2, i, i + count, count) for i in range(window))
+    return reduce(lambda a, b: ctx.binary("add", a, b), shifted)
 
 
 @converter("Det")

@@ -596,17 +596,25 @@ def _space_to_depth(ctx: Importer, node: Node) -> Tensor:
 @converter("ReverseSequence")
 def _reverse_sequence(ctx: Importer, node: Node) -> Tensor:
     x, lengths = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1], "i64")
-    time, batch = node.attribute("time_axis", 0), node.attribute("batch_axis", 1)
-    ctx.need_vector(lengths, x.extents[ctx.axis(batch, x.rank)], "lengths of the batch")
-    return reversed_prefixes(ctx, x, lengths, ctx.axis(time, x.rank), ctx.axis(batch, x.rank))
+    time, batch = (ctx.axis(node.attribute(f"{name}_axis", i), x.rank) for i, name in enumerate(("time", "batch")))
+    ctx.need_vector(lengths, x.extents[batch], "lengths of the batch")
+    size, given = x.extents[time], node.inputs[1]
+    if isinstance(given, Known) and not given.is_sizes and isinstance(size, int):
+        wrong = [n for n in given.array.tolist() if not 0 <= n <= size]
+        if wrong:
+            raise Reject(f"a length of {wrong[0]} where dim {time} has {size} elements", f"0 to {size}")
+    return reversed_prefixes(ctx, x, lengths, time, batch)
 
 
 def reversed_prefixes(ctx: Importer, x: Tensor, lengths: Tensor, time: int, batch: int) -> Tensor:
-    """Along `time` the first lengths[i] elements in reverse, the others as they are, for each i of `batch`."""
+    """Along `time` the first lengths[i] elements in reverse, the others as they are, for each i of `batch`.
+
+    A length below 0 or above the size ends the call: its places are none of the dim.
+    """
     along = ctx.reshape(ctx.iota(x.extents[time]), tuple(x.extents[time] if d == time else 1 for d in range(x.rank)))
     of_batch = ctx.reshape(lengths, tuple(x.extents[batch] if d == batch else 1 for d in range(x.rank)))
     mirrored = ctx.binary("sub", ctx.binary("sub", of_batch, 1), along)
-    index = ctx.where(ctx.compare("lt", along, of_batch), mirrored, along)
+    index = ctx.where(ctx.compare("lt", along, ctx.unary("abs", of_batch)), mirrored, along)
     return ctx.emit_one("gather", [x, ctx.expand(index, x.extents)], x.type, {"dim": time})
 
 

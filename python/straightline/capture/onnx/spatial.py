@@ -254,9 +254,16 @@ def _named_average(ctx: Importer, x: Tensor, kernel: Sequence[int], strides: Seq
     return ctx.binary("div", total, many)
 
 
+def _floats(ctx: Importer, node: Node) -> Tensor:
+    x = ctx.tensor(node.inputs[0])
+    if x.dtype not in FLOATS:
+        raise Reject(f"a pool of powers of {x.dtype}", "floats")
+    return x
+
+
 @converter("LpPool")
 def _lp_pool(ctx: Importer, node: Node) -> Tensor:
-    x, p = ctx.tensor(node.inputs[0]), float(node.attribute("p", 2))
+    x, p = _floats(ctx, node), float(node.attribute("p", 2))
     kernel, strides, dilations, pads, counts = _setting(ctx, node, x)
 
     def computed(t: Tensor) -> Tensor:
@@ -277,7 +284,7 @@ def _global_pool(ctx: Importer, node: Node) -> Tensor:
 
 @converter("GlobalLpPool")
 def _global_lp_pool(ctx: Importer, node: Node) -> Tensor:
-    x, p = ctx.tensor(node.inputs[0]), float(node.attribute("p", 2))
+    x, p = _floats(ctx, node), float(node.attribute("p", 2))
     powers = ctx.binary("pow", ctx.unary("abs", x), p)
     return ctx.binary("pow", ctx.reduce("sum", powers, list(range(2, x.rank)), True), 1 / p)
 
@@ -675,6 +682,8 @@ def _linear_taps(ctx: Importer, place: Tensor, size: int) -> list[tuple[Tensor, 
 @converter("GridSample")
 def _grid_sample(ctx: Importer, node: Node) -> Tensor:
     x, grid = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
+    if 0 in x.extents[2:]:
+        raise Reject(f"places in images of the shape {shape_text(x.extents)}", "images with elements")
     mode = {
         "linear": "bilinear",
         "cubic": "bicubic",

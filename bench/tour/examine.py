@@ -198,7 +198,9 @@ def examine_generation(stop: Stop, device: str, seed: int) -> dict[str, Any]:
     except Exception as error:
         outcome, reason = _not_generated(error)
         record["generate"] = outcome
-    slow = [way for way, key in (("a token by export", "ratio"), ("generate", "generate_ratio")) if record.get(key, 0) > 1]
+    slow = [
+        way for way, key in (("a token by export", "ratio"), ("generate", "generate_ratio")) if record.get(key, 0) > 1
+    ]
     if outcome == "right" and slow:
         outcome, reason = "slower", " and ".join(slow)
     return record | {"outcome": outcome, "reason": reason}

@@ -34,6 +34,7 @@ class Step(nn.Module):
         self.step = step
 
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """The scores of the next token at each position."""
         return self.step(input_ids=tokens, cache_position=positions)
 
 

@@ -90,6 +90,7 @@ def Op_ConstantPadNdOp : Op_ShapeOp<"constant_pad_nd", "a border of `value` arou
     - (constant_pad_nd_c2) an even number of widths, at most two a dim
     - (constant_pad_nd_c3) the result has x's extents plus the widths
     - (constant_pad_nd_c4) `value` is of the element's kind (float, or integer)
+    - (constant_pad_nd_c5) negative widths cut at most the elements of their dim
   }];
   let arguments = (ins Op_Tensor:$x, DenseI64ArrayAttr:$pad, Op_ScalarAttr:$value);
 }

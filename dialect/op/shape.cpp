@@ -235,7 +235,13 @@ llvm::LogicalResult ConstantPadNdOp::verify() {
   }
   for (size_t pair = 0; pair < pad.size() / 2; ++pair) {
     AffineExpr& extent = expected[expected.size() - 1 - pair];
-    extent = extent + pad[2 * pair] + pad[2 * pair + 1];
+    const int64_t before = pad[2 * pair], after = pad[2 * pair + 1];
+    const int64_t cut = std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0);
+    if (const auto size = symbolic::constantValue(extent); size && *size + cut < 0) {
+      return opError(*this) << "cuts " << -cut << " elements off a dim of " << *size
+                            << " (constant_pad_nd_c5)";
+    }
+    extent = extent + before + after;
   }
   const mlir::Type element = getType().getElementType();
   if (!isOfKind(getValue(), element)) {

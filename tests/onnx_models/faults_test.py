@@ -53,6 +53,7 @@ def test_faults(monkeypatch: pytest.MonkeyPatch) -> None:
         (faults.Model("Conv", [np.ones((1, 2, 9), "f4"), np.ones((4, 2, 5), "f4"), np.ones(3, "f4")]), r"'faulty'.*\[3\].*\[4\]"),
         (faults.Model("InstanceNormalization", [np.ones((1, 2, 9), "f4"), np.ones(2, "f4"), np.ones(1, "f4")]), r"'faulty'.*\[1\].*\[2\]"),
         (faults.Model("Pad", [np.ones((1, 2), "f4"), np.asarray([0, 0, 1, 1]), np.ones(2, "f4")], frozenset({1})), r"'faulty'.*\[2\]"),
+        (faults.Model("Pad", [np.ones((2, 3), "f4"), np.asarray([-3, 1, 1, 0])], frozenset({1})), r"'faulty'.*-3 and 1 for a dim of 2"),
         (faults.Model("Expand", [np.ones((1, 2), "f4"), np.asarray([-3, 2])], frozenset({1})), r"'faulty'.*-3"),
         (faults.Model("Tile", [None, np.asarray([2, 1])], frozenset({1})), "faulty"),
         (faults.Model("DepthToSpace", [np.ones((1, 9, 2, 3), "f4")], attributes={"blocksize": 2}), "faulty"),

@@ -78,6 +78,11 @@ def known(size: Dim) -> int:
     return size
 
 
+def cuts_more(size: Dim, before: int, after: int) -> bool:
+    """Whether negative widths (others are borders) cut more off a dim of a known size than it has."""
+    return isinstance(size, int) and size + min(before, 0) + min(after, 0) < 0
+
+
 @dataclass(frozen=True)
 class Tensor:
     """A value of the builder together with its type."""
@@ -273,11 +278,13 @@ class GraphBuilder:
         )
 
     def padded(self, x: Tensor, widths: Sequence[tuple[int, int]], value: Number = 0.0) -> Tensor:
-        """The last dimensions with borders of a number, (before, after) each; negative widths cut."""
+        """The last dimensions with borders of a number, (before, after) each; negative widths cut, and may cut into a border."""
         if not any(n for pair in widths for n in pair):
             return x
         lead = x.rank - len(widths)
         extents = (*x.extents[:lead], *(e + a + b for e, (a, b) in zip(x.extents[lead:], widths)))
+        if any(cuts_more(e, a, b) for e, (a, b) in zip(x.extents[lead:], widths)):
+            return self.full(value, x.dtype, extents)
         flat = [n for pair in reversed(widths) for n in pair]
         typed = float(value) if x.dtype in FLOATS else int(value)
         return self.emit_one("constant_pad_nd", [x], TensorType(x.dtype, extents), {"pad": flat, "value": typed})

@@ -248,6 +248,14 @@ func.func @constant_pad_nd_c4(%x: tensor<4x8xf32>, %r: tensor<8xf32>, %s: tensor
 
 // -----
 
+func.func @constant_pad_nd_c5(%x: tensor<4x8xf32>, %r: tensor<8xf32>, %s: tensor<2x8xf32>, %i: tensor<i64>) {
+  // expected-error @+1 {{constant_pad_nd: cuts 9 elements off a dim of 8 (constant_pad_nd_c5)}}
+  %z = op.constant_pad_nd %x {pad = array<i64: -9, 3>, value = 0.0 : f64} : (tensor<4x8xf32>) -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
 func.func @clone_c1(%x: tensor<4x8xf32>, %r: tensor<8xf32>, %s: tensor<2x8xf32>, %i: tensor<i64>) {
   // expected-error @+1 {{clone: an operand has elements 'f32' but 'f64' are needed (clone_c1)}}
   %z = op.clone %x : (tensor<4x8xf32>) -> tensor<4x8xf64>

@@ -86,3 +86,15 @@ def test_floats_that_an_integer_does_not_hold(dtype: str) -> None:
             x = jnp.asarray(numbers, source)
             jitted = jax.jit(lambda t: t.astype(dtype))
             np.testing.assert_array_equal(sl.compile(jitted, (x,))(x), jitted(x))
+
+
+@pytest.mark.parametrize("is_given", [False, True], ids=["a constant", "an input"])
+@pytest.mark.parametrize("width", [(-3, 2), (2, -3), (-4, 5), (-2, 0), (-1, -1)], ids=str)
+def test_widths_that_cut_into_the_other_border(width: tuple[int, int], is_given: bool) -> None:
+    """Of a dim of two elements nothing is left, and of the border as much as the widths add up to."""
+    x = jnp.asarray(generator().random((2, 3)), jnp.float32)
+    widths = [(*width, 0), (0, 1, 0)]
+    if is_given:
+        check(lambda x, y: lax.pad(x, y, widths), x, jnp.float32(7))
+    else:
+        check(lambda x: lax.pad(x, jnp.asarray(7, x.dtype), widths), x)

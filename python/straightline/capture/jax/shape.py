@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import Extent, product_of
-from straightline.capture.graph_builder import FLOATS, Reject, Tensor
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, cuts_more
 from straightline.capture.jax import values as v
 from straightline.capture.jax.importer import FOLDS, Importer, Op, converter
 from straightline.capture.jax.values import Known, Value
@@ -200,6 +200,9 @@ def padded(
         size = x.extents[dim]
         if before < 0 or after < 0:
             count = size + min(before, 0) + min(after, 0)
+            if cuts_more(size, before, after):
+                x = ctx.expand(number, (*x.extents[:dim], size + before + after, *x.extents[dim + 1 :]))
+                continue
             x = ctx.slice_to(x, dim, max(-before, 0), count)
         borders = [
             ctx.expand(number, (*x.extents[:dim], width, *x.extents[dim + 1 :])) if width > 0 else None

@@ -11,7 +11,7 @@ from onnx import numpy_helper
 from straightline.capture import linalg
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.extents import Extent, exact_quotient, minimum, product_of
-from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor
+from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor, cuts_more
 from straightline.capture.onnx.importer import Importer, Node, converter, known_of, shape_text
 from straightline.capture.onnx.values import Known, Value, dims, dtype_of, ir_dtype, sizes
 from straightline.errors import UserError
@@ -477,6 +477,8 @@ def _constant_pad(ctx: Importer, x: Tensor, each: dict[int, tuple[Dim, Dim]], va
     number = value.array.reshape(-1)[0].item() if isinstance(value, Known) else 0
     extents = list(x.extents)
     for dim, (before, after) in each.items():
+        if cuts_more(x.extents[dim], before, after):
+            raise Reject(f"pads of {before} and {after} for a dim of {x.extents[dim]}", "crops of at most the dim")
         extents[dim] = extents[dim] + before + after
     plain = all(isinstance(n, int) for pair in each.values() for n in pair)
     if plain and (value is None or isinstance(value, Known)):

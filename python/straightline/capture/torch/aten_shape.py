@@ -10,7 +10,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from straightline.capture.builder import Dim, Extent, TensorType
-from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor, slice_bounds, wrap
+from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor, cuts_more, slice_bounds, wrap
 from straightline.capture.torch.aten_data_sizes import (
     from_named_place,
     narrowed,
@@ -348,6 +348,10 @@ def _constant_pad(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
             size = x.extents[dim]
             if not isinstance(size, int):
                 raise Reject("negative padding of a dynamic dimension", "a slice")
+            if cuts_more(size, low, high):
+                raise Reject(
+                    f"padding by {pads[2 * i]} and {pads[2 * i + 1]} of a dim of {size}", "crops of at most the dim"
+                )
             x = ctx.slice(x, dim, -low, size + high, size + high + low)
         pads[2 * i], pads[2 * i + 1] = max(pads[2 * i], 0), max(pads[2 * i + 1], 0)
     if not any(pads):

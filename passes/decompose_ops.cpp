@@ -301,7 +301,8 @@ struct TrailingReduction : mlir::OpInterfaceRewritePattern<op::ReductionOpInterf
 };
 
 /// No kernel of a library takes sizes of zero. A product that has no elements, or that sums none,
-/// is a constant: zeros (attention to no key as well, as in torch), or a linear's bias.
+/// is a constant: zeros (attention to no key as well, as in torch), or the bias. An image without
+/// elements has windows of its zero border alone.
 struct FoldEmptyProduct : mlir::RewritePattern {
   explicit FoldEmptyProduct(mlir::MLIRContext* context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
@@ -318,12 +319,12 @@ struct FoldEmptyProduct : mlir::RewritePattern {
       return rewriter.notifyMatchFailure(product, "there is something to do");
     }
     ValueBuilder build(rewriter, product->getLoc());
-    if (auto linear = llvm::dyn_cast<op::LinearOp>(product); linear && linear.getBias()) {
-      rewriter.replaceOp(product, build.broadcast(linear.getBias(), type.getRank() - 1,
-                                                  build.extents(linear.getResult())));
-    } else {
-      rewriter.replaceOp(product, build.full(type, 0));
-    }
+    auto linear = llvm::dyn_cast<op::LinearOp>(product);
+    auto convolution = llvm::dyn_cast<op::ConvolutionOp>(product);
+    const Value bias = linear ? linear.getBias() : convolution ? convolution.getBias() : Value();
+    rewriter.replaceOp(product, bias ? build.broadcast(bias, linear ? type.getRank() - 1 : 1,
+                                                       build.extents(product->getResult(0)))
+                                     : build.full(type, 0));
     return success();
   }
 
@@ -333,6 +334,10 @@ struct FoldEmptyProduct : mlir::RewritePattern {
     return keys.getDimSize(keys.getRank() - 2) == 0;
   }
   static bool sumsNothing(mlir::Operation* product) {
+    if (auto convolution = llvm::dyn_cast<op::ConvolutionOp>(product)) {
+      return llvm::is_contained(convolution.getX().getType().getShape(), 0) ||
+             llvm::is_contained(convolution.getWeight().getType().getShape(), 0);
+    }
     return llvm::isa<op::LinearOp, op::MatmulOp>(product) &&
            llvm::cast<RankedTensorType>(product->getOperand(0).getType()).getShape().back() == 0;
   }

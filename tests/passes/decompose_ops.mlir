@@ -198,3 +198,18 @@ func.func @attention_to_nothing(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x0x8xf32>
       : (tensor<1x2x4x8xf32>, tensor<1x2x0x8xf32>, tensor<1x2x0x8xf32>) -> tensor<1x2x4x8xf32>
   return %y : tensor<1x2x4x8xf32>
 }
+
+// Windows of an image without elements or channels, or of its border alone, sum nothing.
+// CHECK-LABEL: func.func @empty_convolutions
+func.func @empty_convolutions(%x: tensor<2x4x5x0xf32>, %w: tensor<3x4x2x2xf32>, %bias: tensor<3xf32>, %n: tensor<2x0x5x5xf32>, %v: tensor<3x0x2x2xf32>)
+    -> (tensor<2x3x6x1xf32>, tensor<2x3x4x4xf32>) {
+  // CHECK-NOT: op.convolution
+  // CHECK: %[[B:.*]] = op.expand %{{.*}} : (tensor<3x1x1xf32>) -> tensor<2x3x6x1xf32>
+  // CHECK: %[[Z:.*]] = op.full {{.*}}0.0{{.*}} tensor<2x3x4x4xf32>
+  // CHECK: return %[[B]], %[[Z]]
+  %a = op.convolution %x, %w, %bias {dilation = array<i64: 1, 1>, groups = 1 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 1, 1>, stride = array<i64: 1, 1>, transposed = false}
+      : (tensor<2x4x5x0xf32>, tensor<3x4x2x2xf32>, tensor<3xf32>) -> tensor<2x3x6x1xf32>
+  %b = op.convolution %n, %v {dilation = array<i64: 1, 1>, groups = 1 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 0, 0>, stride = array<i64: 1, 1>, transposed = false}
+      : (tensor<2x0x5x5xf32>, tensor<3x0x2x2xf32>) -> tensor<2x3x4x4xf32>
+  return %a, %b : tensor<2x3x6x1xf32>, tensor<2x3x4x4xf32>
+}

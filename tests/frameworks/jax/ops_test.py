@@ -98,3 +98,15 @@ def test_widths_that_cut_into_the_other_border(width: tuple[int, int], is_given:
         check(lambda x, y: lax.pad(x, y, widths), x, jnp.float32(7))
     else:
         check(lambda x: lax.pad(x, jnp.asarray(7, x.dtype), widths), x)
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 4, 5), (2, 4, 0, 5), (2, 4, 3, 0), (0, 4, 4, 5)], ids=str)
+@pytest.mark.parametrize("step", [1, 2])
+def test_convolutions_without_elements(shape: tuple[int, ...], step: int) -> None:
+    """Of images of no channels, or of pads alone: zeros."""
+    numbers = generator()
+    x, w = (jnp.asarray(numbers.random(s), jnp.float32) for s in (shape, (3, shape[1], 2, 2)))
+    kinds = {"dimension_numbers": ("NCHW", "OIHW", "NCHW")}
+    check(
+        lambda x, w: lax.conv_general_dilated(x, w, (1, 1), [(1, 1), (2, 1)], lhs_dilation=(step, 1), **kinds) + 1, x, w
+    )

@@ -270,6 +270,19 @@ def test_every_unsupported_op_is_named_with_its_line() -> None:
         assert f"{row}; nearest supported form: numbers drawn before the call, as an argument" in words
 
 
+def test_images_without_elements() -> None:
+    """Windows of pads alone sum nothing; without channels Paddle gives results without channels, which no model means."""
+
+    def convolved(x: Any, w: Any) -> Any:
+        return nn.functional.conv2d(x, w, padding=1) + 1
+
+    for size in ([2, 3, 0, 5], [2, 3, 4, 0], [0, 3, 4, 5]):
+        x, w = paddle.randn(size), paddle.randn([4, 3, 2, 2])
+        assert_close(sl.compile(convolved, (x, w))(x, w), convolved(x, w))
+    x, w = paddle.randn([2, 0, 4, 5]), paddle.randn([4, 0, 2, 2])
+    assert "images of no channels" in _refusal(sl.UnsupportedError, convolved, (x, w))
+
+
 def test_gradients_sparse_tensors_and_sizes_that_are_not_known() -> None:
     def gradient(x: Any) -> Any:
         x.stop_gradient = False

@@ -190,6 +190,8 @@ def _conv(ctx: Importer, node: Node, bias: Tensor | None) -> Tensor:
             f"{ctx.location}: {node.op.short}: x has {x.extents[1]} channels but the weight is of {channels}, {groups} groups of "
             f"{weight.extents[1]}"
         )
+    if not channels:  # whose results have no channels either in Paddle
+        raise Reject("images of no channels", "1 channel or more")
     strides, dilations = node.attribute("strides"), node.attribute("dilations")
     if node.attribute("padding_algorithm") == "SAME":
         dilations = [1] * len(kernel)  # as Paddle does it

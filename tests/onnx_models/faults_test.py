@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import straightline as sl
 import straightline.onnx_model
+from onnx.reference import ReferenceEvaluator
 
 from tests.onnx_models import faults
 
@@ -127,3 +128,33 @@ def test_images_without_elements_between_pads(op: str, size: list[int], group: i
     compiled = sl.compile(model.proto().SerializeToString(), threads=1)
     result = compiled(**model.feeds)
     np.testing.assert_array_equal(result, np.broadcast_to(bias[None, :, None, None], result.shape))
+
+
+def _named(model: faults.Model, names: dict[str, list[str]]) -> bytes:
+    """The model with names for the dims of its inputs, and results of any shape."""
+    proto = model.proto()
+    for value in proto.graph.input:
+        for dim, name in zip(value.type.tensor_type.shape.dim, names.get(value.name, [])):
+            dim.dim_param = name
+    return proto.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (faults.Model("GridSample", [_random(2, 3, 4, 5), _random(2, 6, 2, 2)]), {"x0": ["images"], "x1": ["grids"]}),
+        (faults.Model("LayerNormalization", [_random(3, 4), _random(3, 4)], attributes={"axis": 0}), {"x0": ["rows"], "x1": ["scales"]}),
+        (faults.Model("BatchNormalization", [_random(2, 3, 4), *(_random(3) for _ in range(4))]), {"x0": ["n", "c"], "x1": ["weights"], "x4": ["vars"]}),
+        (faults.Model("ReverseSequence", [_random(4, 3), np.asarray([1, 0, 4])], attributes={"batch_axis": 1, "time_axis": 0}), {"x0": ["t", "n"], "x1": ["lengths"]}),
+        (faults.Model("ReverseSequence", [_random(4, 3), np.asarray([1, 0, 4])], attributes={"batch_axis": 1, "time_axis": 0}), {"x1": ["lengths"]}),
+    ],
+    ids=lambda x: x.op if isinstance(x, faults.Model) else "-".join(x),
+)  # fmt: skip
+def test_sizes_of_two_names_that_an_op_needs_to_be_equal(model: faults.Model, names: dict[str, list[str]]) -> None:
+    """One size, which calls are held to."""
+    compiled = sl.compile(_named(model, names), threads=1)
+    (wanted,) = ReferenceEvaluator(model.proto()).run(None, model.feeds)
+    np.testing.assert_allclose(compiled(**model.feeds), wanted, 1e-5, 1e-6)
+    short = {name: array[:-1] if name == list(names)[-1] else array for name, array in model.feeds.items()}
+    with pytest.raises(sl.StraightlineError, match="differ|but|must"):
+        compiled(**short)

@@ -645,14 +645,17 @@ class Importer(GraphBuilder):
 
     def expand(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
         """As GraphBuilder's, of sizes that calls are checked to have, too."""
-        x = self.fitted(x, extents)
-        pairs = zip(reversed(x.extents), reversed(extents))
+        pairs = list(zip(reversed(x.extents), reversed(extents)))
         if x.rank > len(extents) or any(
             isinstance(a, int) and isinstance(b, int) and a not in (1, b) for a, b in pairs
         ):
             raise Reject(
                 f"a tensor of the shape {shape_text(x.extents)} for {shape_text(extents)}", "a shape that expands to it"
             )
+        for a, b in pairs:
+            if a not in (1, b):
+                self.same_size(a, b)
+        x = self.fitted(x, extents)
         return super().expand(x, extents)
 
     def need_not_negative(self, dim: Dim, always: bool = False) -> None:
@@ -700,12 +703,13 @@ class Importer(GraphBuilder):
             words = f"{self.location.module}: {what} needs {count} elements along a dim of {size}"
             self.emit("check", [enough], [], {"message": words})
 
-    def need_vector(self, x: Tensor, size: Dim, what: str) -> None:
-        """Takes a tensor that an op needs to be a vector of so many elements."""
+    def need_vector(self, x: Tensor, size: Dim, what: str) -> Tensor:
+        """A tensor that an op needs to be a vector of so many elements, seen as one of that size."""
         own = x.extents[0] if x.rank == 1 else None
         if own is None or isinstance(own, int) and isinstance(size, int) and own != size:
             raise Reject(f"{what} of the shape {shape_text(x.extents)}", f"[{size}]")
         self.same_size(own, size)
+        return self.fitted(x, (size,))
 
     def signed(self, size: Dim) -> Tensor:
         """A number of sizes that may be below 0."""

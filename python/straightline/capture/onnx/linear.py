@@ -166,7 +166,7 @@ def convolution(ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None, n
     """Conv of floats."""
     rank = x.rank - 2
     if bias is not None:
-        ctx.need_vector(bias, weight.extents[0], "a bias of outputs")
+        bias = ctx.need_vector(bias, weight.extents[0], "a bias of outputs")
     kernel = [known(e) for e in weight.extents[2:]]
     strides, dilations = windows(node, rank, kernel)
     pads = padding(node, x.extents[2:], kernel, strides, dilations)

@@ -207,7 +207,8 @@ def _cumulative(ctx: Importer, node: Node) -> Tensor:
 
 @converter("BatchNormalization")
 def _batch_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
-    x, weight, bias, mean, var = (ctx.tensor(t) for t in node.inputs[:5])
+    x, *vectors = (ctx.tensor(t) for t in node.inputs[:5])
+    weight, bias, mean, var = (ctx.need_vector(t, x.extents[1], "numbers of channels") for t in vectors)
     eps = float(node.attribute("epsilon", 1e-5))
     if not node.attribute("training_mode", 0):
         return [
@@ -230,10 +231,9 @@ def _batch_norm(ctx: Importer, node: Node) -> list[Tensor | None]:
 
 @converter("InstanceNormalization")
 def _instance_norm(ctx: Importer, node: Node) -> Tensor:
-    x, weight, bias = (ctx.tensor(t) for t in node.inputs)
+    x, *vectors = (ctx.tensor(t) for t in node.inputs)
     groups = known(x.extents[1])
-    for vector in (weight, bias):
-        ctx.need_vector(vector, x.extents[1], "a scale or bias of channels")
+    weight, bias = (ctx.need_vector(t, x.extents[1], "a scale or bias of channels") for t in vectors)
     return ctx.emit_one(
         "group_norm", [x, weight, bias], x.type, {"groups": groups, "eps": float(node.attribute("epsilon", 1e-5))}
     )
@@ -241,9 +241,8 @@ def _instance_norm(ctx: Importer, node: Node) -> Tensor:
 
 @converter("GroupNormalization")
 def _group_norm(ctx: Importer, node: Node) -> Tensor:
-    x, weight, bias = (ctx.tensor(t) for t in node.inputs)
-    for vector in (weight, bias):
-        ctx.need_vector(vector, x.extents[1], "a scale or bias of channels")
+    x, *vectors = (ctx.tensor(t) for t in node.inputs)
+    weight, bias = (ctx.need_vector(t, x.extents[1], "a scale or bias of channels") for t in vectors)
     attributes = {"groups": node.attribute("num_groups"), "eps": float(node.attribute("epsilon", 1e-5))}
     return ctx.emit_one("group_norm", [x, weight, bias], x.type, attributes)
 

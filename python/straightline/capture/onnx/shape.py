@@ -599,7 +599,7 @@ def _space_to_depth(ctx: Importer, node: Node) -> Tensor:
 def _reverse_sequence(ctx: Importer, node: Node) -> Tensor:
     x, lengths = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1], "i64")
     time, batch = (ctx.axis(node.attribute(f"{name}_axis", i), x.rank) for i, name in enumerate(("time", "batch")))
-    ctx.need_vector(lengths, x.extents[batch], "lengths of the batch")
+    lengths = ctx.need_vector(lengths, x.extents[batch], "lengths of the batch")
     size, given = x.extents[time], node.inputs[1]
     if isinstance(given, Known) and not given.is_sizes and isinstance(size, int):
         wrong = [n for n in given.array.tolist() if not 0 <= n <= size]

@@ -684,6 +684,8 @@ def _grid_sample(ctx: Importer, node: Node) -> Tensor:
     x, grid = ctx.tensor(node.inputs[0]), ctx.tensor(node.inputs[1])
     if 0 in x.extents[2:]:
         raise Reject(f"places in images of the shape {shape_text(x.extents)}", "images with elements")
+    ctx.same_size(x.extents[0], grid.extents[0])
+    grid = ctx.fitted(grid, (x.extents[0], *grid.extents[1:]))
     mode = {
         "linear": "bilinear",
         "cubic": "bicubic",

@@ -158,3 +158,15 @@ def test_sizes_of_two_names_that_an_op_needs_to_be_equal(model: faults.Model, na
     short = {name: array[:-1] if name == list(names)[-1] else array for name, array in model.feeds.items()}
     with pytest.raises(sl.StraightlineError, match="differ|but|must"):
         compiled(**short)
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+def test_pools_of_powers_of_named_sizes(stride: int) -> None:
+    """The counts of windows have one text, whichever way they are computed."""
+    model = faults.Model(
+        "LpPool", [_random(1, 3, 32, 17)], attributes={"kernel_shape": [5, 5], "strides": [stride, stride]}
+    )
+    compiled = sl.compile(_named(model, {"x0": ["n", "c", "h"]}), threads=1)
+    for x in (model.inputs[0], _random(2, 3, 33, 17), _random(1, 1, 5, 17)):
+        (wanted,) = ReferenceEvaluator(model.proto()).run(None, {"x0": x})
+        np.testing.assert_allclose(compiled(x), wanted, 1e-4, 1e-5)

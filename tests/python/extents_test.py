@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
@@ -78,3 +79,13 @@ def test_bounds_of_pads() -> None:
 )  # fmt: skip
 def test_exact_quotients(x: Dim, y: Dim, wanted: Dim | None) -> None:
     assert exact_quotient(x, y) == wanted
+
+
+def test_bounds_beyond_64_bits_stay_in_texts_of_64_bits() -> None:
+    """Products of sizes without bounds: the larger one is right for every size that a tensor can have."""
+    symbols = {name: (1, 999_999_999) for name in "abcn"}
+    a, b, c = (Extent(name) for name in "abc")
+    found = maximum(a * b * c * 4, _N, symbols)
+    assert max(map(int, re.findall(r"\d+", str(found))), default=0) < 2**63
+    for sizes in ({"a": 3, "b": 5, "c": 2, "n": 7}, {"a": 1, "b": 1, "c": 1, "n": 50_000}):
+        assert value_of(found, sizes) == max(sizes["a"] * sizes["b"] * sizes["c"] * 4, sizes["n"])

@@ -175,6 +175,10 @@ def minimum(x: Dim, y: Dim, symbols: Mapping[str, tuple[int, int]]) -> Dim:
     return x - _positive_part(x - y, symbols)
 
 
+#: More than any size of a tensor in memory; sums of it and a size are integers of 64 bits.
+_BEYOND_SIZES = 2**62
+
+
 def _positive_part(x: Dim, symbols: Mapping[str, tuple[int, int]]) -> Dim:
     low, high = bounds(x, symbols)
     if low >= 0 or high <= 0:
@@ -182,7 +186,7 @@ def _positive_part(x: Dim, symbols: Mapping[str, tuple[int, int]]) -> Dim:
     terms = _polynomial(x)
     if terms[min(variables for variables in terms if variables)] < 0:
         return x + _positive_part(-x, symbols)  # max(n + -4, 0) and max(4 + -n, 0) share a text
-    beyond = max(high, -low) + 1
+    beyond = min(max(high, -low) + 1, _BEYOND_SIZES)
     return ((x + beyond) % beyond) * ((x + beyond) // beyond)
 
 

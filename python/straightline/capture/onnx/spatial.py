@@ -102,6 +102,7 @@ def _parts(ctx: Importer, x: Tensor, kernel: Sequence[int], strides: Sequence[in
                 part = ctx.slice(part, lead + i, start, start + (count - 1) * step + 1, count, step)
             else:
                 left = (kernel[i] - 1) * dilations[i] - start  # elements behind the last window's
+                count = (part.extents[lead + i] - left - start + step - 1) // step  # the same number, as a slice has it
                 part = ctx.slice(part, lead + i, start, -left if left else SLICE_END, count, step)
         found.append(part)
     return found

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import straightline as sl
 import straightline.onnx_model
@@ -170,3 +171,11 @@ def test_pools_of_powers_of_named_sizes(stride: int) -> None:
     for x in (model.inputs[0], _random(2, 3, 33, 17), _random(1, 1, 5, 17)):
         (wanted,) = ReferenceEvaluator(model.proto()).run(None, {"x0": x})
         np.testing.assert_allclose(compiled(x), wanted, 1e-4, 1e-5)
+
+
+def test_a_result_of_as_many_tensors_as_a_named_size() -> None:
+    model = faults.Model("SplitToSequence", [_random(3, 6)], attributes={"axis": 1, "keepdims": 0})
+    proto = onnx.load_model_from_string(_named(model, {"x0": ["n", "m"]}))
+    proto.graph.output[0].CopyFrom(onnx.helper.make_tensor_sequence_value_info("y0", onnx.TensorProto.FLOAT, None))
+    with pytest.raises(sl.UnsupportedError, match="a result at 'y0': a sequence"):
+        sl.compile(proto.SerializeToString(), threads=1)

@@ -20,7 +20,7 @@ from straightline.capture.builder import Builder, Dim, Location, SizeAdvice, Ten
 from straightline.capture.extents import Extent
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.onnx import values as v
-from straightline.capture.onnx.importer import Importer, SameSize, SmallestSize, TakenBranch, known_of
+from straightline.capture.onnx.importer import Importer, Refusal, SameSize, SmallestSize, TakenBranch, known_of
 from straightline.capture.onnx.load import LoadedModel, shapes_of
 from straightline.capture.onnx.values import Known, Optional, Sequence, Value
 from straightline.errors import UnsupportedError, UserError
@@ -362,10 +362,13 @@ def _ended(importer: Importer, model: LoadedModel, inputs: list[tuple[str, Struc
 
     structures: list[Structure] = []
     for name in names:
-        if name in importer.names:
-            structures.append(structure(name, importer.names[name]))
-        else:
+        if name not in importer.names:
             missing.append(name)
+            continue
+        try:
+            structures.append(structure(name, importer.names[name]))
+        except Reject as refusal:  # as of a sequence of as many tensors as a named size says
+            importer.refusals.append(Refusal("a result", name, refusal.reason, refusal.nearest))
     if importer.refusals or missing:
         raise UnsupportedError(_refused(importer, model.name))
     for name in sorted(importer.decisive):

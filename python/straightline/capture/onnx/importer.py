@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import bisect
 import difflib
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -824,12 +825,10 @@ def _invalid(node: Node, error: Exception, ctx: Importer) -> Exception:
 
 def _of_wrong_type(node: Node, ctx: Importer) -> str:
     """Why an attribute has no type that the op's schema has for it; "": each has. Integers may stand for floats."""
-    schema = _schema(node.proto, ctx.opsets) if node.proto.attribute else None
-    if schema is None:
-        return ""
+    domain = "" if node.proto.domain == "ai.onnx" else node.proto.domain
+    types = _attribute_types(node.proto.op_type, ctx.opsets.get(domain, 1), domain) if node.proto.attribute else {}
     for a in node.proto.attribute:
-        formal = schema.attributes.get(a.name)
-        wanted = 0 if formal is None or a.ref_attr_name else int(formal.type.value)
+        wanted = 0 if a.ref_attr_name else types.get(a.name, 0)
         if wanted not in (0, a.type) and (wanted, a.type) not in _EXACT_AS:
             of = onnx.AttributeProto.AttributeType.Name
             return (
@@ -837,6 +836,16 @@ def _of_wrong_type(node: Node, ctx: Importer) -> str:
                 f"{a.name}={_attribute(a)!r} is {of(a.type)} where {of(wanted)} is needed"
             )
     return ""
+
+
+@functools.cache
+def _attribute_types(op: str, version: int, domain: str) -> Mapping[str, int]:
+    """Types of the attributes of an op, by name; none where onnx has no such op."""
+    try:
+        schema = onnx.defs.get_schema(op, version, domain)
+    except (onnx.defs.SchemaError, TypeError):  # of a name that is no text
+        return {}
+    return {name: int(formal.type.value) for name, formal in schema.attributes.items()}
 
 
 #: Pairs of a schema's type and of one that stands for it.

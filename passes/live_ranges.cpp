@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include "dialect/kernel/recorded.h"
+
 namespace straightline {
 
 using mlir::Operation;
@@ -40,8 +42,12 @@ llvm::SmallVector<Operation*> LiveRanges::users(Value root) {
 }
 
 LiveRange LiveRanges::of(Value root) const {
-  LiveRange range{std::numeric_limits<int64_t>::max(), -1};
+  constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+  LiveRange range{kEnd, -1};
   for (Operation* user : users(root)) {
+    if (kernel::isWrittenEarly(user, root)) {
+      return {0, kEnd};
+    }
     int64_t first = positions_.lookup(user);
     int64_t last = first;
     // Loops between the user and the region in which the storage is made.

@@ -22,7 +22,7 @@ class LiveRanges {
   explicit LiveRanges(mlir::Region& region);
   int64_t position(mlir::Operation* op) const { return positions_.lookup(op); }
   /// Range of the storage that `root` (a slot, an argument, a prepared buffer) owns; views
-  /// included.
+  /// included. All of the region for what a kernel writes early.
   LiveRange of(mlir::Value root) const;
   /// Every statement that touches the storage, views looked through.
   static llvm::SmallVector<mlir::Operation*> users(mlir::Value root);

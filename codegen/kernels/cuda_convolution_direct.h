@@ -113,12 +113,8 @@ struct Steps {
   }
 };
 
-/// Finishes N output channels from `channel` on of the pixel at (n, y, x).
-template <int N, class Sum, class Epilogue, class Ops>
-SL_INLINE void finishAt(const ConvolutionDirectShape& s, const Epilogue& epilogue, const Ops& ops,
-                        const Sum* sums, int64_t n, int64_t y, int64_t x, int64_t channel,
-                        int count) {
-  const Steps steps(s);
+/// Offsets of the pixel at (n, y, x).
+SL_INLINE RowOffsets placeAt(const ConvolutionDirectShape& s, int64_t n, int64_t y, int64_t x) {
   RowOffsets at;
   at.output = n * s.outStride[0] + y * s.outStride[1] + x * s.outStride[2];
   SL_UNROLL
@@ -126,28 +122,39 @@ SL_INLINE void finishAt(const ConvolutionDirectShape& s, const Epilogue& epilogu
     at.operand[j] =
         n * s.epilogueStride[j][0] + y * s.epilogueStride[j][1] + x * s.epilogueStride[j][2];
   }
-  EpilogueRun<N, Ops> run;
-  run.load(ops, at, steps.of, channel, count);
-  run.finish(epilogue, ops, sums, at.output + channel * s.outStride[3], count, s.outStride[3]);
+  return at;
 }
-
 /// The same for pixel number `pixel` of all images. Shapes are mostly constants, so the test costs
 /// nothing, and saves the divisions of most convolutions.
-template <int N, class Sum, class Epilogue, class Ops>
-SL_INLINE void finishPixel(const ConvolutionDirectShape& s, const Epilogue& epilogue,
-                           const Ops& ops, const Sum* sums, int64_t pixel, int64_t channel,
-                           int count) {
+SL_INLINE RowOffsets placeOf(const ConvolutionDirectShape& s, int64_t pixel) {
   bool dense = areDense(s.outStride, s.ho, s.wo);
   SL_UNROLL
   for (int j = 0; j < kMaxEpilogueOperands; ++j) {
     dense = dense && areDense(s.epilogueStride[j], s.ho, s.wo);
   }
-  if (dense) {
-    finishAt<N>(s, epilogue, ops, sums, 0, 0, pixel, channel, count);
-  } else {
-    finishAt<N>(s, epilogue, ops, sums, pixel / (s.wo * s.ho), pixel / s.wo % s.ho, pixel % s.wo,
-                channel, count);
-  }
+  return dense ? placeAt(s, 0, 0, pixel)
+               : placeAt(s, pixel / (s.wo * s.ho), pixel / s.wo % s.ho, pixel % s.wo);
+}
+
+/// Loads what N output channels from `channel` on of a pixel need, and finishes them.
+template <int N, class Ops>
+SL_INLINE void loadAt(const ConvolutionDirectShape& s, const Ops& ops, EpilogueRun<N, Ops>& run,
+                      const RowOffsets& at, int64_t channel, int count) {
+  const Steps steps(s);
+  run.load(ops, at, steps.of, channel, count);
+}
+template <int N, class Sum, class Epilogue, class Ops>
+SL_INLINE void finishAt(const ConvolutionDirectShape& s, const Epilogue& epilogue, const Ops& ops,
+                        EpilogueRun<N, Ops>& run, const Sum* sums, const RowOffsets& at,
+                        int64_t channel, int count) {
+  run.finish(epilogue, ops, sums, at.output + channel * s.outStride[3], count, s.outStride[3]);
+}
+template <int N, class Sum, class Epilogue, class Ops>
+SL_INLINE void finishAt(const ConvolutionDirectShape& s, const Epilogue& epilogue, const Ops& ops,
+                        const Sum* sums, const RowOffsets& at, int64_t channel, int count) {
+  EpilogueRun<N, Ops> run;
+  loadAt<N>(s, ops, run, at, channel, count);
+  finishAt<N>(s, epilogue, ops, run, sums, at, channel, count);
 }
 
 /// Which tile a block computes: an item of family `matmul`.
@@ -169,10 +176,31 @@ struct Tile {
   template <int N, class Sum, class Epilogue, class Ops>
   SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const Sum* sums, int i,
                                int j) const {
-    if (row + i < s.n * s.ho * s.wo && column + j < outputs) {
-      finishPixel<N>(s, epilogue, ops, sums, row + i, group * outputs + column + j,
-                     int(minOf(N, outputs - column - j)));
+    if (exists(i, j)) {
+      finishAt<N>(s, epilogue, ops, sums, placeOf(s, row + i), channel(j), count(N, j));
     }
+  }
+  template <int N, class Ops>
+  SL_INLINE_MEMBER void load(const Ops& ops, EpilogueRun<N, Ops>& run, int i, int j) const {
+    if (exists(i, j)) {
+      loadAt<N>(s, ops, run, placeOf(s, row + i), channel(j), count(N, j));
+    }
+  }
+  template <int N, class Sum, class Epilogue, class Ops>
+  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, EpilogueRun<N, Ops>& run,
+                               const Sum* sums, int i, int j) const {
+    if (exists(i, j)) {
+      finishAt<N>(s, epilogue, ops, run, sums, placeOf(s, row + i), channel(j), count(N, j));
+    }
+  }
+
+ private:
+  SL_INLINE_MEMBER bool exists(int i, int j) const {
+    return row + i < s.n * s.ho * s.wo && column + j < outputs;
+  }
+  SL_INLINE_MEMBER int64_t channel(int j) const { return group * outputs + column + j; }
+  SL_INLINE_MEMBER int count(int most, int j) const {
+    return int(minOf(most, outputs - column - j));
   }
 };
 
@@ -238,7 +266,7 @@ SL_INLINE void byElements(const ConvolutionDirectShape& s, const Epilogue& epilo
       }
     }
   }
-  finishPixel<1>(s, epilogue, ops, &sum, pixel, channel, 1);
+  finishAt<1>(s, epilogue, ops, &sum, placeOf(s, pixel), channel, 1);
 }
 
 /// Adds the sums of a line's PIXELS pixels that SPLITS threads of a block have; every thread of the
@@ -339,7 +367,7 @@ SL_INLINE void byLines(const ConvolutionDirectShape& s, const Epilogue& epilogue
   SL_UNROLL
   for (int p = 0; p < Tune.pixels; ++p) {
     if (exists && p % kSplits == share && first + p < s.wo) {
-      finishAt<1>(s, epilogue, ops, &sums[p], n, y, first + p, channel, 1);
+      finishAt<1>(s, epilogue, ops, &sums[p], placeAt(s, n, y, first + p), channel, 1);
     }
   }
 }

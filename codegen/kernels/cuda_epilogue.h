@@ -99,27 +99,43 @@ template <int N, class Ops, int... I, int... O>
 struct EpilogueRun<N, Ops, Ints<I...>, Ints<O...>> {
   template <int J>
   using At = Pointee<decltype(leafType<J>(*static_cast<const Ops*>(nullptr)))>;
-  TupleOf<Ints<I...>, Run<At<I>, N>...> operands;
+  TupleOf<Ints<I...>, Held<At<I>, N>...> operands;
 
   /// Elements [column, column + count) of a row; steps: innermost strides.
   SL_INLINE_MEMBER void load(const Ops& ops, const RowOffsets& at, const int64_t* steps,
                              int64_t column, int count) {
-    (loadRun<N>(get<I>(operands).at, get<I>(ops) + at.operand[I] + column * steps[I], steps[I],
-                count),
-     ...);
+    (get<I>(operands).load(get<I>(ops) + at.operand[I] + column * steps[I], steps[I], count), ...);
   }
-  /// Results of outputs whose innermost stride is `step`.
+  /// The same for N elements that lie side by side and begin at a multiple of their size.
+  SL_INLINE_MEMBER void loadWhole(const Ops& ops, const RowOffsets& at, int64_t column) {
+    (get<I>(operands).loadWhole(get<I>(ops) + at.operand[I] + column), ...);
+  }
+  /// Results of outputs whose innermost stride is `step`. All N are computed, so that they do not
+  /// wait for each other, and the first `count` stored.
   template <class V, class Epilogue>
   SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const V* sums,
                                int64_t output, int count, int64_t step = 1) {
-    TupleOf<Ints<O...>, Run<At<Ops::kInputs + O>, N>...> results;
+    Results results;
+    compute(epilogue, sums, results);
+    (storeRun<N>(get<Ops::kInputs + O>(ops) + output, step, count, get<O>(results).at), ...);
+  }
+  /// The same for N results that lie side by side and begin at a multiple of their size.
+  template <class V, class Epilogue>
+  SL_INLINE_MEMBER void finishWhole(const Epilogue& epilogue, const Ops& ops, const V* sums,
+                                    int64_t output) {
+    Results results;
+    compute(epilogue, sums, results);
+    (storePieces<N>(get<Ops::kInputs + O>(ops) + output, get<O>(results).at), ...);
+  }
+
+ private:
+  using Results = TupleOf<Ints<O...>, Run<At<Ops::kInputs + O>, N>...>;
+  template <class V, class Epilogue>
+  SL_INLINE_MEMBER void compute(const Epilogue& epilogue, const V* sums, Results& results) const {
     SL_UNROLL
     for (int j = 0; j < N; ++j) {
-      if (j < count) {
-        epilogue(sums[j], get<I>(operands).at[j]..., get<O>(results).at[j]...);
-      }
+      epilogue(sums[j], get<I>(operands).at(j)..., get<O>(results).at[j]...);
     }
-    (storeRun<N>(get<Ops::kInputs + O>(ops) + output, step, count, get<O>(results).at), ...);
   }
 };
 

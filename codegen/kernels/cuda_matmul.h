@@ -21,7 +21,11 @@
 //
 // byThreads and byWarps do not depend on matrices: they take sources (what a block reads of one
 // operand) and an item (which part of the result a block computes). Convolutions have their own
-// (cuda_convolution.h).
+// (cuda_convolution_direct.h).
+//
+// An item has: `load<N>(ops, run, i, j)`, what the epilogue reads for N neighbours from (i, j) of
+// the tile on; `finish<N>(epilogue, ops, run, sums, i, j)` with what was loaded; and the same
+// without `run`, which loads it itself.
 //
 // A source has: `alongDepth`, whether the reduction is the side to read along; `inPieces`, 16 bytes
 // at a time; `exists(row, at)`; `address(row, at)` of an element that exists; and `load<V>(to, row,
@@ -139,6 +143,27 @@ struct Item {
       run.load(ops, operandsAt(row + i), steps, column + j, int(minOf(N, s.n - column - j)));
     }
   }
+  /// Whether rows are whole pieces of N neighbours, which lie side by side and begin at multiples
+  /// of their size, of what the epilogue reads and of results.
+  template <int N, class Ops>
+  SL_INLINE_MEMBER bool isWhole(const Ops& ops) const {
+    return s.n % N == 0 && s.cRow % N == 0 && base.output % N == 0 &&
+           isWholeOf<N>(ops, IntsUpTo<Ops::kInputs>{}, IntsUpTo<Ops::kOutputs>{});
+  }
+  /// The same as load() and finish() where isWhole() holds, of a piece.
+  template <int N, class Ops>
+  SL_INLINE_MEMBER void loadWhole(const Ops& ops, EpilogueRun<N, Ops>& run, int i, int j) const {
+    if (row + i < s.m && column + j < s.n) {
+      run.loadWhole(ops, operandsAt(row + i), column + j);
+    }
+  }
+  template <int N, class Sum, class Epilogue, class Ops>
+  SL_INLINE_MEMBER void finishWhole(const Epilogue& epilogue, const Ops& ops,
+                                    EpilogueRun<N, Ops>& run, const Sum* sums, int i, int j) const {
+    if (row + i < s.m && column + j < s.n) {
+      run.finishWhole(epilogue, ops, sums, base.output + (row + i) * s.cRow + column + j);
+    }
+  }
   template <int N, class Sum, class Epilogue, class Ops>
   SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, EpilogueRun<N, Ops>& run,
                                const Sum* sums, int i, int j) const {
@@ -149,6 +174,13 @@ struct Item {
   }
 
  private:
+  template <int N, class Ops, int... I, int... O>
+  SL_INLINE_MEMBER bool isWholeOf(const Ops& ops, Ints<I...>, Ints<O...>) const {
+    return ((steps[I] == 1 && s.epilogueStride[I][3] % N == 0 && base.operand[I] % N == 0 &&
+             isAligned<N>(get<I>(ops))) &&
+            ...) &&
+           (isAligned<N>(get<Ops::kInputs + O>(ops)) && ...);
+  }
   SL_INLINE_MEMBER RowOffsets operandsAt(int64_t m) const {
     RowOffsets at;
     SL_UNROLL
@@ -184,11 +216,14 @@ template <MatmulTune Tune, int N, int PITCH = Tune.columns, class Sum, class Ite
 SL_INLINE void finishTogether(const Item& item, const Epilogue& epilogue, const Ops& ops,
                               const Sum* sums) {
   cluster::sync();
+  // A loop of few instructions: each is fetched once a launch.
   SL_NO_UNROLL
   for (int piece = cluster::rank() * Tune.threads + int(threadIdx.x);
        piece < Tune.rows * Tune.columns / N; piece += Tune.splits * Tune.threads) {
+    EpilogueRun<N, Ops> run;
     Run<Sum, N> part[Tune.splits];
     const int row = piece * N / Tune.columns, column = piece * N % Tune.columns;
+    item.template load<N>(ops, run, row, column);
     SL_UNROLL
     for (int block = 0; block < Tune.splits; ++block) {
       cluster::loadFrom(block, part[block].at, sums + row * PITCH + column);
@@ -200,7 +235,7 @@ SL_INLINE void finishTogether(const Item& item, const Epilogue& epilogue, const 
         part[0].at[j] += part[block].at[j];
       }
     }
-    item.template finish<N>(epilogue, ops, part[0].at, row, column);
+    item.template finish<N>(epilogue, ops, run, part[0].at, row, column);
   }
   cluster::sync();  // other blocks may still read this block's sums
 }
@@ -468,24 +503,34 @@ SL_INLINE void loadFragments(const T* tileA, const T* tileB, const A& a, const B
 }
 
 /// Finishes a warp's results; where blocks share a reduction, writes the sums to `together`
-/// instead.
+/// instead. What many results read is loaded before the first of them is finished: all, or what 16
+/// rows read where that needs too many registers.
 template <MatmulTune Tune, class Item, class Epilogue, class Ops, int M, int N>
 SL_INLINE void finishWarp(const Item& item, const Epilogue& epilogue, const Ops& ops,
                           float* together, float (&sums)[M][N][4], int down, int across) {
+  using Run = EpilogueRun<2, Ops>;
+  constexpr bool kAll = M * N * 2 * int(sizeof(Run)) <= 64 * 4;
+  constexpr int kAtOnce = kAll ? M : 1;
   const int lane = int(threadIdx.x) % 32;
+  const auto row = [&](int i, int half) { return down + i * 16 + half * 8 + lane / 4; };
+  const auto column = [&](int j) { return across + j * 8 + lane % 4 * 2; };
   SL_UNROLL
-  for (int i = 0; i < M; ++i) {
+  for (int first = 0; first < M; first += kAtOnce) {
+    Run runs[kAtOnce][N][2];
     SL_UNROLL
-    for (int j = 0; j < N; ++j) {
-      SL_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        const int row = down + i * 16 + half * 8 + lane / 4;
-        const int column = across + j * 8 + lane % 4 * 2;
-        if constexpr (Tune.splits > 1) {
-          storeRun<2>(together + row * Tune.columns + column, 1, 2, &sums[i][j][half * 2]);
-        } else {
-          item.template finish<2>(epilogue, ops, &sums[i][j][half * 2], row, column);
-        }
+    for (int number = 0; number < (Tune.splits > 1 ? 0 : kAtOnce * N * 2); ++number) {
+      const int i = number / (N * 2), j = number / 2 % N, half = number % 2;
+      item.template load<2>(ops, runs[i][j][half], row(first + i, half), column(j));
+    }
+    SL_UNROLL
+    for (int number = 0; number < kAtOnce * N * 2; ++number) {
+      const int i = number / (N * 2), j = number / 2 % N, half = number % 2;
+      const int r = row(first + i, half), c = column(j);
+      const float* two = &sums[first + i][j][half * 2];
+      if constexpr (Tune.splits > 1) {
+        storeRun<2>(together + r * Tune.columns + c, 1, 2, two);
+      } else {
+        item.template finish<2>(epilogue, ops, runs[i][j][half], two, r, c);
       }
     }
   }
@@ -600,6 +645,7 @@ SL_INLINE void matmul(MatmulShape s, Epilogue epilogue, const T* a, const T* b, 
     // PTX for later devices: the last warp, and all blocks of a cluster but the first, have nothing
     // to do.
     constexpr MatmulTune kOther = detail::withoutWarpgroups(Tune);
+    awaitPrevious();
     if (int(threadIdx.x) >= kOther.threads || int(blockIdx.x) % Tune.splits != 0) {
       return;
     }

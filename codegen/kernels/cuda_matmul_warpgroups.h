@@ -7,6 +7,10 @@
 // (TMA): lines of 128 bytes, permuted as the tensor cores want them, zeros outside, TF32 rounded to
 // nearest. A barrier for each stage says that its tiles have come, another that all warpgroups have
 // used them. The two descriptions that TMA needs of A and B are made by each block, in `maps`.
+//
+// With `early` a block makes its barriers and maps before the previous kernel has ended, and with 2
+// it requests its first tiles of B. Its maps are memory that no other kernel of the run uses.
+//
 // Operands that TMA does not take (their strides or addresses are no multiples of 16 bytes, or
 // lines of TF32 lie across the reduction) are brought by that warp's own loads, which is slow.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_MATMUL_WARPGROUPS_H
@@ -138,31 +142,75 @@ struct EpilogueRows {
   SL_INLINE_MEMBER void load(const Item& item, const Ops& ops, int number) {
     SL_UNROLL
     for (int i = 0; i < kRuns; ++i) {
-      item.template load<8>(ops, runs[i], row(number), column(i));
+      item.template loadWhole<8>(ops, runs[i], row(number), column(i));
     }
   }
 };
 
-/// Finishes a warp's 16 rows from its sums. `first` has the operands of the first rows; those of
-/// the next are loaded before some rows are finished.
+/// A warp's 16 rows of whole pieces (Item::isWhole), four at a time: how many of these groups are
+/// loaded ahead, so that they are waited for once. All of them before the products where registers
+/// are left then, else behind.
+template <MatmulTune Tune, class Ops>
+struct EpilogueAhead {
+  static constexpr int kGroups = 4;
+  static constexpr int kRegisters = int(sizeof(EpilogueRows<Tune, Ops>)) / 4;  // of a group
+  static constexpr bool kFirst = Tune.columns <= 64 && kGroups * kRegisters <= 64;
+  static constexpr int kAhead = kGroups * kRegisters <= 96 ? kGroups : 2 * kRegisters <= 96 ? 2 : 1;
+  EpilogueRows<Tune, Ops> rows[kAhead];
+
+  template <class Item>
+  SL_INLINE_MEMBER void load(const Item& item, const Ops& ops) {
+    SL_UNROLL
+    for (int i = 0; i < kAhead; ++i) {
+      rows[i].load(item, ops, i);
+    }
+  }
+  /// Finishes the rows from their sums. The groups move up in a loop that is not unrolled, where
+  /// each would have instructions of its own.
+  template <class Item, class Epilogue>
+  SL_INLINE_MEMBER void finish(const Item& item, const Epilogue& epilogue, const Ops& ops,
+                               const float* tile) {
+    using Rows = EpilogueRows<Tune, Ops>;
+    SL_NO_UNROLL
+    for (int number = 0; number < kGroups; ++number) {
+      SL_UNROLL
+      for (int i = 0; i < Rows::kRuns; ++i) {
+        float sums[8];
+        loadPieces<8>(sums, tile + Rows::row(number) * SumTile<Tune>::kPitch + Rows::column(i));
+        item.template finishWhole<8>(epilogue, ops, rows[0].runs[i], sums, Rows::row(number),
+                                     Rows::column(i));
+      }
+      SL_UNROLL
+      for (int i = 0; i + 1 < kAhead; ++i) {
+        rows[i] = rows[i + 1];
+      }
+      if (kAhead < kGroups && number + kAhead < kGroups) {
+        rows[kAhead - 1].load(item, ops, number + kAhead);
+      }
+    }
+  }
+};
+
+/// Finishes a warp's 16 rows of any pieces by single results, eight of a thread at a time.
 template <MatmulTune Tune, class Item, class Epilogue, class Ops>
-SL_INLINE void finishRows(const Item& item, const Epilogue& epilogue, const Ops& ops,
-                          const float* tile, const EpilogueRows<Tune, Ops>& first) {
-  using Rows = EpilogueRows<Tune, Ops>;
-  Rows now = first;
+SL_INLINE void finishEach(const Item& item, const Epilogue& epilogue, const Ops& ops,
+                          const float* tile) {
+  constexpr int kAtOnce = 8;
+  const int lane = int(threadIdx.x) % 32;
+  const auto row = [](int number) { return int(threadIdx.x) / 32 * 16 + number / Tune.columns; };
+  const auto column = [](int number) { return number % Tune.columns; };
   SL_NO_UNROLL
-  for (int number = 0; number < 4; ++number) {
-    Rows next;
-    if (number < 3) {
-      next.load(item, ops, number + 1);
+  for (int from = lane; from < 16 * Tune.columns; from += 32 * kAtOnce) {
+    EpilogueRun<1, Ops> runs[kAtOnce];
+    SL_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) {
+      item.template load<1>(ops, runs[i], row(from + i * 32), column(from + i * 32));
     }
     SL_UNROLL
-    for (int i = 0; i < Rows::kRuns; ++i) {
-      float sums[8];
-      loadPieces<8>(sums, tile + Rows::row(number) * SumTile<Tune>::kPitch + Rows::column(i));
-      item.template finish<8>(epilogue, ops, now.runs[i], sums, Rows::row(number), Rows::column(i));
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int r = row(from + i * 32), c = column(from + i * 32);
+      item.template finish<1>(epilogue, ops, runs[i], tile + r * SumTile<Tune>::kPitch + c, r, c);
     }
-    now = next;
   }
 }
 
@@ -172,13 +220,31 @@ struct Barriers {
   uint64_t full[STAGES], empty[STAGES];
 };
 
-/// What the warp does that brings tiles of A and B.
-template <int STAGES, class A, class B, class T>
+/// What the warp does that brings tiles of A and B. EARLY: MatmulTune::early.
+template <int STAGES, int EARLY, class A, class B, class T>
 SL_INLINE void bring(const A& a, const B& b, T* tileA, T* tileB, Barriers<STAGES>& barriers,
                      int64_t from, int steps) {
   const int bytes = (a.map ? A::kBytes : 0) + (b.map ? B::kBytes : 0);
   a.acquire();
   b.acquire();
+  int requested = 0;  // steps whose tile of B is on its way
+  if (EARLY == 2 && a.map && b.map) {
+    requested = steps < STAGES ? steps : STAGES;
+    if (int(threadIdx.x) % 32 == 0) {
+      SL_NO_UNROLL
+      for (int stage = 0; stage < requested; ++stage) {
+        warpgroup::expect(&barriers.full[stage], bytes);
+        b.fetchByMap(tileB + stage * B::kElements, from + stage * A::kDepth, &barriers.full[stage]);
+      }
+    }
+    __syncwarp();
+  }
+  if constexpr (EARLY != 0) {
+    if (a.map && int(threadIdx.x) % 32 == 0) {
+      warpgroup::prefetchMap(a.map);
+    }
+    awaitPrevious();
+  }
   int stage = 0, parity = 1;
   SL_NO_UNROLL
   for (int step = 0; step < steps; ++step, from += A::kDepth) {
@@ -193,9 +259,13 @@ SL_INLINE void bring(const A& a, const B& b, T* tileA, T* tileB, Barriers<STAGES
       __syncwarp();
     }
     if (int(threadIdx.x) % 32 == 0) {
-      warpgroup::expect(full, bytes);
-      a.map ? a.fetchByMap(toA, from, full) : void();
-      b.map ? b.fetchByMap(toB, from, full) : void();
+      if (step < requested) {
+        a.fetchByMap(toA, from, full);
+      } else {
+        warpgroup::expect(full, bytes);
+        a.map ? a.fetchByMap(toA, from, full) : void();
+        b.map ? b.fetchByMap(toB, from, full) : void();
+      }
     }
     __syncwarp();
     stage = stage + 1 == STAGES ? 0 : stage + 1;
@@ -268,6 +338,9 @@ SL_INLINE void byWarpgroups(const Item& item, const A& a, const B& b, int64_t de
     }
     warpgroup::publishBarriers();
   }
+  if constexpr (Tune.early == 0) {
+    awaitPrevious();  // which may use the memory of the maps
+  }
   // maps begin at multiples of their size
   char* own = maps + (-reinterpret_cast<int64_t>(maps) & (kMapBytes - 1)) +
               int64_t(blockIdx.x) * 2 * kMapBytes;
@@ -283,21 +356,33 @@ SL_INLINE void byWarpgroups(const Item& item, const A& a, const B& b, int64_t de
   __syncthreads();
   float* together = reinterpret_cast<float*>(memory);
   if (warp == kWarpgroups * 4) {
-    bring<kStages>(carrierA, carrierB, tileA, tileB, barriers, part.first, steps);
+    bring<kStages, Tune.early>(carrierA, carrierB, tileA, tileB, barriers, part.first, steps);
     __syncthreads();
   } else {
+    if constexpr (Tune.early != 0) {
+      awaitPrevious();
+    }
+    using Ahead = EpilogueAhead<Tune, Ops>;
+    Ahead ahead;
+    const bool isWhole = Tune.splits == 1 && item.template isWhole<8>(ops);
+    if (Ahead::kFirst && isWhole) {
+      ahead.load(item, ops);
+    }
     float sums[Tune.columns / 2];
     multiplyTiles<kStages, CarrierA, CarrierB>(a, b, tileA + warp / 4 * 64 * kDepth, tileB,
                                                barriers, sums, steps);
-    EpilogueRows<Tune, Ops> operands;
-    if constexpr (Tune.splits == 1) {
-      operands.load(item, ops, 0);
-    }
     __syncthreads();  // all warpgroups have used their tiles
     storeSums<Tune>(together, sums);
     if constexpr (Tune.splits == 1) {
+      if (!Ahead::kFirst && isWhole) {
+        ahead.load(item, ops);
+      }
       __syncwarp();
-      finishRows<Tune>(item, epilogue, ops, together, operands);
+      if (isWhole) {
+        ahead.finish(item, epilogue, ops, together);
+      } else {
+        finishEach<Tune>(item, epilogue, ops, together);
+      }
     }
   }
   if constexpr (Tune.splits > 1) {

@@ -87,48 +87,69 @@ SL_INLINE T partOf(uint32_t word, int number) {
       typename UnsignedOfSize<sizeof(T)>::type(word >> (8 * int(sizeof(T)) * number)));
 }
 
-/// Loads p[0], p[stride], ..., of which the first `count` exist; callers do not use the others.
-/// Elements that are narrower than a register are loaded as words, from which the compiler can
-/// extract them where they are used: extracted here, each operand would be waited for before the
-/// next one is loaded.
-template <int N, class T>
+/// N elements T in registers. Those that are narrower than a register are kept as words, from which
+/// the compiler can extract them where they are used: extracted where they are loaded, each operand
+/// would be waited for before the next one is loaded.
+template <class T, int N>
+struct Held {
+  T values[N];
+
+  /// Loads p[0], p[stride], ..., of which the first `count` exist; the others become like the
+  /// first, or zeros where there is none, so that they may be computed with.
+  SL_INLINE_MEMBER void load(const T* p, int64_t stride, int count) {
+    if (inPieces<N>(p, stride, count)) {
+      loadPieces<N>(values, p);
+      return;
+    }
+    values[0] = count > 0 ? p[0] : T{};
+    SL_UNROLL
+    for (int i = 1; i < N; ++i) {
+      values[i] = i < count ? p[i * stride] : values[0];
+    }
+  }
+  /// The same where they lie side by side and begin at a multiple of their size.
+  SL_INLINE_MEMBER void loadWhole(const T* p) { loadPieces<N>(values, p); }
+  SL_INLINE_MEMBER T at(int i) const { return values[i]; }
+};
+template <class T, int N>
   requires(sizeof(T) < 4 && N * sizeof(T) % 4 == 0)
-SL_INLINE void loadRun(T* to, const T* p, int64_t stride, int count) {
-  constexpr int kParts = 4 / int(sizeof(T));
-  constexpr int kWords = N / kParts;
+struct Held<T, N> {
+  static constexpr int kParts = 4 / int(sizeof(T));
+  static constexpr int kWords = N / kParts;
   uint32_t words[kWords];
-  if (inPieces<N>(p, stride, count)) {
-    loadPieces<kWords>(words, reinterpret_cast<const uint32_t*>(p));
-  } else {
+
+  SL_INLINE_MEMBER void load(const T* p, int64_t stride, int count) {
+    if (inPieces<N>(p, stride, count)) {
+      loadPieces<kWords>(words, reinterpret_cast<const uint32_t*>(p));
+      return;
+    }
+    using Bits = typename UnsignedOfSize<sizeof(T)>::type;
+    const Bits first = count > 0 ? bitcast<Bits>(p[0]) : Bits(0);
     SL_UNROLL
     for (int i = 0; i < kWords; ++i) {
       words[i] = 0;
       SL_UNROLL
       for (int j = 0; j < kParts; ++j) {
-        if (i * kParts + j < count) {
-          const auto bits =
-              bitcast<typename UnsignedOfSize<sizeof(T)>::type>(p[(i * kParts + j) * stride]);
-          words[i] |= uint32_t(bits) << (8 * int(sizeof(T)) * j);
-        }
+        const int at = i * kParts + j;
+        const Bits bits = at > 0 && at < count ? bitcast<Bits>(p[at * stride]) : first;
+        words[i] |= uint32_t(bits) << (8 * int(sizeof(T)) * j);
       }
     }
   }
-  SL_UNROLL
-  for (int i = 0; i < N; ++i) {
-    to[i] = partOf<T>(words[i / kParts], i % kParts);
+  SL_INLINE_MEMBER void loadWhole(const T* p) {
+    loadPieces<kWords>(words, reinterpret_cast<const uint32_t*>(p));
   }
-}
+  SL_INLINE_MEMBER T at(int i) const { return partOf<T>(words[i / kParts], i % kParts); }
+};
+
+/// The same elements of Held::load in an array.
 template <int N, class T>
 SL_INLINE void loadRun(T* to, const T* p, int64_t stride, int count) {
-  if (inPieces<N>(p, stride, count)) {
-    loadPieces<N>(to, p);
-    return;
-  }
+  Held<T, N> held;
+  held.load(p, stride, count);
   SL_UNROLL
   for (int i = 0; i < N; ++i) {
-    if (i < count) {
-      to[i] = p[i * stride];
-    }
+    to[i] = held.at(i);
   }
 }
 

@@ -50,10 +50,8 @@ SL_INLINE void run(const PointwiseShape& shape, F f, B& base, const int64_t* off
     loadRun<N>(get<K>(values).at, get<K>(base) + offset[K], stride(K), count);
   });
   SL_UNROLL
-  for (int j = 0; j < N; ++j) {
-    if (j < count) {
-      f(get<I>(values).at[j]...);
-    }
+  for (int j = 0; j < N; ++j) {  // all of them: behind branches they would wait for each other
+    f(get<I>(values).at[j]...);
   }
   unrolled<int(sizeof...(I)) - T.inputs>([&](auto i) {
     constexpr int K = T.inputs + decltype(i)::value;

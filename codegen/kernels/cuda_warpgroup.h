@@ -108,6 +108,10 @@ SL_INLINE void publishMap(char* map, const char* shared) {
 SL_INLINE void acquireMap(const char* map) {
   asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }
+/// Brings a map that acquireMap() made visible to where TMA looks it up. Called by one thread.
+SL_INLINE void prefetchMap(const char* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
 /// Starts the copy of the tile whose first element is number `inner` of line `outer`.
 SL_INLINE void fetchTile(void* to, const char* map, int inner, int outer, uint64_t* barrier) {
   asm volatile(

@@ -131,18 +131,25 @@ struct Tile {
       before += __shfl_sync(kAll, upTo, 31);
     }
   }
+  /// Its epilogues have no operands.
+  template <int N, class Ops>
+  SL_INLINE_MEMBER void load(const Ops&, EpilogueRun<N, Ops>&, int, int) const {
+    static_assert(Ops::kInputs == 0);
+  }
   /// Finishes N neighbours from (row + i, column + j) on.
+  template <int N, class Sum, class Epilogue, class Ops>
+  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, EpilogueRun<N, Ops>& run,
+                               const Sum* sums, int i, int j) const {
+    if (row + i < product.rows && column + j < s.n) {
+      run.finish(epilogue, ops, sums, product.c + (row + i) * s.cRow + column + j,
+                 int(minOf(N, s.n - column - j)));
+    }
+  }
   template <int N, class Sum, class Epilogue, class Ops>
   SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const Sum* sums, int i,
                                int j) const {
-    if (row + i >= product.rows || column + j >= s.n) {
-      return;
-    }
-    const int count = int(minOf(N, s.n - column - j));
-    const int64_t steps[kMaxEpilogueOperands] = {};
     EpilogueRun<N, Ops> run;
-    run.load(ops, RowOffsets{}, steps, column + j, count);  // there are no operands
-    run.finish(epilogue, ops, sums, product.c + (row + i) * s.cRow + column + j, count);
+    finish<N>(epilogue, ops, run, sums, i, j);
   }
 };
 

@@ -28,6 +28,9 @@ struct MatmulTune {
   /// CUDA only: tiles of A and B that a block keeps in dynamic shared memory, 3 or more where
   /// warpgroups multiply
   int stages = 0;
+  /// CUDA only, by warpgroups: 1: a block gets ready before the previous kernel has ended; 2: it
+  /// requests its first tiles of B then, too, which no kernel of a run writes
+  int early = 0;
   /// 2: A and B are bfloat16, k is even and contiguous in A; a step takes two neighbours of k
   int pairs = 1;
   /// CPU only: 1: `kc` rows of a panel of B are packed at a time, so that the workspace does not

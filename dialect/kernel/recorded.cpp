@@ -141,6 +141,17 @@ void setEarlyStart(FuncOp function, EarlyStart start) {
                     mlir::StringAttr::get(function.getContext(),
                                           start == EarlyStart::atEntry ? kAtEntry : kInTemplate));
 }
+bool isWrittenEarly(Operation* launch, mlir::Value root) {
+  auto statement = llvm::dyn_cast<LaunchOp>(launch);
+  const bool isWorkspace =
+      statement && llvm::any_of(statement.getWorkspace(), [&](mlir::Value workspace) {
+        return storageRoot(workspace) == root;
+      });
+  auto function = isWorkspace
+                      ? llvm::dyn_cast_or_null<FuncOp>(lookupEntry(launch, statement.getEntry()))
+                      : FuncOp();
+  return function && earlyStartOf(function) == EarlyStart::inTemplate;
+}
 
 ExtentAttr blocksOf(Operation* function) {
   return function->getAttrOfType<ExtentAttr>(kBlocksAttr);

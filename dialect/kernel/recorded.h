@@ -59,6 +59,9 @@ enum class EarlyStart {
 /// kernel.early_start of a kernel.func: "at_entry" or "in_template"; absent: none.
 EarlyStart earlyStartOf(FuncOp function);
 void setEarlyStart(FuncOp function, EarlyStart start);
+/// Whether `root` is the workspace of a launch whose kernel waits in its template: the kernel may
+/// write it while the kernels ahead still run, so that it shares memory with nothing of the run.
+bool isWrittenEarly(mlir::Operation* launch, mlir::Value root);
 
 /// kernel.blocks, of a kernel.func: how many there are; null where it runs on the host.
 ExtentAttr blocksOf(mlir::Operation* function);

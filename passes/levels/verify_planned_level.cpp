@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes live ranges and overlaps by itself, from the text of the program and numbers for the
 // named extents: a fault of the planner is not repeated here.
+#include <limits>
 #include <memory>
 #include <vector>
 
+#include "dialect/kernel/recorded.h"
 #include "llvm/ADT/DynamicAPInt.h"
 #include "passes/levels/levels.h"
 
@@ -227,7 +229,9 @@ class LiveRanges {
       if (op.getNumRegions() == 0) {
         for (const Access& access : accessesOf(&op)) {
           if (access.root.getDefiningOp<kernel::SlotOp>()) {
-            touch(access.root, start, start);
+            const bool isAlways = kernel::isWrittenEarly(&op, access.root);
+            touch(access.root, isAlways ? 0 : start,
+                  isAlways ? std::numeric_limits<int64_t>::max() : start);
           }
         }
         continue;

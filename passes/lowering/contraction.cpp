@@ -440,7 +440,21 @@ std::string ContractionLowering::elementwiseNames() {
   return text;
 }
 
+/// Whether a block of the kernel gets ready before the previous kernel has ended (1), and requests
+/// elements of B then (2). The next run of a loop's body would write the same workspace.
+void ContractionLowering::setEarly(Value b) {
+  for (mlir::NamedAttribute& entry : spec_.tune) {
+    if (entry.getName() == "early") {
+      const bool once = llvm::isa<mlir::func::FuncOp>(fusion_->getParentOp());
+      const bool isEarly = once && !lowering_.inPrepare();
+      const bool isFixed = isEarly && lowering_.isFixedInRun(outer(1u), b);
+      entry.setValue(lowering_.number(isFixed ? 2 : isEarly ? 1 : 0));
+    }
+  }
+}
+
 LogicalResult ContractionLowering::finish(Value a, Value b, Value out, Value wanted) {
+  setEarly(b);
   spec_.inputs = {a, b};
   llvm::append_range(spec_.inputs, epilogueBuffers_);
   spec_.outputs = {out};

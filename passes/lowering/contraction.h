@@ -128,6 +128,7 @@ class ContractionLowering {
   /// "_relu": the same without the bias.
   std::string elementwiseNames();
 
+  void setEarly(mlir::Value b);
   mlir::LogicalResult finish(mlir::Value a, mlir::Value b, mlir::Value out, mlir::Value wanted);
 
   // --- external libraries

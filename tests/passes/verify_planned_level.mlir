@@ -203,3 +203,25 @@ kernel.program @p target(<"cpu", "x86-64-v3">) {
     kernel.return
   }
 }
+
+// -----
+
+// A kernel that waits in its template writes its workspace early: no other slot has that place, not even a dead one.
+!x = !kernel.buffer<16xf32>
+!w = !kernel.buffer<64xi8>
+module {
+  kernel.program @early target(<"cpu", "x86-64-v3">) {
+    kernel.queue @team backend("cpu")
+    kernel.run (%x "x": !x) outs(%y "y": !x) {
+      // expected-note@+1 {{the other slot}}
+      %s = kernel.slot offset(0) : !x
+      // expected-error@+1 {{at #kernel.extent<0> overlaps a slot at #kernel.extent<0> that is live at the same time (planned_c3)}}
+      %w = kernel.slot offset(0) : !w
+      kernel.copy %x to %s on @team : !x to !x
+      kernel.copy %s to %y on @team : !x to !x
+      kernel.launch @early_product(%x) outs(%y) workspace(%w : !w) on @team : (!x) -> !x
+      kernel.return %y : !x
+    }
+  }
+  kernel.func @early_product(!x) outs(!x) workspace(!w) schedule(<"matmul", shape = {}, tune = {}>) ties([]) attributes {kernel.early_start = "in_template"}
+}

@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -319,6 +319,32 @@ def test_products_by_warpgroups(
     )
     with pytest.raises(sl.UserError, match="needs machine code for sm_90"):
         sl.compile(model, inputs, target="cuda:sm_80", routes=routes)
+
+
+def _by_weight(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return x @ w
+
+
+def _by_value(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return x @ torch.relu(w)
+
+
+def _in_a_loop(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    def more(i: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        return i < 3
+
+    def step(i: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return i + 1, y @ w
+
+    return torch.while_loop(more, step, (torch.zeros((), dtype=torch.int64), x))[1]
+
+
+@pytest.mark.parametrize(("product", "early"), [(_by_weight, 2), (_by_value, 1), (_in_a_loop, 0)])
+def test_what_warpgroups_do_before_the_kernel_ahead_has_ended(product: Callable[..., torch.Tensor], early: int) -> None:
+    """Their maps, and tiles of what no kernel of a run writes; nothing in a loop, whose next turn writes the same maps."""
+    given = (torch.randn(128, 128).bfloat16(), torch.randn(128, 128).bfloat16())
+    compiled = sl.compile(product, given, target="cuda:sm_90", routes={"matmul": "cuda.matmul_warpgroups"})
+    assert re.findall(r"\.early = (\d)", compiled.code) == [str(early)]
 
 
 def test_warpgroups_have_text_for_later_devices(tmp_path: Path) -> None:

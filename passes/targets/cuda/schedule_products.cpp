@@ -52,6 +52,7 @@ void scheduleMatmul(kernel::FuncOp function, const CudaArchitecture& device) {
                           .times(splits);
   setGrid(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
   if (tuneOf(function, "stages") > 0) {
+    kernel::setEarlyStart(function, kernel::EarlyStart::inTemplate);
     setSharedBytes(function, warpgroupBytes(function));
   }
 }

@@ -90,10 +90,10 @@ void tune(const sl_problem* p, int64_t* values) {
 
 int32_t variants(const sl_problem*) { return kWarpgroupVariants; }
 
-constexpr sl_tunable kTunables[] = {{"mr", 64, 64, 64},         {"nr", 128, 64, 256},
-                                    {"rows", 128, 64, 128},     {"columns", 128, 64, 256},
-                                    {"threads", 288, 160, 288}, {"splits", 1, 1, kMostSplits},
-                                    {"tf32", 0, 0, 1},          {"stages", 4, 3, 6}};
+constexpr sl_tunable kTunables[] = {
+    {"mr", 64, 64, 64},        {"nr", 128, 64, 256},       {"rows", 128, 64, 128},
+    {"columns", 128, 64, 256}, {"threads", 288, 160, 288}, {"splits", 1, 1, kMostSplits},
+    {"tf32", 0, 0, 1},         {"stages", 4, 3, 14},       {"early", 0, 0, 2}};
 
 /// The description for linear or matmul, which differ in their weights alone.
 constexpr sl::EmittedKernel describe(const char* name, const char* op, const char* summary) {

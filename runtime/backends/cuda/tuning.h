@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 
 #include "backends/native/problem.h"
 
@@ -278,12 +279,30 @@ struct WarpgroupProblem {
   bool computes;
 };
 
+/// Whether a product in TF32 has so few tiles that what a block does before and behind its products
+/// decides.
+inline bool hasFewTiles(const WarpgroupProblem& p, const Target& target) {
+  constexpr int64_t kTile = 128 * 128;
+  return p.bytes == 4 && p.batch * p.m * p.n <= target.processors * 3 / 2 * kTile;
+}
+
+/// Cycles of a step of the reduction, 128 bytes: what shared memory takes. A warpgroup reads its
+/// rows and all columns, and all are written once.
+inline double warpgroupStep(const WarpgroupChoice& c) {
+  return double(c.rows / 64 * (64 + c.columns) + c.rows + c.columns);
+}
+
+/// How often all processors are busy, each with a block.
+inline double warpgroupRounds(const WarpgroupChoice& c, const WarpgroupProblem& p,
+                              const Target& target) {
+  const double share = double(warpgroupTiles(c, p.batch, p.m, p.n)) / double(target.processors);
+  return std::max(1.0, (share + std::ceil(share)) / 2);
+}
+
 /// Fits what was measured on an H200 (48 products of 128 to 50,176 rows in bfloat16 and TF32,
-/// docs/performance/cuda.md), most within a fifth. A step of the reduction, 128 bytes, takes a
-/// processor what shared memory takes: a warpgroup reads its rows and all columns, and all are
-/// written once. Alone on a processor a block waits for its first tiles, and for each step if it
-/// keeps few. Its own warps compute what is fused, few of them at a time.
-inline double warpgroupMicroseconds(const WarpgroupChoice& c, const WarpgroupProblem& p,
+/// docs/performance/cuda.md), most within a fifth. Alone on a processor a block waits for its first
+/// tiles, and for each step if it keeps few. Its own warps compute what is fused, few at a time.
+inline double manyTilesMicroseconds(const WarpgroupChoice& c, const WarpgroupProblem& p,
                                     const Target& target) {
   constexpr double kLatency = 1400, kTile = 3000, kResult = 0.1;
   constexpr double kSyncUs = 1.5;
@@ -295,14 +314,39 @@ inline double warpgroupMicroseconds(const WarpgroupChoice& c, const WarpgroupPro
   const double resultBytesPerUs = p.bytes == 2 ? 5.0e6 : 2.5e6;
   const double results = double(c.rows * c.columns), resident = double(c.resident);
   const double steps = double(ceilDivide(ceilDivide(p.k * p.bytes, 128), c.splits));
-  const double shared = double(c.rows / 64 * (64 + c.columns) + c.rows + c.columns);
-  const double step = std::max(shared, kLatency / double(c.stages));
+  const double step = std::max(warpgroupStep(c), kLatency / double(c.stages));
   const double fused = !p.computes ? 0 : p.bytes == 2 ? 0.4 * results : 0.25 * results / resident;
   const double each = steps * step + (kTile + kResult * results) / resident + fused;
-  const double share = double(warpgroupTiles(c, p.batch, p.m, p.n)) / double(target.processors);
-  const double rounds = std::max(1.0, (share + std::ceil(share)) / 2);
-  return kLaunchUs + beginUs + rounds * each / cyclesPerUs +
+  return kLaunchUs + beginUs + warpgroupRounds(c, p, target) * each / cyclesPerUs +
          double(p.batch * p.m * p.n * p.bytes) / resultBytesPerUs + (c.splits > 1 ? kSyncUs : 0);
+}
+
+/// Fits eight such products on an H200, each by some 30 tiles in a chain, where a kernel gets ready
+/// before the one ahead has ended: one of the best is taken, within a tenth for most. Two blocks of
+/// a processor finish their results while the other multiplies. Blocks that share a tile wait for
+/// each other, and each finishes a part of it.
+inline double fewTilesMicroseconds(const WarpgroupChoice& c, const WarpgroupProblem& p,
+                                   const Target& target) {
+  constexpr double kCyclesPerUs = 1750, kBeginUs = 1.1, kResultBytesPerUs = 2.5e6;
+  constexpr double kLatency = 2400, kStep = 110;
+  constexpr double kTile = 870, kResult = 0.03, kComputed = 0.9, kHidden = 1.5;
+  constexpr double kSync = 4500, kGathered = 0.3;
+  const double results = double(c.rows * c.columns), splits = double(c.splits);
+  const double steps = double(ceilDivide(ceilDivide(p.k * p.bytes, 128), c.splits));
+  const double step = std::max(warpgroupStep(c) + kStep, kLatency / double(c.stages));
+  double tail = kTile + (kResult + (p.computes ? kComputed : 0)) * results;
+  if (c.splits > 1) {
+    tail = kSync + tail / splits + kGathered * results;
+  }
+  const double each = steps * step + tail / (c.resident > 1 ? kHidden : 1);
+  return kBeginUs + warpgroupRounds(c, p, target) * each / kCyclesPerUs +
+         double(p.batch * p.m * p.n * p.bytes) / kResultBytesPerUs;
+}
+
+inline double warpgroupMicroseconds(const WarpgroupChoice& c, const WarpgroupProblem& p,
+                                    const Target& target) {
+  return hasFewTiles(p, target) ? fewTilesMicroseconds(c, p, target)
+                                : manyTilesMicroseconds(c, p, target);
 }
 
 /// Settings that tuning may measure.
@@ -311,17 +355,24 @@ inline constexpr int32_t kWarpgroupVariants = 3;
 /// The choice that is estimated to take least, or, as number `variant` > 0, the next ones.
 inline WarpgroupChoice warpgroupChoice(const WarpgroupProblem& p, const Target& target,
                                        int32_t variant) {
-  static constexpr WarpgroupChoice kAll[] = {{128, 256, 4, 1}, {128, 192, 4, 1}, {128, 128, 3, 2},
-                                             {64, 192, 3, 2},  {64, 128, 4, 2},  {128, 64, 4, 2},
-                                             {64, 64, 6, 2},   {128, 128, 5, 1}};
+  static constexpr WarpgroupChoice kOfMany[] = {
+      {128, 256, 4, 1}, {128, 192, 4, 1}, {128, 128, 3, 2}, {64, 192, 3, 2},
+      {64, 128, 4, 2},  {128, 64, 4, 2},  {64, 64, 6, 2},   {128, 128, 5, 1}};
+  static constexpr WarpgroupChoice kOfFew[] = {{128, 256, 4, 1}, {128, 192, 5, 1}, {128, 128, 6, 1},
+                                               {128, 128, 3, 2}, {128, 64, 9, 1},  {128, 64, 4, 2},
+                                               {64, 256, 5, 1},  {64, 192, 6, 1},  {64, 128, 9, 1},
+                                               {64, 128, 4, 2},  {64, 64, 13, 1},  {64, 64, 6, 2}};
+  const bool isFew = hasFewTiles(p, target);
+  const WarpgroupChoice* first = isFew ? std::begin(kOfFew) : std::begin(kOfMany);
+  const WarpgroupChoice* last = isFew ? std::end(kOfFew) : std::end(kOfMany);
   struct Estimate {
     double us = HUGE_VAL;
-    WarpgroupChoice choice = kAll[0];
+    WarpgroupChoice choice = kOfMany[0];
   };
   Estimate best[kWarpgroupVariants];
-  for (const WarpgroupChoice& one : kAll) {
+  for (const WarpgroupChoice* one = first; one != last; ++one) {
     for (int64_t splits = 1; splits <= std::min<int64_t>(4, target.mostSplits); splits *= 2) {
-      Estimate now{0, one};
+      Estimate now{0, *one};
       now.choice.splits = splits;
       now.us = warpgroupMicroseconds(now.choice, p, target);
       const bool isShort = ceilDivide(p.k * p.bytes, 128) / splits < 4;

@@ -176,10 +176,10 @@ struct Item {
  private:
   template <int N, class Ops, int... I, int... O>
   SL_INLINE_MEMBER bool isWholeOf(const Ops& ops, Ints<I...>, Ints<O...>) const {
-    return ((steps[I] == 1 && s.epilogueStride[I][3] % N == 0 && base.operand[I] % N == 0 &&
-             isAligned<N>(get<I>(ops))) &&
+    return ((inPieces<N>(get<I>(ops), steps[I], N) && s.epilogueStride[I][3] % N == 0 &&
+             base.operand[I] % N == 0) &&
             ...) &&
-           (isAligned<N>(get<Ops::kInputs + O>(ops)) && ...);
+           (inPieces<N>(get<Ops::kInputs + O>(ops), 1, N) && ...);
   }
   SL_INLINE_MEMBER RowOffsets operandsAt(int64_t m) const {
     RowOffsets at;

@@ -60,13 +60,32 @@ bool isClosed(const FusionGroup& group) {
       });
 }
 
+/// Whether the op only widens a 16-bit float.
+bool isWidening(Operation* operation) {
+  auto cast = llvm::dyn_cast_if_present<op::ToDtypeOp>(operation);
+  return cast && cast.getX().getType().getElementType().isFloat() &&
+         cast.getX().getType().getElementType().getIntOrFloatBitWidth() == 16 &&
+         cast.getType().getElementType().getIntOrFloatBitWidth() > 16;
+}
+
+/// Whether all that read the widened elements can widen them themselves (the norm behind a
+/// residual, the next residual).
+bool isWidenedByReaders(Operation* widening) {
+  return llvm::all_of(widening->getUsers(), [&](Operation* user) {
+    return user->getBlock() == widening->getBlock() &&
+           llvm::isa<op::ElementwiseOpInterface, op::ReductionOpInterface>(user);
+  });
+}
+
+/// The longest group whose last result alone is read outside. It ends with the 16-bit result where
+/// its readers widen it: half the bytes, and a type that a library's kernel stores.
 FusionGroup withEpilogue(Operation* contraction) {
   FusionGroup group, longest;
   group.insert(contraction);
   longest.insert(contraction);
   for (Operation* candidate : reachable(contraction)) {
     group.insert(candidate);
-    if (isClosed(group)) {
+    if (isClosed(group) && !(isWidening(candidate) && isWidenedByReaders(candidate))) {
       longest = group;
     }
   }
@@ -79,13 +98,12 @@ void takeWidening(FusionGroup& group) {
   for (Operation* member :
        llvm::to_vector(llvm::ArrayRef<Operation*>(group.getArrayRef()).drop_front())) {
     for (mlir::OpOperand& operand : member->getOpOperands()) {
-      auto widening = operand.get().getDefiningOp<op::ToDtypeOp>();
-      if (!widening || group.contains(widening) || !inSamePhase(widening, member) ||
-          widening.getX().getType().getElementType().getIntOrFloatBitWidth() != 16) {
+      Operation* widening = operand.get().getDefiningOp();
+      if (!isWidening(widening) || group.contains(widening) || !inSamePhase(widening, member)) {
         continue;
       }
       mlir::OpBuilder builder(member);
-      Operation* own = builder.clone(*widening.getOperation());
+      Operation* own = builder.clone(*widening);
       operand.set(own->getResult(0));
       group.insert(own);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of the same few rows become one kernel: fusions whose linears read one x are put into
+// Products of the same rows become one kernel: fusions whose linears read one x are put into
 // one op.fusion of family product_group, whose results are those of all. Three kinds of neighbours
 // join:
 //
@@ -11,11 +11,12 @@
 //   products' fusion
 //
 // Runs after select-kernels and looks at linears to which the estimates gave a kernel whose
-// problems may be asked as a group (sl_kernel_desc.group_op). The registry decides about a group:
-// a kernel for that op must accept it; a group without the fusion that makes x must also cost less
-// than its products apart. If a route gives linear to another kernel, there are no groups.
-// Measuring single products does not show the gain of a group, so a measured choice (#op.options)
-// counts only for a product that joins no group, and op.candidates lists only such products.
+// problems may be asked as a group (sl_kernel_desc.group_op), and at those of many rows, which
+// libraries compute. The registry decides about a group: a kernel for that op must accept it; a
+// group without the fusion that makes x must also cost less than its products apart. If a route
+// gives linear to another kernel, there are no groups. Measuring single products does not show the
+// gain of a group, so a measured choice (#op.options) counts only for a product that joins no
+// group, and op.candidates lists only such products.
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
 #include "mlir/IR/IRMapping.h"
@@ -90,11 +91,32 @@ const sl_kernel_desc* estimatedKernel(op::FusionOp fusion) {
   return choice ? findKernel(choice.estimatedKernel().getValue()) : nullptr;
 }
 
+/// The rows of the product; kDynamic: any number.
+int64_t rowCount(op::FusionOp fusion) {
+  return sizeOf(shapeOf(linearOf(fusion).getX()).drop_back());
+}
+
+/// Whether libraries' kernels, which know no groups, may be faster than one kernel for the group.
+bool hasManyRows(op::FusionOp fusion) {
+  constexpr int64_t kFewRows = 16;
+  const int64_t rows = rowCount(fusion);
+  return !mlir::ShapedType::isDynamic(rows) && rows > kFewRows;
+}
+
+/// As which op a group with this product is asked: that of the kernel that the estimates choose
+/// or, of a linear of many rows, linear_group in any case. Empty: it joins none.
+llvm::StringRef groupOpOf(op::FusionOp fusion) {
+  const sl_kernel_desc* kernel = estimatedKernel(fusion);
+  if (!kernel || !llvm::isa<op::LinearOp>(contractionRoot(fusion))) {
+    return "";
+  }
+  return kernel->group_op ? kernel->group_op : hasManyRows(fusion) ? "linear_group" : "";
+}
+
 /// Whether the product may be a part: it has one result, computed element by element from the
 /// linear's result, and reads its rows in the linear alone.
 bool mayBePart(op::FusionOp fusion) {
-  const sl_kernel_desc* kernel = estimatedKernel(fusion);
-  if (!kernel || !kernel->group_op || op::isPrepared(fusion) || fusion.getNumResults() != 1) {
+  if (groupOpOf(fusion).empty() || op::isPrepared(fusion) || fusion.getNumResults() != 1) {
     return false;
   }
   op::LinearOp linear = linearOf(fusion);
@@ -256,6 +278,20 @@ struct Group {
     llvm::sort(all, [](op::FusionOp a, op::FusionOp b) { return a->isBeforeInBlock(b); });
     return all;
   }
+  /// Whether no part reads a result of another: blocks of a launch do not wait for each other.
+  bool hasIndependentParts() const {
+    const llvm::SmallVector<op::FusionOp> all = products();
+    return llvm::all_of(parts, [&](const Part& part) {
+      llvm::SmallVector<op::FusionOp> own;
+      part.addTo(own);
+      return llvm::all_of(own, [&](op::FusionOp product) {
+        return llvm::none_of(product.getInputs(), [&](Value input) {
+          auto maker = input.getDefiningOp<op::FusionOp>();
+          return maker && llvm::is_contained(all, maker) && !llvm::is_contained(own, maker);
+        });
+      });
+    });
+  }
   FusionGroup operations() const {
     FusionGroup all;
     for (op::FusionOp product : products()) {
@@ -335,11 +371,14 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
       const bool joins =
           part->weights() == group.parts[0].weights() &&
           elementOf(part->main.getInputs()[1]) == elementOf(group.parts[0].main.getInputs()[1]) &&
-          isConvex(larger.operations()) && accepted(larger);
+          isConvex(larger.operations()) && larger.hasIndependentParts() && accepted(larger);
       group = joins ? larger : group;
       part = joins ? left.erase(part) : part + 1;
     }
     const llvm::SmallVector<op::FusionOp> products = group.products();
+    if (products.size() == 1 && hasManyRows(products[0])) {
+      return {};  // its own kernels are as good, and share tiles among blocks
+    }
     Group whole = group;
     whole.maker = makerOf(rowsOf(products[0]), products);
     if (whole.maker && accepted(whole)) {
@@ -366,7 +405,7 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
       early = early && isFixedInRun(fusionInput(product, linearOf(product).getWeight()));
     }
     op::FusionOp maker = group.maker;
-    Problem problem(estimatedKernel(group.parts[0].main)->group_op, target_);
+    Problem problem(groupOpOf(group.parts[0].main).str(), target_);
     problem.addOperand(elementOf(linear.getX()), {m, k}, {k, 1}, false);
     problem.addOperand(elementOf(linear.getWeight()), {n, k}, {k, 1}, early);
     problem.addOperand(elementOf(linear.getResult()), {m, n}, {n, 1}, false);
@@ -378,20 +417,31 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
         {"parts", static_cast<int64_t>(group.parts.size())},
         {"weights", group.parts[0].weights()},
         {"early", early ? 1 : 0},
+        {"makes_rows", maker ? 1 : 0},
         {"row_inputs", maker ? static_cast<int64_t>(maker.getInputs().size()) : 1},
         {"stages", maker ? stagesOf(maker) : 0}};
     for (auto [name, value] : values) {
       problem.addAttribute(name, value);
     }
+    addTf32(problem, getOperation(), "matmul");
+    if (llvm::any_of(group.products(), [&](op::FusionOp product) {
+          return contractionProblem(product, target_).passBehindUs() > 0;
+        })) {
+      problem.addAttribute("computes_behind", 1);
+    }
     return problem;
   }
 
   KernelChoice choiceFor(const Group& group) {
-    return chooseKernel(
-        problemOf(group),
-        {prefer, routeOf(contractionRoot(group.products().front())), avoided_, allow});
+    SelectionConstraints constraints;
+    constraints.preferred = prefer;
+    constraints.route = routeOf(contractionRoot(group.products().front()));
+    constraints.avoided = avoided_;
+    constraints.allowed = allow;
+    return chooseKernel(problemOf(group), constraints);
   }
-  /// Whether a kernel takes it. Products about which rules decide differently stay apart.
+  /// Whether a kernel takes it. Products about which rules decide differently stay apart, and so do
+  /// those of the preferred backend if it has no kernel for the group.
   bool accepted(const Group& group) {
     std::optional<Route> first;
     for (auto [i, product] : llvm::enumerate(group.products())) {
@@ -403,16 +453,29 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
         return false;
       }
     }
-    return choiceFor(group).kernel != nullptr;
+    const KernelChoice choice = choiceFor(group);
+    const auto isPreferred = [&](const sl_kernel_desc* kernel) {
+      return kernel && prefer.getValue() == kernel->backend;
+    };
+    return choice.kernel && (isPreferred(choice.kernel) ||
+                             llvm::none_of(group.products(), [&](op::FusionOp product) {
+                               return isPreferred(estimatedKernel(product));
+                             }));
   }
 
+  /// The estimates of libraries' products of 16 bits are too high by a time
+  /// (runtime/backends/cuda/tuning.h) that a group's has once, too.
   double costApart(const Group& group) {
+    constexpr double kTooHighUs = 2.0;
     double us = 0;
-    for (op::FusionOp product : group.products()) {
+    for (auto [i, product] : llvm::enumerate(group.products())) {
+      const sl_kernel_desc& kernel = *estimatedKernel(product);
       Problem problem = contractionProblem(product, target_);
       problem.setVariant(0);
       const sl_problem asked = problem.view();
-      us += estimatedKernel(product)->cost(&asked);
+      us += kernel.cost(&asked) + passBehindUs(kernel, problem);
+      const bool is16Bit = elementOf(linearOf(product).getX()).getIntOrFloatBitWidth() == 16;
+      us -= i > 0 && is16Bit && isExternal(kernel) ? kTooHighUs : 0;
     }
     return us;
   }
@@ -431,6 +494,12 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
     mlir::NamedAttrList tunables;
     for (mlir::NamedAttribute value : tuneAttributes(&getContext(), *choice.kernel, problem)) {
       tunables.append(value);
+    }
+    const sl_problem asked = problem.view();
+    if (choice.kernel->workspace) {
+      tunables.set(
+          "workspace",
+          mlir::Builder(&getContext()).getI64IntegerAttr(choice.kernel->workspace(&asked)));
     }
     op::FusionOp fusion = merged(group.members(), "product_group");
     op::setKernelChoice(fusion,

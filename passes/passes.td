@@ -147,7 +147,8 @@ def SplitConcatenations : OpLevelPass<"split-concatenations", "::mlir::func::Fun
 def FuseContractions : OpLevelPass<"fuse-contractions", "::mlir::func::FuncOp"> {
   let summary = "linear, matmul and convolution with the elementwise ops after them";
   let description = [{
-    The epilogue is the longest run of elementwise ops of the result's shape whose only value seen outside is the last.
+    The epilogue is the longest run of elementwise ops of the result's shape whose only value seen outside is the last. It ends before an op that
+    widens 16 bits if reductions and elementwise ops alone read that.
     A reshape of leading dims between a linear and its elementwise readers moves up to the operand.
     Inputs: the contraction's operands, then those of the epilogue in order of use (a value used by both stands twice).
   }];
@@ -209,9 +210,9 @@ def SelectKernels : KernelPass<"select-kernels"> {
 }
 
 def GroupProducts : KernelPass<"group-products"> {
-  let summary = "products of the same few rows become one kernel, with what makes the rows";
+  let summary = "products of the same rows become one kernel, of few rows with what makes them";
   let description = [{
-    Linears of one x that got a kernel whose problems may be asked as a group, pairs of them that are operands of one expression, and the norm or the
+    Linears of one x that got a kernel whose problems may be asked as a group, or that have many rows, pairs of them that are operands of one expression, and the norm or the
     elementwise ops that make x for them alone, become one op.fusion of family product_group where the registry has a kernel for the group's op
     that accepts it and costs less. For devices; see passes/group_products.cpp.
   }];

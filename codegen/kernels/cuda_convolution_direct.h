@@ -173,13 +173,6 @@ struct Tile {
     column = number % across * Tune.columns;
     group = number / across;
   }
-  template <int N, class Sum, class Epilogue, class Ops>
-  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const Sum* sums, int i,
-                               int j) const {
-    if (exists(i, j)) {
-      finishAt<N>(s, epilogue, ops, sums, placeOf(s, row + i), channel(j), count(N, j));
-    }
-  }
   template <int N, class Ops>
   SL_INLINE_MEMBER void load(const Ops& ops, EpilogueRun<N, Ops>& run, int i, int j) const {
     if (exists(i, j)) {

@@ -24,8 +24,7 @@
 // (cuda_convolution_direct.h).
 //
 // An item has: `load<N>(ops, run, i, j)`, what the epilogue reads for N neighbours from (i, j) of
-// the tile on; `finish<N>(epilogue, ops, run, sums, i, j)` with what was loaded; and the same
-// without `run`, which loads it itself.
+// the tile on; and `finish<N>(epilogue, ops, run, sums, i, j)` with what was loaded.
 //
 // A source has: `alongDepth`, whether the reduction is the side to read along; `inPieces`, 16 bytes
 // at a time; `exists(row, at)`; `address(row, at)` of an element that exists; and `load<V>(to, row,
@@ -107,12 +106,7 @@ struct Item {
     number /= down;
     column = number % across * tileColumns;
     number /= across;
-    base.output = 0;
-    SL_UNROLL
-    for (int j = 0; j < kMaxEpilogueOperands; ++j) {
-      base.operand[j] = 0;
-      steps[j] = s.epilogueStride[j][4];
-    }
+    clear();
     SL_UNROLL
     for (int d = 2; d >= 0; --d) {
       const int64_t index = number % s.batch[d];
@@ -128,15 +122,13 @@ struct Item {
     a += row * s.aRow;
     b += column * s.bCol;
   }
-  /// Finishes N neighbours from (row + i, column + j) on.
-  template <int N, class Sum, class Epilogue, class Ops>
-  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const Sum* sums, int i,
-                               int j) const {
-    EpilogueRun<N, Ops> run;
-    load<N>(ops, run, i, j);
-    finish<N>(epilogue, ops, run, sums, i, j);
+  /// The tile at (row, column) of a single product.
+  SL_INLINE_MEMBER Item(const MatmulShape& s, const A* a, const B* b, int64_t row, int64_t column)
+      : s(s), a(a + row * s.aRow), b(b + column * s.bCol), row(row), column(column) {
+    clear();
   }
-  /// The same in two steps, so that operands of several runs can be loaded at once.
+  /// Loads what the epilogue reads for N neighbours from (row + i, column + j) on, which finish()
+  /// computes: in two steps, so that operands of several runs can be loaded at once.
   template <int N, class Ops>
   SL_INLINE_MEMBER void load(const Ops& ops, EpilogueRun<N, Ops>& run, int i, int j) const {
     if (row + i < s.m && column + j < s.n) {
@@ -172,15 +164,7 @@ struct Item {
                  int(minOf(N, s.n - column - j)));
     }
   }
-
- private:
-  template <int N, class Ops, int... I, int... O>
-  SL_INLINE_MEMBER bool isWholeOf(const Ops& ops, Ints<I...>, Ints<O...>) const {
-    return ((inPieces<N>(get<I>(ops), steps[I], N) && s.epilogueStride[I][3] % N == 0 &&
-             base.operand[I] % N == 0) &&
-            ...) &&
-           (inPieces<N>(get<Ops::kInputs + O>(ops), 1, N) && ...);
-  }
+  /// Where the epilogue's operands of a row begin.
   SL_INLINE_MEMBER RowOffsets operandsAt(int64_t m) const {
     RowOffsets at;
     SL_UNROLL
@@ -188,6 +172,23 @@ struct Item {
       at.operand[o] = base.operand[o] + m * s.epilogueStride[o][3];
     }
     return at;
+  }
+
+ private:
+  SL_INLINE_MEMBER void clear() {
+    base.output = 0;
+    SL_UNROLL
+    for (int j = 0; j < kMaxEpilogueOperands; ++j) {
+      base.operand[j] = 0;
+      steps[j] = s.epilogueStride[j][4];
+    }
+  }
+  template <int N, class Ops, int... I, int... O>
+  SL_INLINE_MEMBER bool isWholeOf(const Ops& ops, Ints<I...>, Ints<O...>) const {
+    return ((inPieces<N>(get<I>(ops), steps[I], N) && s.epilogueStride[I][3] % N == 0 &&
+             base.operand[I] % N == 0) &&
+            ...) &&
+           (inPieces<N>(get<Ops::kInputs + O>(ops), 1, N) && ...);
   }
 };
 
@@ -387,7 +388,9 @@ SL_INLINE void byThreads(const Item& item, const A& a, const B& b, int64_t depth
       if constexpr (Tune.splits > 1) {
         storeRun<CN>(together + row * Tune.columns + column, 1, CN, &sums[i][j]);
       } else {
-        item.template finish<CN>(epilogue, ops, &sums[i][j], row, column);
+        EpilogueRun<CN, Ops> run;
+        item.template load<CN>(ops, run, row, column);
+        item.template finish<CN>(epilogue, ops, run, &sums[i][j], row, column);
       }
     }
   }

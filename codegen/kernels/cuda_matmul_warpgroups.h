@@ -22,6 +22,7 @@ namespace sl::matmul_detail {
 
 /// Workspace of a block: a map for A and one for B.
 inline constexpr int kMapBytes = 128;
+inline constexpr int kMostMaps = 3;  ///< of A and of two weights (family matmul_group)
 
 /// How a block brings ROWS x DEPTH tiles of one operand into shared memory.
 template <class T, int ROWS>
@@ -106,11 +107,40 @@ SL_INLINE void multiplyStep(const T* a, const T* b, float (&sums)[COUNT], bool m
   }
 }
 
+/// A result's sums, of products by several weights.
+template <int WEIGHTS>
+struct Sums {
+  float at[WEIGHTS];
+};
+
 /// A block's sums in shared memory, [rows][kPitch]: rows begin in different banks, so that neither
-/// stores of a warpgroup's sums nor loads of runs of a row wait for each other.
-template <MatmulTune Tune>
+/// stores of a warpgroup's sums nor loads of runs of a row wait for each other. With several
+/// weights (family matmul_group) the columns of the first come first, so that a result has a sum
+/// in each of WEIGHTS parts of its row.
+template <MatmulTune Tune, int WEIGHTS = 1>
 struct SumTile {
   static constexpr int kPitch = Tune.columns + 8;
+  static constexpr int kColumns = Tune.columns / WEIGHTS;  ///< of results
+  using Sum = typename Conditional<WEIGHTS == 1, float, Sums<WEIGHTS>>::type;
+
+  /// Sums of N neighbouring results.
+  template <int N>
+  SL_INLINE void load(Sum (&to)[N], const float* tile, int row, int column) {
+    const float* from = tile + row * kPitch + column;
+    if constexpr (WEIGHTS == 1) {
+      loadPieces<N>(to, from);
+    } else {
+      SL_UNROLL
+      for (int w = 0; w < WEIGHTS; ++w) {
+        float part[N];
+        loadPieces<N>(part, from + w * kColumns);
+        SL_UNROLL
+        for (int j = 0; j < N; ++j) {
+          to[j].at[w] = part[j];
+        }
+      }
+    }
+  }
 };
 
 /// Writes the sums of a warp's 16 rows. They are finished from there in a loop: finished in
@@ -128,16 +158,20 @@ SL_INLINE void storeSums(float* tile, const float (&sums)[COUNT]) {
 }
 
 /// Operands of the epilogue of a warp's 16 rows: 8 lanes share a row, of which a lane has a run of
-/// 8 results in every 64; the 32 lanes have 4 rows at a time.
-template <MatmulTune Tune, class Ops>
+/// 8 results in every 64; the 32 lanes have 4 rows at a time. Where rows are not so long, 4 lanes
+/// share one.
+template <int COLUMNS, class Ops>
 struct EpilogueRows {
-  static constexpr int kRuns = Tune.columns / 64;
+  static constexpr int kLanes = COLUMNS % 64 == 0 ? 8 : 4;
+  static constexpr int kRuns = COLUMNS / (kLanes * 8);
+  static constexpr int kGroups = kLanes / 2;  ///< of 32 / kLanes rows
+  static_assert(COLUMNS % (kLanes * 8) == 0);
   EpilogueRun<8, Ops> runs[kRuns];
 
   SL_INLINE int row(int number) {
-    return int(threadIdx.x) / 32 * 16 + number * 4 + int(threadIdx.x) % 32 / 8;
+    return int(threadIdx.x) / 32 * 16 + number * (32 / kLanes) + int(threadIdx.x) % 32 / kLanes;
   }
-  SL_INLINE int column(int run) { return run * 64 + int(threadIdx.x) % 8 * 8; }
+  SL_INLINE int column(int run) { return run * kLanes * 8 + int(threadIdx.x) % kLanes * 8; }
   template <class Item>
   SL_INLINE_MEMBER void load(const Item& item, const Ops& ops, int number) {
     SL_UNROLL
@@ -147,16 +181,17 @@ struct EpilogueRows {
   }
 };
 
-/// A warp's 16 rows of whole pieces (Item::isWhole), four at a time: how many of these groups are
+/// A warp's 16 rows of whole pieces (Item::isWhole), some at a time: how many of these groups are
 /// loaded ahead, so that they are waited for once. All of them before the products where registers
 /// are left then, else behind.
-template <MatmulTune Tune, class Ops>
+template <int COLUMNS, class Ops>
 struct EpilogueAhead {
-  static constexpr int kGroups = 4;
-  static constexpr int kRegisters = int(sizeof(EpilogueRows<Tune, Ops>)) / 4;  // of a group
-  static constexpr bool kFirst = Tune.columns <= 64 && kGroups * kRegisters <= 64;
+  using Rows = EpilogueRows<COLUMNS, Ops>;
+  static constexpr int kGroups = Rows::kGroups;
+  static constexpr int kRegisters = int(sizeof(Rows)) / 4;  // of a group
+  static constexpr bool kFirst = COLUMNS <= 64 && kGroups * kRegisters <= 64;
   static constexpr int kAhead = kGroups * kRegisters <= 96 ? kGroups : 2 * kRegisters <= 96 ? 2 : 1;
-  EpilogueRows<Tune, Ops> rows[kAhead];
+  Rows rows[kAhead];
 
   template <class Item>
   SL_INLINE_MEMBER void load(const Item& item, const Ops& ops) {
@@ -167,16 +202,15 @@ struct EpilogueAhead {
   }
   /// Finishes the rows from their sums. The groups move up in a loop that is not unrolled, where
   /// each would have instructions of its own.
-  template <class Item, class Epilogue>
+  template <class Tile, class Item, class Epilogue>
   SL_INLINE_MEMBER void finish(const Item& item, const Epilogue& epilogue, const Ops& ops,
                                const float* tile) {
-    using Rows = EpilogueRows<Tune, Ops>;
     SL_NO_UNROLL
     for (int number = 0; number < kGroups; ++number) {
       SL_UNROLL
       for (int i = 0; i < Rows::kRuns; ++i) {
-        float sums[8];
-        loadPieces<8>(sums, tile + Rows::row(number) * SumTile<Tune>::kPitch + Rows::column(i));
+        typename Tile::Sum sums[8];
+        Tile::load(sums, tile, Rows::row(number), Rows::column(i));
         item.template finishWhole<8>(epilogue, ops, rows[0].runs[i], sums, Rows::row(number),
                                      Rows::column(i));
       }
@@ -192,15 +226,15 @@ struct EpilogueAhead {
 };
 
 /// Finishes a warp's 16 rows of any pieces by single results, eight of a thread at a time.
-template <MatmulTune Tune, class Item, class Epilogue, class Ops>
+template <class Tile, class Item, class Epilogue, class Ops>
 SL_INLINE void finishEach(const Item& item, const Epilogue& epilogue, const Ops& ops,
                           const float* tile) {
-  constexpr int kAtOnce = 8;
+  constexpr int kAtOnce = 8, kColumns = Tile::kColumns;
   const int lane = int(threadIdx.x) % 32;
-  const auto row = [](int number) { return int(threadIdx.x) / 32 * 16 + number / Tune.columns; };
-  const auto column = [](int number) { return number % Tune.columns; };
+  const auto row = [](int number) { return int(threadIdx.x) / 32 * 16 + number / kColumns; };
+  const auto column = [](int number) { return number % kColumns; };
   SL_NO_UNROLL
-  for (int from = lane; from < 16 * Tune.columns; from += 32 * kAtOnce) {
+  for (int from = lane; from < 16 * kColumns; from += 32 * kAtOnce) {
     EpilogueRun<1, Ops> runs[kAtOnce];
     SL_UNROLL
     for (int i = 0; i < kAtOnce; ++i) {
@@ -209,7 +243,9 @@ SL_INLINE void finishEach(const Item& item, const Epilogue& epilogue, const Ops&
     SL_UNROLL
     for (int i = 0; i < kAtOnce; ++i) {
       const int r = row(from + i * 32), c = column(from + i * 32);
-      item.template finish<1>(epilogue, ops, runs[i], tile + r * SumTile<Tune>::kPitch + c, r, c);
+      typename Tile::Sum sum[1];
+      Tile::load(sum, tile, r, c);
+      item.template finish<1>(epilogue, ops, runs[i], sum, r, c);
     }
   }
 }
@@ -312,19 +348,22 @@ SL_INLINE void multiplyTiles(const A& a, const B& b, const T* tileA, const T* ti
   }
 }
 
-template <MatmulTune Tune, class T, class Item, class A, class B, class Epilogue, class Ops>
-SL_INLINE void byWarpgroups(const Item& item, const A& a, const B& b, int64_t depth,
-                            const Epilogue& epilogue, const Ops& ops, char* maps) {
+/// Multiplies the tiles that the carriers bring, whose sources are `a` and `b`. Warpgroups call
+/// `before()` behind the wait for the previous kernel, and `finish(sums)` when the sums of their
+/// rows are in shared memory, which the function returns.
+template <MatmulTune Tune, class T, class CarrierA, class CarrierB, class A, class B, class Before,
+          class Finish>
+SL_INLINE float* multiplyByWarpgroups(const CarrierA& carrierA, const CarrierB& carrierB,
+                                      const A& a, const B& b, int64_t depth, const Before& before,
+                                      const Finish& finish) {
   constexpr int kDepth = 128 / int(sizeof(T));
   constexpr int kStages = Tune.stages;
   constexpr int kWarpgroups = Tune.rows / 64;
   static_assert(Tune.threads == kWarpgroups * 128 + 32);
-  using CarrierA = Carrier<T, Tune.rows>;
-  using CarrierB = Carrier<T, Tune.columns>;
   extern __shared__ char dynamicMemory[];
   char* memory = dynamicMemory + (-int(tensor_core::sharedAddress(dynamicMemory)) & 1023);
   __shared__ Barriers<kStages> barriers;
-  __shared__ alignas(128) char sharedMaps[2 * kMapBytes];
+  __shared__ alignas(128) char sharedMaps[kMostMaps * kMapBytes];
   T* tileA = reinterpret_cast<T*>(memory);
   T* tileB = reinterpret_cast<T*>(memory + kStages * CarrierA::kBytes);
   const Part<kDepth, Tune.splits> part(depth);
@@ -341,11 +380,6 @@ SL_INLINE void byWarpgroups(const Item& item, const A& a, const B& b, int64_t de
   if constexpr (Tune.early == 0) {
     awaitPrevious();  // which may use the memory of the maps
   }
-  // maps begin at multiples of their size
-  char* own = maps + (-reinterpret_cast<int64_t>(maps) & (kMapBytes - 1)) +
-              int64_t(blockIdx.x) * 2 * kMapBytes;
-  const CarrierA carrierA(a, own);
-  const CarrierB carrierB(b, own + kMapBytes);
   // two warps make the maps at the same time
   if (warp == 0) {
     carrierB.prepare(sharedMaps + kMapBytes);
@@ -362,29 +396,80 @@ SL_INLINE void byWarpgroups(const Item& item, const A& a, const B& b, int64_t de
     if constexpr (Tune.early != 0) {
       awaitPrevious();
     }
-    using Ahead = EpilogueAhead<Tune, Ops>;
-    Ahead ahead;
-    const bool isWhole = Tune.splits == 1 && item.template isWhole<8>(ops);
-    if (Ahead::kFirst && isWhole) {
-      ahead.load(item, ops);
-    }
+    before();
     float sums[Tune.columns / 2];
     multiplyTiles<kStages, CarrierA, CarrierB>(a, b, tileA + warp / 4 * 64 * kDepth, tileB,
                                                barriers, sums, steps);
     __syncthreads();  // all warpgroups have used their tiles
     storeSums<Tune>(together, sums);
-    if constexpr (Tune.splits == 1) {
-      if (!Ahead::kFirst && isWhole) {
-        ahead.load(item, ops);
-      }
-      __syncwarp();
-      if (isWhole) {
-        ahead.finish(item, epilogue, ops, together);
-      } else {
-        finishEach<Tune>(item, epilogue, ops, together);
-      }
+    finish(together);
+  }
+  return together;
+}
+
+/// What warpgroups do before and behind the products of an item: load what its epilogue reads, and
+/// finish their rows from the sums.
+template <MatmulTune Tune, int WEIGHTS, class Item, class Epilogue, class Ops>
+struct WarpgroupEnding {
+  using Tile = SumTile<Tune, WEIGHTS>;
+  using Ahead = EpilogueAhead<Tile::kColumns, Ops>;
+  const Item& item;
+  const Epilogue& epilogue;
+  const Ops& ops;
+  bool isWhole;
+  Ahead ahead;
+
+  SL_INLINE_MEMBER WarpgroupEnding(const Item& item, const Epilogue& epilogue, const Ops& ops)
+      : item(item), epilogue(epilogue), ops(ops), isWhole(item.template isWhole<8>(ops)) {}
+  SL_INLINE_MEMBER void load() {
+    if (isWhole) {
+      ahead.load(item, ops);
     }
   }
+  SL_INLINE_MEMBER void finish(const float* tile) {
+    __syncwarp();
+    if (isWhole) {
+      ahead.template finish<Tile>(item, epilogue, ops, tile);
+    } else {
+      finishEach<Tile>(item, epilogue, ops, tile);
+    }
+  }
+};
+
+/// Loads and finishes.
+template <MatmulTune Tune, int WEIGHTS, class Item, class Epilogue, class Ops>
+SL_INLINE void finishRows(const Item& item, const Epilogue& epilogue, const Ops& ops,
+                          const float* tile) {
+  WarpgroupEnding<Tune, WEIGHTS, Item, Epilogue, Ops> ending(item, epilogue, ops);
+  ending.load();
+  ending.finish(tile);
+}
+
+template <MatmulTune Tune, class T, class Item, class A, class B, class Epilogue, class Ops>
+SL_INLINE void byWarpgroups(const Item& item, const A& a, const B& b, int64_t depth,
+                            const Epilogue& epilogue, const Ops& ops, char* maps) {
+  // maps begin at multiples of their size
+  char* own = maps + (-reinterpret_cast<int64_t>(maps) & (kMapBytes - 1)) +
+              int64_t(blockIdx.x) * 2 * kMapBytes;
+  const Carrier<T, Tune.rows> carrierA(a, own);
+  const Carrier<T, Tune.columns> carrierB(b, own + kMapBytes);
+  using Ending = WarpgroupEnding<Tune, 1, Item, Epilogue, Ops>;
+  Ending ending(item, epilogue, ops);
+  const auto before = [&] {
+    if constexpr (Tune.splits == 1 && Ending::Ahead::kFirst) {
+      ending.load();
+    }
+  };
+  const auto finish = [&](const float* sums) {
+    if constexpr (Tune.splits == 1) {
+      if constexpr (!Ending::Ahead::kFirst) {
+        ending.load();
+      }
+      ending.finish(sums);
+    }
+  };
+  const float* together =
+      multiplyByWarpgroups<Tune, T>(carrierA, carrierB, a, b, depth, before, finish);
   if constexpr (Tune.splits > 1) {
     finishTogether<Tune, 4, SumTile<Tune>::kPitch>(item, epilogue, ops, together);
   }

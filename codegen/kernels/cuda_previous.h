@@ -9,7 +9,8 @@ namespace sl {
 
 /// Waits until the previous kernel has ended and its writes are visible, then allows the next
 /// kernel to start. Every thread of a kernel that may start early (sl_device_code.waits) calls this
-/// or letNextComeAndAwaitPrevious() before it reads or writes anything that the run writes.
+/// or letNextComeAndAwaitPrevious() before it reads or writes anything that the run writes; its own
+/// workspace it may write before, which then shares memory with nothing of the run.
 SL_INLINE void awaitPrevious() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

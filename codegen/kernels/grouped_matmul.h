@@ -145,12 +145,6 @@ struct Tile {
                  int(minOf(N, s.n - column - j)));
     }
   }
-  template <int N, class Sum, class Epilogue, class Ops>
-  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const Sum* sums, int i,
-                               int j) const {
-    EpilogueRun<N, Ops> run;
-    finish<N>(epilogue, ops, run, sums, i, j);
-  }
 };
 
 }  // namespace grouped_matmul_detail

@@ -18,7 +18,7 @@ def KernelCallInterface : OpInterface<"KernelCallInterface"> {
     InterfaceMethod<"buffers read", "::mlir::OperandRange", "getInputs">,
     InterfaceMethod<"buffers written (and read where the role is readwrite)",
                     "::mlir::OperandRange", "getOutputs">,
-    InterfaceMethod<"scratch buffers, dead before and after", "::mlir::OperandRange", "getWorkspace">,
+    InterfaceMethod<"scratch buffers, whose elements nothing reads before or after", "::mlir::OperandRange", "getWorkspace">,
     InterfaceMethod<"1: thread 0 alone runs it; 0: every thread of the team", "int64_t", "getTeamSize">,
     InterfaceMethod<"the library handle, or null", "::mlir::Value", "getHandleOrNull">,
     InterfaceMethod<"the entry, or null when the symbol is unknown",

@@ -54,7 +54,8 @@ void setExclusiveHandle(DeclOp declaration);
 enum class EarlyStart {
   none,        ///< it does not: it is launched when the kernel ahead has ended
   atEntry,     ///< before everything else; the wait is printed as its first statement
-  inTemplate,  ///< the family's template waits, behind loads of what the run does not write
+  inTemplate,  ///< the family's template waits, behind loads of what the run does not write, and
+               ///< stores to its workspace (isWrittenEarly)
 };
 /// kernel.early_start of a kernel.func: "at_entry" or "in_template"; absent: none.
 EarlyStart earlyStartOf(FuncOp function);

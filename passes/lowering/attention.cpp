@@ -243,21 +243,18 @@ class AttentionLowering {
 
   void setTune(const sl_kernel_desc& kernel) {
     spec_.tune = tuneAttributes(context_.context(), kernel, problem_);
-    for (mlir::NamedAttribute& entry : spec_.tune) {
-      if (entry.getName() == "mask") {
-        entry.setValue(context_.number(mask_ ? 1 : 0));
-      } else if (entry.getName() == "causal") {
-        entry.setValue(context_.number(attention_.getIsCausal() ? 1 : 0));
-      } else if (entry.getName() == "early") {
-        const bool early = context_.isFixedInRun(tensors_[1], inputs_[1]) &&
-                           context_.isFixedInRun(tensors_[2], inputs_[2]);
-        entry.setValue(context_.number(early ? 1 : 0));
+    const bool early = context_.isFixedInRun(tensors_[1], inputs_[1]) &&
+                       context_.isFixedInRun(tensors_[2], inputs_[2]);
+    for (auto [name, value] :
+         {std::pair("mask", static_cast<bool>(mask_)),
+          std::pair("causal", attention_.getIsCausal()), std::pair("early", early)}) {
+      if (mlir::NamedAttribute* entry = spec_.tunable(name)) {
+        entry->setValue(context_.number(value ? 1 : 0));
       }
     }
     // In the order of the family's struct: behind `causal`.
-    auto* causal = llvm::find_if(
-        spec_.tune, [](mlir::NamedAttribute entry) { return entry.getName() == "causal"; });
-    auto* place = causal == spec_.tune.end() ? causal : causal + 1;
+    auto* causal = spec_.tunable("causal");
+    auto* place = causal ? causal + 1 : spec_.tune.end();
     if (firstKeys_) {
       place = spec_.tune.insert(place, context_.named("parts", context_.number(2))) + 1;
     }

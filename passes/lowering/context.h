@@ -80,6 +80,14 @@ class LoweringContext : public Sizes {
   /// Whether no kernel of a run writes `buffer`, which holds `tensor`: the tensor is fixed
   /// (isFixedInRun), and the buffer is no copy of it that the run makes.
   bool isFixedInRun(mlir::Value tensor, mlir::Value buffer);
+  /// MatmulTune::early of a kernel for `operation`: 1: its blocks get ready, in their workspace,
+  /// before the kernel ahead has ended; 2: they request elements of its weights, which are fixed in
+  /// the run, then, too. 0 in prepare and in the body of a loop, whose next turn writes the same
+  /// workspace.
+  int64_t earliness(mlir::Operation* operation, bool hasFixedWeights) const {
+    const bool once = llvm::isa<mlir::func::FuncOp>(operation->getParentOp());
+    return !once || inPrepare_ ? 0 : hasFixedWeights ? 2 : 1;
+  }
   /// The value that all callers with the same key share (packed weights); null at the first call.
   mlir::Value& shared(llvm::StringRef key) { return shared_[key.str()]; }
 

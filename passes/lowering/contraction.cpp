@@ -124,12 +124,8 @@ LogicalResult ContractionLowering::lowerEmitted() {
 }
 
 int64_t ContractionLowering::tuneValue(llvm::StringRef key) {
-  for (mlir::NamedAttribute entry : spec_.tune) {
-    if (entry.getName() == key) {
-      return llvm::cast<mlir::IntegerAttr>(entry.getValue()).getInt();
-    }
-  }
-  return 0;
+  const mlir::NamedAttribute* entry = spec_.tunable(key);
+  return entry ? llvm::cast<mlir::IntegerAttr>(entry->getValue()).getInt() : 0;
 }
 
 Value ContractionLowering::epilogueBias() {
@@ -440,16 +436,10 @@ std::string ContractionLowering::elementwiseNames() {
   return text;
 }
 
-/// Whether a block of the kernel gets ready before the previous kernel has ended (1), and requests
-/// elements of B then (2). The next run of a loop's body would write the same workspace.
 void ContractionLowering::setEarly(Value b) {
-  for (mlir::NamedAttribute& entry : spec_.tune) {
-    if (entry.getName() == "early") {
-      const bool once = llvm::isa<mlir::func::FuncOp>(fusion_->getParentOp());
-      const bool isEarly = once && !lowering_.inPrepare();
-      const bool isFixed = isEarly && lowering_.isFixedInRun(outer(1u), b);
-      entry.setValue(lowering_.number(isFixed ? 2 : isEarly ? 1 : 0));
-    }
+  if (mlir::NamedAttribute* early = spec_.tunable("early")) {
+    early->setValue(
+        lowering_.number(lowering_.earliness(fusion_, lowering_.isFixedInRun(outer(1u), b))));
   }
 }
 

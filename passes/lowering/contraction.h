@@ -128,6 +128,7 @@ class ContractionLowering {
   /// "_relu": the same without the bias.
   std::string elementwiseNames();
 
+  /// Sets the tunable `early` of a kernel that has one (LoweringContext::earliness), for its B.
   void setEarly(mlir::Value b);
   mlir::LogicalResult finish(mlir::Value a, mlir::Value b, mlir::Value out, mlir::Value wanted);
 

@@ -49,6 +49,13 @@ struct KernelSpec {
   mlir::DictionaryAttr
       source;  ///< a user's own text of its body (kernel::ownSourceOf); may be null
   mlir::ArrayAttr alternatives;  ///< what other kernels said (kernel::alternativesOf); may be null
+
+  /// The tunable of this name; null: the kernel has none.
+  mlir::NamedAttribute* tunable(llvm::StringRef name) {
+    auto* found =
+        llvm::find_if(tune, [&](mlir::NamedAttribute entry) { return entry.getName() == name; });
+    return found == tune.end() ? nullptr : found;
+  }
 };
 
 }  // namespace straightline::lowering

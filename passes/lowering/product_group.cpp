@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of products (passes/group_products.cpp) as one launch of family gemv_group: what makes the
-// rows, then an epilogue for each part. A part is a result of the fusion, with the linears that it
-// depends on.
+// Groups of products (passes/group_products.cpp) as one launch of family gemv_group or, of many
+// rows, matmul_group: what makes the rows (gemv_group alone), then an epilogue for each part. A
+// part is a result of the fusion, with the linears that it depends on.
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/contraction_problem.h"
@@ -58,8 +58,10 @@ class ProductGroup {
       return failure();
     }
     bind();
+    spec_.family = chosenKernel(fusion_)->family;
     buildBodies();
     buildSchedule();
+    addWorkspace();
     lowering_.launch(fusion_.getLoc(), spec_);
     for (Part& part : parts_) {
       if (part.out != part.wanted) {
@@ -247,13 +249,16 @@ class ProductGroup {
                                                 : element;
   }
 
+  /// Whether the rows are read as they lie: family matmul_group makes none.
+  bool readsRows() const { return spec_.family == "matmul_group"; }
+
   void buildBodies() {
     llvm::SmallVector<mlir::Type> types;
     for (const RowOperand& operand : rowOperands_) {
       types.push_back(scalarType(typeOf(operand.buffer).getElementType()));
     }
     const size_t inputs = types.size();
-    for (size_t stage = 0; stage <= reductions_.size(); ++stage) {
+    for (size_t stage = 0; !readsRows() && stage <= reductions_.size(); ++stage) {
       const bool isLast = stage == reductions_.size();
       spec_.bodies.push_back(
           {isLast ? "element" : "stage" + std::to_string(stage), types,
@@ -346,6 +351,16 @@ class ProductGroup {
       combine.push_back(kind == "amax" ? "max" : kind == "amin" ? "min" : kind);
       values.push_back(elementOf(reduction->getOperand(0)).isF64() ? "f64" : "f32");
     }
+    if (readsRows()) {
+      for (llvm::StringRef key : {"rows", "columns", "threads", "stages", "tf32"}) {
+        put(key, chosen.get(key));
+      }
+      put("early", number(lowering_.earliness(fusion_, early)));
+      put("parts", number(static_cast<int64_t>(parts_.size())));
+      put("weights", number(static_cast<int64_t>(parts_[0].linears.size())));
+      put("operands", array(operands));
+      return;
+    }
     for (llvm::StringRef key : {"rows", "lanes", "threads", "unroll"}) {
       put(key, chosen.get(key));
     }
@@ -365,6 +380,14 @@ class ProductGroup {
     }
   }
 
+  void addWorkspace() {
+    if (const mlir::Attribute bytes = op::kernelChoiceOf(fusion_).getTunables().get("workspace")) {
+      spec_.workspace.push_back(lowering_.slot(lowering_.contiguousType(
+          {lowering_.constant(llvm::cast<mlir::IntegerAttr>(bytes).getInt())},
+          mlir::IntegerType::get(lowering_.context(), 8))));
+    }
+  }
+
   AffineExpr rowCount() {
     Exprs extents = extentsOf(rows_);
     extents.pop_back();
@@ -372,7 +395,6 @@ class ProductGroup {
   }
 
   void buildSchedule() {
-    spec_.family = chosenKernel(fusion_)->family;
     spec_.op = opNames(fusion_);
     const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion_);
     spec_.why = choice.getWhy().str();
@@ -405,12 +427,18 @@ class ProductGroup {
       spec_.outputs.push_back(part.out);
     }
     spec_.shape = {lowering_.named("m", lowering_.number(rowCount())),
-                   lowering_.named("k", lowering_.number(extentsOf(rows_).back())),
-                   lowering_.named("stride", array(rowStrides)),
-                   lowering_.named("n", lowering_.numbers(n)),
-                   lowering_.named("ldw", array(weightStrides)),
-                   lowering_.named("ldc", lowering_.numbers(outStrides)),
-                   lowering_.named("epilogueStride", array(operandStrides))};
+                   lowering_.named("k", lowering_.number(extentsOf(rows_).back()))};
+    if (readsRows()) {
+      spec_.shape.push_back(lowering_.named("aRow", lowering_.number(rowOperands_[0].row)));
+      spec_.shape.push_back(lowering_.named("aCol", lowering_.number(rowOperands_[0].element)));
+    } else {
+      spec_.shape.push_back(lowering_.named("stride", array(rowStrides)));
+    }
+    llvm::append_range(spec_.shape, llvm::ArrayRef<mlir::NamedAttribute>{
+                                        lowering_.named("n", lowering_.numbers(n)),
+                                        lowering_.named("ldw", array(weightStrides)),
+                                        lowering_.named("ldc", lowering_.numbers(outStrides)),
+                                        lowering_.named("epilogueStride", array(operandStrides))});
     spec_.name = std::string(reductions_.empty() ? "" : "rows_") + "products_" + sizes + "x" +
                  std::to_string(*symbolic::constantValue(extentsOf(rows_).back()));
   }

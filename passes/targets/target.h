@@ -106,7 +106,7 @@ struct TargetFacts {
   bool packsWeights = true;     ///< which therefore have to be known before the first run
   /// A product with a subnormal factor takes many times as long as another.
   bool hasSlowSubnormals = true;
-  bool groupsProducts = false;  ///< one kernel for products of the same few rows (group-products)
+  bool groupsProducts = false;  ///< one kernel for products of the same rows (group-products)
   /// Epilogues of products read and write elements of any type.
   bool hasEpiloguesOfAnyType = false;
   /// Measured choices of convolutions tell images as a caller has them from channels-last ones.

@@ -21,7 +21,8 @@ from torch.nn import functional as F
 import straightline as sl
 from straightline.testing.groups import grouped
 
-#: All that passes/targets/cuda/schedule.cpp knows but fill, whose work elementwise kernels do, and tree_ensemble, which torch has no op for.
+#: All that passes/targets/cuda/schedule.cpp knows but fill, whose work elementwise kernels do, tree_ensemble, which torch has no op for, and
+#: matmul_group, which sm_90 alone has.
 _FAMILIES = {
     "pointwise", "row_reduction", "iota", "gemv", "gemv_group", "matmul", "grouped_matmul", "attention", "convolution_direct", "gather_rows",
     "gather_elements", "gather_nd", "scatter_rows", "scatter_nd", "scan", "linalg", "pool", "grid_sample", "topk", "transpose",
@@ -110,6 +111,24 @@ def _matrices() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     }  # fmt: skip
 
 
+def _many_rows() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
+    """Groups of products of 16 bits, on elements whose sums bfloat16 has."""
+
+    def some(*sizes: int) -> Tensor:
+        return torch.randint(-1, 2, sizes).float()
+
+    return {
+        "gated, many rows": (
+            _Of(lambda s, x, a, b: F.linear(x.bfloat16(), a.bfloat16()).relu() + F.linear(x.bfloat16(), b.bfloat16())),
+            (some(70, 72), some(133, 72), some(133, 72)),
+        ),
+        "a group of products of many rows": (
+            _Of(lambda s, x, a, b, c: tuple(F.linear(x.bfloat16(), w.bfloat16()) + 1 for w in (a, b, c))),
+            (some(200, 72), some(24, 72), some(133, 72), some(7, 72)),
+        ),
+    }
+
+
 def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     """Models with inputs, by what they show."""
     keep = torch.rand(5, 77) < 0.6
@@ -188,7 +207,7 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         "gru, a cluster": (_Of(lambda s, x, h: s.a(x, h)[0], a=nn.GRU(7, 131, batch_first=True)), (_r(5, 9, 7), _r(1, 5, 131))),
         "transpose": (_Of(lambda s, x: x.transpose(1, 2).contiguous()), (_r(2, 65, 37),)),
         "lanes": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(16, 24, bidirectional=True)), (_r(12, 2, 16),)),
-        **_several_in_a_launch(), **_matrices(),
+        **_several_in_a_launch(), **_matrices(), **_many_rows(),
         "range and fill": (_Of(lambda s, x: (torch.arange(x.shape[0], device=x.device), torch.full((9,), 2.0, device=x.device), x + 1)), (_r(9),)),
     }  # fmt: skip
 
@@ -218,8 +237,9 @@ def main() -> int:
             if not error < 1e-4:
                 wrong += 1
                 print(f"{name}: {error}")
-    print(f"{len(cases())} programs, {wrong} wrong; families without one: {sorted(_FAMILIES - seen)}")
-    return int(wrong > 0 or not (words or _FAMILIES <= seen))
+    wanted = _FAMILIES | ({"matmul_group"} if torch.cuda.get_device_capability() == (9, 0) else set())
+    print(f"{len(cases())} programs, {wrong} wrong; families without one: {sorted(wanted - seen)}")
+    return int(wrong > 0 or not (words or wanted <= seen))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,19 @@ class Product(nn.Module):
         return self.epilogue(self.product(x), other)
 
 
+class Group(nn.Module):
+    """Products of one x, each with an epilogue of its own, and two products of one result: two kernels."""
+
+    def __init__(self, k: int, widths: tuple[int, int, int], hidden: int) -> None:
+        super().__init__()
+        self.a, self.b, self.c = (nn.Linear(k, n, bias=n % 2 == 0) for n in widths)
+        self.gate, self.up = nn.Linear(widths[0], hidden), nn.Linear(widths[0], hidden, bias=False)
+
+    def forward(self, x: Tensor, r: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        a = self.a(x) * 0.5 + r
+        return F.silu(self.gate(a)) * self.up(a) + r[:, :1], F.gelu(self.b(x)), self.c(x)
+
+
 @pytest.fixture(autouse=True)
 def _hopper() -> Iterator[None]:
     if torch.cuda.get_device_capability() != (9, 0):
@@ -103,3 +116,47 @@ def test_many_calls_at_new_addresses() -> None:
     results = [compiled(*given) for given in inputs]
     for given, got in zip(inputs, results, strict=True):
         check(model, given, got, "an address of its own")
+
+
+GROUPS = (
+    (64, 64, (72, 64, 40), 96),
+    (65, 72, (136, 9, 3), 130),
+    (130, 512, (1024, 260, 256), 2050),
+    (197, 768, (768, 768, 768), 3072),
+    (520, 1024, (2048, 1024, 1024), 3072),
+    (1027, 256, (512, 128, 128), 1024),
+    (3152, 384, (384, 384, 384), 1536),
+)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", GROUPS, ids=lambda size: "x".join(map(str, size)))
+def test_a_group_is_right(size: tuple[int, int, tuple[int, int, int], int], dtype: str) -> None:
+    (m, k, widths, hidden), seed = size, torch.seed()
+    model = Group(k, widths, hidden).to("cuda", DTYPES[dtype]).eval()
+    inputs = tuple(torch.randn(m, n, device="cuda", dtype=DTYPES[dtype]) for n in (k, widths[0]))
+    compiled = sl.compile(model, inputs, routes={"linear": "cuda"})
+    rows = [row["family"] for row in compiled.explain().statements if row["phase"] == "run"]
+    assert "matmul_group" in rows, rows
+    for _ in range(3):
+        check(model, inputs, compiled(*inputs), f"{size}, seed {seed}")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_groups_of_operands_that_tma_does_not_take(dtype: str) -> None:
+    """Rows of x, or of a weight, that begin at odd addresses are brought by loads."""
+    wide = torch.randn(130, 515, device="cuda", dtype=DTYPES[dtype])
+    r = torch.randn(130, 512, device="cuda", dtype=DTYPES[dtype])
+    model = Group(512, (512, 256, 64), 1024).to("cuda", DTYPES[dtype]).eval()
+    for x in (wide[:, 1:513], wide[:, :512]):
+        compiled = sl.compile(model, (x, r), routes={"linear": "cuda"})
+        check(model, (x, r), compiled(x, r), "odd addresses of x")
+
+    def gated(x: Tensor, w: Tensor, v: Tensor) -> Tensor:
+        return F.silu(F.linear(x, w)) * F.linear(x, v)
+
+    some = torch.randn(301, 515, device="cuda", dtype=DTYPES[dtype]) / 20
+    for w, v in ((some[:300, 1:513], some[1:, :512]), (some[:300, :512].contiguous(), some[1:, 3:])):
+        given = (r, w, v)
+        compiled = sl.compile(gated, given, routes={"linear": "cuda"})
+        check(gated, given, compiled(*given), "odd addresses of weights")

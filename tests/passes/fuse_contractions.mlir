@@ -83,3 +83,34 @@ func.func @reshape_between(%x: tensor<4x8xf32>, %r: tensor<2x2x3xf32>) -> tensor
   %y = op.add %v, %r : (tensor<2x2x3xf32>, tensor<2x2x3xf32>) -> tensor<2x2x3xf32>
   return %y : tensor<2x2x3xf32>
 }
+
+// The sum of 16 bits is the result where what reads it can widen it (a norm, the next residual): half the bytes, and a type that a
+// library stores. A widened result that the caller wants is the product's own.
+// CHECK-LABEL: func.func @widened_by_readers
+func.func @widened_by_readers(%x: tensor<4x8xbf16>, %res: tensor<4x3xf32>) -> (tensor<4x1xf32>, tensor<4x3xf32>) {
+  // CHECK: %[[F:.*]] = op.fusion{{.*}} -> tensor<4x3xbf16> {
+  // CHECK: }
+  // CHECK-NEXT: op.to_dtype %[[F]]
+  // CHECK-NOT: op.fusion
+  // CHECK: return
+  %w = op.parameter "w" : tensor<3x8xbf16>
+  %p = op.linear %x, %w : (tensor<4x8xbf16>, tensor<3x8xbf16>) -> tensor<4x3xbf16>
+  %f = op.to_dtype %p : (tensor<4x3xbf16>) -> tensor<4x3xf32>
+  %s = op.add %f, %res : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %n = op.to_dtype %s : (tensor<4x3xf32>) -> tensor<4x3xbf16>
+  %y = op.to_dtype %n : (tensor<4x3xbf16>) -> tensor<4x3xf32>
+  %m = op.amax %y {dims = array<i64: 1>, keepdim = true} : (tensor<4x3xf32>) -> tensor<4x1xf32>
+  %z = op.mul %y, %res : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  return %m, %z : tensor<4x1xf32>, tensor<4x3xf32>
+}
+
+// CHECK-LABEL: func.func @widened_for_the_caller
+func.func @widened_for_the_caller(%x: tensor<4x8xbf16>) -> tensor<4x3xf32> {
+  // CHECK: %[[F:.*]] = op.fusion{{.*}} -> tensor<4x3xf32> {
+  // CHECK: }
+  // CHECK-NEXT: return %[[F]]
+  %w = op.parameter "w" : tensor<3x8xbf16>
+  %p = op.linear %x, %w : (tensor<4x8xbf16>, tensor<3x8xbf16>) -> tensor<4x3xbf16>
+  %y = op.to_dtype %p : (tensor<4x3xbf16>) -> tensor<4x3xf32>
+  return %y : tensor<4x3xf32>
+}

@@ -321,6 +321,65 @@ def test_products_by_warpgroups(
         sl.compile(model, inputs, target="cuda:sm_80", routes=routes)
 
 
+class _Projections(nn.Module):
+    """Products of one x that become one kernel each: three with epilogues, and two of one result."""
+
+    def __init__(self, k: int, widths: tuple[int, int, int], hidden: int) -> None:
+        super().__init__()
+        self.a, self.b, self.c = (nn.Linear(k, n) for n in widths)
+        self.gate, self.up = (nn.Linear(widths[0], hidden, bias=False) for _ in range(2))
+
+    def forward(self, x: torch.Tensor, r: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        a = self.a(x) + r
+        return F.silu(self.gate(a)) * self.up(a), F.gelu(self.b(x)), self.c(x)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+@pytest.mark.parametrize(
+    ("m", "k", "widths", "hidden"),
+    [(64, 64, (72, 64, 40), 96), (130, 512, (1024, 260, 256), 2050), (1024, 1024, (2048, 1024, 1024), 3072)],
+)
+def test_groups_of_products_by_warpgroups(
+    m: int,
+    k: int,
+    widths: tuple[int, int, int],
+    hidden: int,
+    dtype: torch.dtype,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Hopper: no tile keeps sums in memory; each block has its shared memory. Later devices have text without warpgroups."""
+    before, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, True
+    request.addfinalizer(lambda: setattr(torch.backends.cuda.matmul, "allow_tf32", before))
+    model = _Projections(k, widths, hidden).to(dtype)
+    inputs = (torch.randn(m, k, dtype=dtype), torch.randn(m, widths[0], dtype=dtype))
+    text = _fits(model, inputs, 90, tmp_path / "cache", monkeypatch)
+    assert text.count("sl::matmul_group<") == 2
+    if m < 100:
+        compiled = sl.compile(model, inputs, target="cuda:sm_90", routes=OWN)
+        compiled.save(tmp_path / "both.sl", devices=("sm_90", "sm_100"))
+        assert "sl::matmul_group<" not in sl.compile(model, inputs, target="cuda:sm_80", routes=OWN).code
+
+
+def test_what_keeps_products_of_many_rows_apart() -> None:
+    """Weights of one product each time; a library that a rule names; rows of any number; odd sizes."""
+
+    def families(model: nn.Module, *inputs: torch.Tensor, **options: object) -> list[str]:
+        compiled = sl.compile(model, inputs, target="cuda:sm_90", **options)  # type: ignore[arg-type]
+        return [str(row["family"] or row["backend"]) for row in compiled.explain().statements if row["phase"] == "run"]
+
+    model, x, r = _Projections(512, (512, 256, 256), 1024).bfloat16(), torch.randn(128, 512), torch.randn(128, 512)
+    given = (x.bfloat16(), r.bfloat16())
+    assert families(model, *given) == ["matmul_group"] * 2
+    assert "matmul_group" not in families(model, *given, routes={"linear": "cublaslt"})
+    assert "matmul_group" not in families(model, *given, routes={"linear": "cuda.linear_warpgroups"})
+    rows = torch.export.Dim("rows", min=17, max=4096)
+    assert "matmul_group" not in families(model, *given, dynamic_shapes=({0: rows}, {0: rows}))
+    odd = _Projections(508, (512, 256, 256), 1024).bfloat16()
+    assert families(odd, given[0][:, :508].contiguous(), given[1]).count("matmul_group") == 1, "508 is no multiple of 8"
+
+
 def _by_weight(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return x @ w
 
@@ -344,6 +403,32 @@ def test_what_warpgroups_do_before_the_kernel_ahead_has_ended(product: Callable[
     """Their maps, and tiles of what no kernel of a run writes; nothing in a loop, whose next turn writes the same maps."""
     given = (torch.randn(128, 128).bfloat16(), torch.randn(128, 128).bfloat16())
     compiled = sl.compile(product, given, target="cuda:sm_90", routes={"matmul": "cuda.matmul_warpgroups"})
+    assert re.findall(r"\.early = (\d)", compiled.code) == [str(early)]
+
+
+def _gated(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return F.silu(F.linear(x, w)) * F.linear(x, v)
+
+
+def _gated_by_values(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return _gated(x, w, torch.relu(v))
+
+
+def _gated_in_a_loop(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    def more(i: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        return i < 3
+
+    def step(i: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return i + 1, _gated(y, w, v)
+
+    return torch.while_loop(more, step, (torch.zeros((), dtype=torch.int64), x))[1]
+
+
+@pytest.mark.parametrize(("product", "early"), [(_gated, 2), (_gated_by_values, 1), (_gated_in_a_loop, 0)])
+def test_what_groups_do_before_the_kernel_ahead_has_ended(product: Callable[..., torch.Tensor], early: int) -> None:
+    given = tuple(torch.randn(256, 256).bfloat16() for _ in range(3))
+    compiled = sl.compile(product, given, target="cuda:sm_90", routes={"linear": "cuda"})
+    assert compiled.code.count("sl::matmul_group<") == 1
     assert re.findall(r"\.early = (\d)", compiled.code) == [str(early)]
 
 

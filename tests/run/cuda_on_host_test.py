@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,18 @@ from bench.cases.models import DecodeStep, RmsNorm
 from bench.cases.recurrent import Layers
 
 _OWN = {"linear": "cuda", "matmul": "cuda"}
+
+
+def _r(*sizes: int) -> Tensor:
+    return torch.randn(sizes)
+
+
+@pytest.fixture
+def tf32() -> Iterator[None]:
+    """Products of float32 may round their factors."""
+    before, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, True
+    yield
+    torch.backends.cuda.matmul.allow_tf32 = before
 
 
 class Projections(nn.Module):
@@ -95,6 +107,24 @@ def test_products_of_different_widths(
 def test_gated_products(rows: int, dtype: torch.dtype, tmp_path: Path) -> None:
     model = Gated(96, 200).to(dtype)
     _compare(model, (torch.randn(rows, 96).to(dtype),), tmp_path, ["gemv_group", "gemv"])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("rows", [64, 130])
+def test_products_of_many_rows(rows: int, dtype: torch.dtype, tmp_path: Path, tf32: None) -> None:
+    """By warps, as the PTX for devices after sm_90 computes them; rows that no tile divides."""
+    for number, (model, inputs, families) in enumerate(
+        (
+            (Projections(72, (70, 33, 8), False), (_r(rows, 72), _r(rows, 33)), ["matmul_group"]),
+            (Gated(256, 328), (_r(2, rows // 2, 256),), ["row_reduction", "matmul_group", "matmul"]),
+        )
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        given = tuple(x.to(dtype) for x in inputs)
+        part = 2e-3 if dtype == torch.float32 else None  # factors of 10 bits
+        launched = compare(model.to(dtype), given, folder, _OWN, part, "cuda:sm_90")
+        assert [row["family"] for row in launched] == families
 
 
 class Sideways(nn.Module):

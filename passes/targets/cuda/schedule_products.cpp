@@ -57,6 +57,21 @@ void scheduleMatmul(kernel::FuncOp function, const CudaArchitecture& device) {
   }
 }
 
+/// A block for every tile of each part.
+void scheduleMatmulGroup(kernel::FuncOp function, const CudaArchitecture&) {
+  constexpr int64_t kAlignment = 1024, kLine = 128, kPadding = 8;
+  const int64_t rows = tuneOf(function, "rows"), columns = tuneOf(function, "columns");
+  const int64_t wide = columns * tuneOf(function, "weights");
+  int64_t across = 0;
+  for (const Size& n : sizesOf(function, "n")) {
+    across += *n.dividedUp(columns).known();
+  }
+  setGrid(function, {}, shapeOf(function, "m").dividedUp(rows).times(across),
+          tuneOf(function, "threads"));
+  setSharedBytes(function, kAlignment + std::max(tuneOf(function, "stages") * (rows + wide) * kLine,
+                                                 rows * (wide + kPadding) * 4));
+}
+
 /// The most tiles that groups of rows can have: each group has at most one tile that is not full,
 /// and so have the rows after the last group. Groups of terms have results of equal sizes.
 void scheduleGroupedMatmul(kernel::FuncOp function, const CudaArchitecture&) {
@@ -130,6 +145,11 @@ llvm::ArrayRef<FamilySchedule> productSchedules() {
       {.family = "matmul",
        .schedule = scheduleMatmul,
        .needs = kMatmulNeeds,
+       .takesWorkspace = true},
+      {.family = "matmul_group",
+       .schedule = scheduleMatmulGroup,
+       .needs = kMatmulNeeds,
+       .earlyStart = kernel::EarlyStart::inTemplate,
        .takesWorkspace = true},
       {"grouped_matmul", scheduleGroupedMatmul, kMatmulNeeds},
       {"convolution_direct", scheduleConvolution, {}},

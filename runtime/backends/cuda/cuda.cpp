@@ -594,10 +594,12 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc),
                                 fits};
 
 // Copied before main starts from objects that are constant-initialised, as native's are.
-const sl_kernel_desc kKernels[] = {
-    attentionKernel, attentionWarpsKernel,   convolutionKernel, gemvKernel,
-    gemvGroupKernel, groupedMatmulKernel,    linearKernel,      linearWarpgroupsKernel,
-    matmulKernel,    matmulWarpgroupsKernel, transposeKernel};
+const sl_kernel_desc kKernels[] = {attentionKernel,        attentionWarpsKernel,
+                                   convolutionKernel,      gemvKernel,
+                                   gemvGroupKernel,        groupedMatmulKernel,
+                                   linearKernel,           linearGroupWarpgroupsKernel,
+                                   linearWarpgroupsKernel, matmulKernel,
+                                   matmulWarpgroupsKernel, transposeKernel};
 
 }  // namespace
 }  // namespace straightline::cuda

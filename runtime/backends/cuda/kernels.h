@@ -16,6 +16,7 @@ extern const sl_kernel_desc gemvKernel;
 extern const sl_kernel_desc gemvGroupKernel;
 extern const sl_kernel_desc groupedMatmulKernel;
 extern const sl_kernel_desc linearKernel;
+extern const sl_kernel_desc linearGroupWarpgroupsKernel;
 extern const sl_kernel_desc linearWarpgroupsKernel;
 extern const sl_kernel_desc matmulKernel;
 extern const sl_kernel_desc matmulWarpgroupsKernel;

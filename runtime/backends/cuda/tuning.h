@@ -279,74 +279,134 @@ struct WarpgroupProblem {
   bool computes;
 };
 
-/// Whether a product in TF32 has so few tiles that what a block does before and behind its products
-/// decides.
-inline bool hasFewTiles(const WarpgroupProblem& p, const Target& target) {
-  constexpr int64_t kTile = 128 * 128;
-  return p.bytes == 4 && p.batch * p.m * p.n <= target.processors * 3 / 2 * kTile;
-}
-
 /// Cycles of a step of the reduction, 128 bytes: what shared memory takes. A warpgroup reads its
 /// rows and all columns, and all are written once.
 inline double warpgroupStep(const WarpgroupChoice& c) {
   return double(c.rows / 64 * (64 + c.columns) + c.rows + c.columns);
 }
 
-/// How often all processors are busy, each with a block.
-inline double warpgroupRounds(const WarpgroupChoice& c, const WarpgroupProblem& p,
-                              const Target& target) {
-  const double share = double(warpgroupTiles(c, p.batch, p.m, p.n)) / double(target.processors);
-  return std::max(1.0, (share + std::ceil(share)) / 2);
+/// Constants of tilesMicroseconds; cycles where they name no other unit.
+struct TileCost {
+  double beginUs, cyclesPerUs;
+  double latency;         ///< until a requested tile has come
+  double shared, step;    ///< of a step: times warpgroupStep(), and what else it takes
+  double tile, result;    ///< of a tile's end, and of each of its sums
+  double computed;        ///< of a result for which more is fused than a bias or a residual
+  double hidden;          ///< how much of it two blocks of a processor hide from each other
+  double last;            ///< how much of a round the last one takes that is not full, and
+  double lastOfTwo;       ///< the same where a processor has room for two blocks
+  double sync, gathered;  ///< where blocks share a tile: of the tile, and of each sum
+  double inClusters;      ///< processors that such blocks can use, one each
+  double resultBytesPerUs;
+  double flopsPerUs;  ///< of large products, at the clock that their power leaves
+};
+
+/// Fits eight products on an H200, each by some 30 tiles in a chain, where a kernel gets ready
+/// before the one ahead has ended: one of the best is taken, within a tenth for most.
+inline constexpr TileCost kTf32Tiles{.beginUs = 1.1,
+                                     .cyclesPerUs = 1750,
+                                     .latency = 2400,
+                                     .shared = 1.0,
+                                     .step = 110,
+                                     .tile = 870,
+                                     .result = 0.03,
+                                     .computed = 0.9,
+                                     .hidden = 1.5,
+                                     .last = 0.5,
+                                     .lastOfTwo = 0.5,
+                                     .sync = 4500,
+                                     .gathered = 0.3,
+                                     .inClusters = 1.0,
+                                     .resultBytesPerUs = 2.5e6,
+                                     .flopsPerUs = 290e6};
+/// Fits 22 groups of products of 64 to 3,152 rows on an H200, each by twelve tiles, and 11 products
+/// by some 20 tiles in chains, most within a tenth.
+inline constexpr TileCost k16BitTiles{.beginUs = 1.5,
+                                      .cyclesPerUs = 1700,
+                                      .latency = 2200,
+                                      .shared = 0.9,
+                                      .step = 190,
+                                      .tile = 830,
+                                      .result = 0.05,
+                                      .computed = 0.63,
+                                      .hidden = 1.0,
+                                      .last = 1.0,
+                                      .lastOfTwo = 0.17,
+                                      .sync = 4500,
+                                      .gathered = 0.3,
+                                      .inClusters = 0.875,
+                                      .resultBytesPerUs = 5.0e6,
+                                      .flopsPerUs = 580e6};
+
+/// What is to be done by tiles of one size.
+struct TileWork {
+  double tiles;     ///< blocks that share one count as one
+  double steps;     ///< of a tile's reduction, 128 bytes each
+  double computed;  ///< results of a tile, as TileCost::computed
+  double written;   ///< bytes of all results
+  double flops;
+};
+
+/// Blocks that share a tile wait for each other, and each finishes a part of it.
+inline double tilesMicroseconds(const WarpgroupChoice& c, const TileWork& work,
+                                const TileCost& cost, const Target& target) {
+  const double splits = double(c.splits), sums = double(c.rows * c.columns);
+  const double step =
+      std::max(cost.shared * warpgroupStep(c) + cost.step, cost.latency / double(c.stages));
+  double tail = cost.tile + cost.result * sums + cost.computed * work.computed;
+  if (c.splits > 1) {
+    tail = cost.sync + tail / splits + cost.gathered * sums;
+  }
+  const double each =
+      std::ceil(work.steps / splits) * step + tail / (c.resident > 1 ? cost.hidden : 1);
+  const double used = c.splits > 1 && c.resident == 1 ? cost.inClusters : 1;
+  const double share = work.tiles * splits / (used * double(target.processors));
+  const double rounds =
+      share + (std::ceil(share) - share) * (c.resident > 1 ? cost.lastOfTwo : cost.last);
+  return cost.beginUs + std::max(std::max(1.0, rounds) * each / cost.cyclesPerUs +
+                                     work.written / cost.resultBytesPerUs,
+                                 work.flops / cost.flopsPerUs);
 }
 
-/// Fits what was measured on an H200 (48 products of 128 to 50,176 rows in bfloat16 and TF32,
+/// Whether tilesMicroseconds holds: in TF32 where what a block does before and behind its products
+/// decides.
+inline bool isOfTiles(const WarpgroupProblem& p, const Target& target) {
+  constexpr int64_t kTile = 128 * 128;
+  return p.bytes == 2 || p.batch * p.m * p.n <= target.processors * 3 / 2 * kTile;
+}
+
+/// Fits what was measured of products in TF32 on an H200 (up to 50,176 rows,
 /// docs/performance/cuda.md), most within a fifth. Alone on a processor a block waits for its first
 /// tiles, and for each step if it keeps few. Its own warps compute what is fused, few at a time.
 inline double manyTilesMicroseconds(const WarpgroupChoice& c, const WarpgroupProblem& p,
                                     const Target& target) {
-  constexpr double kLatency = 1400, kTile = 3000, kResult = 0.1;
-  constexpr double kSyncUs = 1.5;
-  // The estimates of cuBLASLt's products of 16 bits are 2 us too high as well, so that the two are
-  // compared rightly (a prefill of 128 tokens took 1,826 us with 1 here, 1,674 without).
-  const double beginUs = p.bytes == 2 ? 3.0 : 1.0;
-  // products of 16 bits run at a lower clock
-  const double cyclesPerUs = p.bytes == 2 ? 1550 : 1750;
-  const double resultBytesPerUs = p.bytes == 2 ? 5.0e6 : 2.5e6;
+  constexpr double kLatency = 1400, kTile = 3000, kResult = 0.1, kComputed = 0.25;
+  constexpr double kBeginUs = 1.0, kSyncUs = 1.5;
+  constexpr double kCyclesPerUs = 1750, kResultBytesPerUs = 2.5e6;
   const double results = double(c.rows * c.columns), resident = double(c.resident);
   const double steps = double(ceilDivide(ceilDivide(p.k * p.bytes, 128), c.splits));
   const double step = std::max(warpgroupStep(c), kLatency / double(c.stages));
-  const double fused = !p.computes ? 0 : p.bytes == 2 ? 0.4 * results : 0.25 * results / resident;
-  const double each = steps * step + (kTile + kResult * results) / resident + fused;
-  return kLaunchUs + beginUs + warpgroupRounds(c, p, target) * each / cyclesPerUs +
-         double(p.batch * p.m * p.n * p.bytes) / resultBytesPerUs + (c.splits > 1 ? kSyncUs : 0);
-}
-
-/// Fits eight such products on an H200, each by some 30 tiles in a chain, where a kernel gets ready
-/// before the one ahead has ended: one of the best is taken, within a tenth for most. Two blocks of
-/// a processor finish their results while the other multiplies. Blocks that share a tile wait for
-/// each other, and each finishes a part of it.
-inline double fewTilesMicroseconds(const WarpgroupChoice& c, const WarpgroupProblem& p,
-                                   const Target& target) {
-  constexpr double kCyclesPerUs = 1750, kBeginUs = 1.1, kResultBytesPerUs = 2.5e6;
-  constexpr double kLatency = 2400, kStep = 110;
-  constexpr double kTile = 870, kResult = 0.03, kComputed = 0.9, kHidden = 1.5;
-  constexpr double kSync = 4500, kGathered = 0.3;
-  const double results = double(c.rows * c.columns), splits = double(c.splits);
-  const double steps = double(ceilDivide(ceilDivide(p.k * p.bytes, 128), c.splits));
-  const double step = std::max(warpgroupStep(c) + kStep, kLatency / double(c.stages));
-  double tail = kTile + (kResult + (p.computes ? kComputed : 0)) * results;
-  if (c.splits > 1) {
-    tail = kSync + tail / splits + kGathered * results;
-  }
-  const double each = steps * step + tail / (c.resident > 1 ? kHidden : 1);
-  return kBeginUs + warpgroupRounds(c, p, target) * each / kCyclesPerUs +
-         double(p.batch * p.m * p.n * p.bytes) / kResultBytesPerUs;
+  const double end = kTile + (kResult + (p.computes ? kComputed : 0)) * results;
+  const double share = double(warpgroupTiles(c, p.batch, p.m, p.n)) / double(target.processors);
+  const double rounds = std::max(1.0, (share + std::ceil(share)) / 2);
+  return kLaunchUs + kBeginUs + rounds * (steps * step + end / resident) / kCyclesPerUs +
+         double(p.batch * p.m * p.n * p.bytes) / kResultBytesPerUs + (c.splits > 1 ? kSyncUs : 0);
 }
 
 inline double warpgroupMicroseconds(const WarpgroupChoice& c, const WarpgroupProblem& p,
                                     const Target& target) {
-  return hasFewTiles(p, target) ? fewTilesMicroseconds(c, p, target)
-                                : manyTilesMicroseconds(c, p, target);
+  if (!isOfTiles(p, target)) {
+    return manyTilesMicroseconds(c, p, target);
+  }
+  const TileWork work{.tiles = double(warpgroupTiles(c, p.batch, p.m, p.n)) / double(c.splits),
+                      .steps = double(ceilDivide(p.k * p.bytes, 128)),
+                      .computed = p.computes ? double(c.rows * c.columns) : 0,
+                      .written = double(p.batch * p.m * p.n * p.bytes),
+                      .flops = 2 * double(p.batch * p.m) * double(p.n) * double(p.k)};
+  // The estimates of cuBLASLt's products of 16 bits are 2 us too high. They are compared rightly
+  // where cuBLASLt needs a pass behind it, for which 1 us is counted and which takes 2 to 3.
+  const double sameUs = p.bytes == 2 && !p.computes ? 2.0 : 0;
+  return sameUs + tilesMicroseconds(c, work, p.bytes == 2 ? k16BitTiles : kTf32Tiles, target);
 }
 
 /// Settings that tuning may measure.
@@ -362,7 +422,7 @@ inline WarpgroupChoice warpgroupChoice(const WarpgroupProblem& p, const Target& 
                                                {128, 128, 3, 2}, {128, 64, 9, 1},  {128, 64, 4, 2},
                                                {64, 256, 5, 1},  {64, 192, 6, 1},  {64, 128, 9, 1},
                                                {64, 128, 4, 2},  {64, 64, 13, 1},  {64, 64, 6, 2}};
-  const bool isFew = hasFewTiles(p, target);
+  const bool isFew = isOfTiles(p, target);
   const WarpgroupChoice* first = isFew ? std::begin(kOfFew) : std::begin(kOfMany);
   const WarpgroupChoice* last = isFew ? std::end(kOfFew) : std::end(kOfMany);
   struct Estimate {
@@ -384,6 +444,52 @@ inline WarpgroupChoice warpgroupChoice(const WarpgroupProblem& p, const Target& 
     }
   }
   return best[std::clamp<int32_t>(variant, 0, kWarpgroupVariants - 1)].choice;
+}
+
+/// Tunables of family matmul_group (codegen/kernels/cuda_matmul_group.h); columns: of each weight.
+struct GroupTile {
+  int64_t rows, columns, stages;
+  int64_t resident;  ///< blocks that a processor has room for
+};
+
+/// Products of the same m rows: n results of all parts, each of `weights` products. `computes`: as
+/// of WarpgroupProblem.
+struct GroupProblem {
+  int64_t m, n, k, weights, bytes;
+  bool computes;
+};
+
+/// A tile has the columns of all weights.
+inline double groupTileMicroseconds(const GroupTile& c, const GroupProblem& p,
+                                    const Target& target) {
+  constexpr double kWeightBytesPerUs = 3.4e6;
+  const WarpgroupChoice tile{c.rows, c.columns * p.weights, c.stages, c.resident};
+  const TileCost& cost = p.bytes == 2 ? k16BitTiles : kTf32Tiles;
+  const TileWork work{.tiles = double(ceilDivide(p.m, c.rows) * ceilDivide(p.n, c.columns)),
+                      .steps = double(ceilDivide(p.k * p.bytes, 128)),
+                      .computed = p.computes ? double(c.rows * c.columns) : 0,
+                      .written = double(p.m * p.n * p.bytes),
+                      .flops = 2 * double(p.m) * double(p.n * p.weights) * double(p.k)};
+  const double sameUs = p.bytes == 2 && !p.computes ? 2.0 : 0;  // as of warpgroupMicroseconds
+  return sameUs +
+         std::max(tilesMicroseconds(tile, work, cost, target),
+                  cost.beginUs + double(p.n * p.weights * p.k * p.bytes) / kWeightBytesPerUs);
+}
+
+/// The tile that is estimated to take least.
+inline GroupTile groupTile(const GroupProblem& p, const Target& target) {
+  static constexpr GroupTile kOfOne[] = {{64, 64, 13, 1},  {64, 64, 6, 2},   {128, 64, 9, 1},
+                                         {128, 64, 4, 2},  {64, 128, 9, 1},  {64, 128, 4, 2},
+                                         {128, 128, 6, 1}, {128, 128, 3, 2}, {64, 192, 6, 1},
+                                         {128, 192, 5, 1}, {64, 256, 5, 1},  {128, 256, 4, 1}};
+  static constexpr GroupTile kOfTwo[] = {{64, 64, 9, 1},  {64, 64, 4, 2},  {128, 64, 6, 1},
+                                         {128, 64, 3, 2}, {64, 96, 6, 1},  {128, 96, 5, 1},
+                                         {64, 128, 5, 1}, {128, 128, 4, 1}};
+  const GroupTile* first = p.weights > 1 ? std::begin(kOfTwo) : std::begin(kOfOne);
+  const GroupTile* last = p.weights > 1 ? std::end(kOfTwo) : std::end(kOfOne);
+  return *std::min_element(first, last, [&](const GroupTile& a, const GroupTile& b) {
+    return groupTileMicroseconds(a, p, target) < groupTileMicroseconds(b, p, target);
+  });
 }
 
 /// Tunables of family attention (codegen/kernels/cuda_attention.h).

@@ -378,7 +378,8 @@ static void addGeometry(Problem& problem, const ConvolutionGeometry& g) {
 namespace {
 
 /// What a pass takes, by the bytes that it moves, which computes what is fused behind a product;
-/// 0 where a library may add all of it itself: a bias, a residual, ReLU or GELU by tanh.
+/// 0 where a library may add all of it itself: a bias, a residual, ReLU or GELU by tanh, and one
+/// result of the product's type.
 double passBehindUs(op::FusionOp fusion, Operation* root) {
   constexpr double kBeginUs = 1.0, kCachedBytes = 40e6, kCachedBytesPerUs = 5.5e6,
                    kBytesPerUs = 3.9e6;
@@ -388,8 +389,11 @@ double passBehindUs(op::FusionOp fusion, Operation* root) {
            (gelu && gelu.getApproximate() == "tanh");
   };
   auto type = llvm::cast<mlir::RankedTensorType>(root->getResult(0).getType());
+  const bool isOfProductsType =
+      fusion.getNumResults() == 1 && elementOf(fusion.getResult(0)) == type.getElementType();
   if (!type.hasStaticShape() ||
-      llvm::all_of(fusion.getBody().front().without_terminator(), mayBeAdded)) {
+      (isOfProductsType &&
+       llvm::all_of(fusion.getBody().front().without_terminator(), mayBeAdded))) {
     return 0;
   }
   const auto bytesOf = [](Value tensor) {

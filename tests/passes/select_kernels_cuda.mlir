@@ -3,7 +3,7 @@
 // On a device only its kernels are asked: kernels of the host are not even named in the reasons. 16-bit floats stay what they
 // are, and what only widens an operand of the epilogue joins it.
 // CHECK-LABEL: func.func @few_rows
-// CHECK: op.fusion{{.*}}kernel = "cuda.gemv", why = "cuda.gemv: estimated {{[0-9.]+}} us (cuda.linear: estimated {{[0-9.]+}} us; cuda.linear_warpgroups: m=1, needs 64 or more and no extent of 0; cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge)"
+// CHECK: op.fusion{{.*}}kernel = "cuda.gemv", why = "cuda.gemv: estimated {{[0-9.]+}} us (cuda.linear: estimated {{[0-9.]+}} us; cuda.linear_warpgroups: m=1, needs 64 or more and no extent of 0; cublaslt.linear: estimated {{[0-9.]+}} us and {{[0-9.]+}} us for what is fused behind it and 2.00 us at the graph's edge)"
 // CHECK: op.linear {{.*}} -> tensor<1x1024xbf16>
 // CHECK: op.to_dtype {{.*}} : (tensor<1x1024xbf16>) -> tensor<1x1024xf32>
 // CHECK: op.yield
@@ -44,5 +44,23 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
   func.func @wide(%a: tensor<512x512xf64>, %b: tensor<512x512xf64>) -> tensor<512x512xf64> {
     %y = op.matmul %a, %b : (tensor<512x512xf64>, tensor<512x512xf64>) -> tensor<512x512xf64>
     return %y : tensor<512x512xf64>
+  }
+  // A library rounds a product to its operands' type: a cast behind it is a pass, which counts. Of few rows the kernel that casts
+  // itself is faster, of many the library and the pass.
+  // CHECK-LABEL: func.func @cast_of_few_rows
+  // CHECK: kernel = "cuda.linear_warpgroups"{{.*}}cublaslt.linear: estimated {{[0-9.]+}} us and {{[0-9.]+}} us for what is fused behind it
+  func.func @cast_of_few_rows(%x: tensor<128x1024xbf16>) -> tensor<128x3072xf32> {
+    %w = op.parameter "w" : tensor<3072x1024xbf16>
+    %y = op.linear %x, %w : (tensor<128x1024xbf16>, tensor<3072x1024xbf16>) -> tensor<128x3072xbf16>
+    %f = op.to_dtype %y : (tensor<128x3072xbf16>) -> tensor<128x3072xf32>
+    return %f : tensor<128x3072xf32>
+  }
+  // CHECK-LABEL: func.func @cast_of_many_rows
+  // CHECK: kernel = "cublaslt.linear", why = "cublaslt.linear: estimated {{[0-9.]+}} us and {{[0-9.]+}} us for what is fused behind it
+  func.func @cast_of_many_rows(%x: tensor<2048x1024xbf16>) -> tensor<2048x3072xf32> {
+    %w = op.parameter "v" : tensor<3072x1024xbf16>
+    %y = op.linear %x, %w : (tensor<2048x1024xbf16>, tensor<3072x1024xbf16>) -> tensor<2048x3072xbf16>
+    %f = op.to_dtype %y : (tensor<2048x3072xbf16>) -> tensor<2048x3072xf32>
+    return %f : tensor<2048x3072xf32>
   }
 }

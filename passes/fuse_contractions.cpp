@@ -60,11 +60,10 @@ bool isClosed(const FusionGroup& group) {
       });
 }
 
-/// Whether the op only widens a 16-bit float.
+/// Whether the op only widens elements of 16 bits.
 bool isWidening(Operation* operation) {
   auto cast = llvm::dyn_cast_if_present<op::ToDtypeOp>(operation);
-  return cast && cast.getX().getType().getElementType().isFloat() &&
-         cast.getX().getType().getElementType().getIntOrFloatBitWidth() == 16 &&
+  return cast && cast.getX().getType().getElementType().getIntOrFloatBitWidth() == 16 &&
          cast.getType().getElementType().getIntOrFloatBitWidth() > 16;
 }
 

@@ -91,15 +91,10 @@ const sl_kernel_desc* estimatedKernel(op::FusionOp fusion) {
   return choice ? findKernel(choice.estimatedKernel().getValue()) : nullptr;
 }
 
-/// The rows of the product; kDynamic: any number.
-int64_t rowCount(op::FusionOp fusion) {
-  return sizeOf(shapeOf(linearOf(fusion).getX()).drop_back());
-}
-
 /// Whether libraries' kernels, which know no groups, may be faster than one kernel for the group.
 bool hasManyRows(op::FusionOp fusion) {
   constexpr int64_t kFewRows = 16;
-  const int64_t rows = rowCount(fusion);
+  const int64_t rows = sizeOf(shapeOf(linearOf(fusion).getX()).drop_back());
   return !mlir::ShapedType::isDynamic(rows) && rows > kFewRows;
 }
 
@@ -281,14 +276,14 @@ struct Group {
   /// Whether no part reads a result of another: blocks of a launch do not wait for each other.
   bool hasIndependentParts() const {
     const llvm::SmallVector<op::FusionOp> all = products();
-    return llvm::all_of(parts, [&](const Part& part) {
-      llvm::SmallVector<op::FusionOp> own;
-      part.addTo(own);
-      return llvm::all_of(own, [&](op::FusionOp product) {
-        return llvm::none_of(product.getInputs(), [&](Value input) {
-          auto maker = input.getDefiningOp<op::FusionOp>();
-          return maker && llvm::is_contained(all, maker) && !llvm::is_contained(own, maker);
-        });
+    return llvm::none_of(parts, [&](Part part) {
+      llvm::SmallVector<Value> read(part.main.getInputs());
+      if (part.other) {
+        llvm::append_range(read, part.other.getInputs());
+      }
+      return llvm::any_of(read, [&](Value input) {
+        auto maker = input.getDefiningOp<op::FusionOp>();
+        return maker && maker != part.other && llvm::is_contained(all, maker);
       });
     });
   }

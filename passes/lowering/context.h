@@ -88,6 +88,10 @@ class LoweringContext : public Sizes {
     const bool once = llvm::isa<mlir::func::FuncOp>(operation->getParentOp());
     return !once || inPrepare_ ? 0 : hasFixedWeights ? 2 : 1;
   }
+  /// Memory of so many bytes for a kernel's own use.
+  mlir::Value workspace(int64_t bytes) {
+    return slot(contiguousType({constant(bytes)}, mlir::IntegerType::get(context(), 8)));
+  }
   /// The value that all callers with the same key share (packed weights); null at the first call.
   mlir::Value& shared(llvm::StringRef key) { return shared_[key.str()]; }
 

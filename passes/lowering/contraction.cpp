@@ -462,8 +462,7 @@ LogicalResult ContractionLowering::finish(Value a, Value b, Value out, Value wan
   if (kernel_->workspace) {
     const sl_problem asked = problem_.view();
     if (const int64_t bytes = kernel_->workspace(&asked); bytes > 0) {
-      spec_.workspace.push_back(lowering_.slot(lowering_.contiguousType(
-          {constant(bytes)}, mlir::IntegerType::get(lowering_.context(), 8))));
+      spec_.workspace.push_back(lowering_.workspace(bytes));
     }
   }
   lowering_.launch(fusion_.getLoc(), spec_);

@@ -382,9 +382,7 @@ class ProductGroup {
 
   void addWorkspace() {
     if (const mlir::Attribute bytes = op::kernelChoiceOf(fusion_).getTunables().get("workspace")) {
-      spec_.workspace.push_back(lowering_.slot(lowering_.contiguousType(
-          {lowering_.constant(llvm::cast<mlir::IntegerAttr>(bytes).getInt())},
-          mlir::IntegerType::get(lowering_.context(), 8))));
+      spec_.workspace.push_back(lowering_.workspace(llvm::cast<mlir::IntegerAttr>(bytes).getInt()));
     }
   }
 

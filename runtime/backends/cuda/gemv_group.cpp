@@ -24,23 +24,15 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   if (!sl::native::needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, reason, bytes)) {
     return 0;
   }
-  const struct {
-    const char* name;
-    int64_t least, most;
-  } limits[] = {{"m", 1, kMostRows},          {"k", 1, INT64_MAX - 1},
-                {"n", 1, INT64_MAX - 1},      {"parts", 1, kMostParts},
-                {"weights", 1, kMostWeights}, {"row_inputs", 1, kMostInputs},
-                {"stages", 0, kMostStages}};
-  for (const auto& limit : limits) {
-    const int64_t value = attribute(p, limit.name, kUnknown);
-    if (value == kUnknown) {
-      return refuse(reason, bytes, "%s is dynamic", limit.name);
-    }
-    if (value < limit.least || value > limit.most) {
-      return refuse(reason, bytes, "%s=%lld, needs %lld to %lld", limit.name,
-                    static_cast<long long>(value), static_cast<long long>(limit.least),
-                    static_cast<long long>(limit.most));
-    }
+  if (!holds({{"m", 1, kMostRows},
+              {"k", 1, INT64_MAX - 1},
+              {"n", 1, INT64_MAX - 1},
+              {"parts", 1, kMostParts},
+              {"weights", 1, kMostWeights},
+              {"row_inputs", 1, kMostInputs},
+              {"stages", 0, kMostStages}},
+             p, reason, bytes)) {
+    return 0;
   }
   const int64_t m = attribute(p, "m", 1), k = attribute(p, "k", 1);
   const int64_t bytesOfA = m * k * bytesOf(p);

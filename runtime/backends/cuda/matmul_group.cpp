@@ -22,7 +22,7 @@ GroupProblem sizesOf(const sl_problem* p) {
           operandOf(p, 0).dtype.bits / 8, attribute(p, "computes_behind", 0) != 0};
 }
 
-GroupTile tileFor(const sl_problem* p) { return groupTile(sizesOf(p), targetOf(p)); }
+WarpgroupChoice tileFor(const sl_problem* p) { return groupTile(sizesOf(p), targetOf(p)); }
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   if (!sl::native::needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, reason, bytes)) {
@@ -35,22 +35,14 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     return refuse(reason, bytes, "operand 0 is %s%d, needs 16 bits, or float32 that may be rounded",
                   sl::native::dtypeName(operandOf(p, 0).dtype), operandOf(p, 0).dtype.bits);
   }
-  const struct {
-    const char* name;
-    int64_t least, most;
-  } limits[] = {{"m", kFewestRows, INT64_MAX - 1}, {"k", 1, INT64_MAX - 1},
-                {"n", 1, INT64_MAX - 1},           {"parts", 1, kMostParts},
-                {"weights", 1, kMostWeights},      {"makes_rows", 0, 0}};
-  for (const auto& limit : limits) {
-    const int64_t value = attribute(p, limit.name, kUnknown);
-    if (value == kUnknown) {
-      return refuse(reason, bytes, "%s is dynamic", limit.name);
-    }
-    if (value < limit.least || value > limit.most) {
-      return refuse(reason, bytes, "%s=%lld, needs %lld to %lld", limit.name,
-                    static_cast<long long>(value), static_cast<long long>(limit.least),
-                    static_cast<long long>(limit.most));
-    }
+  if (!holds({{"m", kFewestRows, INT64_MAX - 1},
+              {"k", 1, INT64_MAX - 1},
+              {"n", 1, INT64_MAX - 1},
+              {"parts", 1, kMostParts},
+              {"weights", 1, kMostWeights},
+              {"makes_rows", 0, 0}},
+             p, reason, bytes)) {
+    return 0;
   }
   const int64_t k = attribute(p, "k", 1), piece = 128 / operandOf(p, 0).dtype.bits;
   if (k % piece != 0) {
@@ -66,16 +58,16 @@ double cost(const sl_problem* p) {
 
 /// A part has at most one tile of columns more than its share.
 int64_t workspace(const sl_problem* p) {
-  const GroupTile c = tileFor(p);
-  const int64_t across = attribute(p, "n", 1) / c.columns + attribute(p, "parts", 1);
-  return kMapBytes *
-         ((1 + attribute(p, "weights", 1)) * ceilDivide(attribute(p, "m", 1), c.rows) * across + 1);
+  const WarpgroupChoice c = tileFor(p);
+  const GroupProblem s = sizesOf(p);
+  const int64_t across = s.n * s.weights / c.columns + attribute(p, "parts", 1);
+  return kMapBytes * ((1 + s.weights) * ceilDivide(s.m, c.rows) * across + 1);
 }
 
 void tune(const sl_problem* p, int64_t* values) {
-  const GroupTile c = tileFor(p);
+  const WarpgroupChoice c = tileFor(p);
   values[0] = c.rows;
-  values[1] = c.columns;
+  values[1] = c.columns / attribute(p, "weights", 1);
   values[2] = c.rows / 64 * 128 + 32;
   values[3] = c.stages;
   values[4] = hasTf32(p) ? 1 : 0;

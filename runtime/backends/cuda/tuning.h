@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <initializer_list>
 #include <iterator>
 
 #include "backends/native/problem.h"
@@ -345,11 +346,13 @@ struct TileWork {
   double computed;  ///< results of a tile, as TileCost::computed
   double written;   ///< bytes of all results
   double flops;
+  double read = 0;  ///< bytes that device memory gives, where they may be what it waits for
 };
 
 /// Blocks that share a tile wait for each other, and each finishes a part of it.
 inline double tilesMicroseconds(const WarpgroupChoice& c, const TileWork& work,
                                 const TileCost& cost, const Target& target) {
+  constexpr double kReadBytesPerUs = 3.4e6;
   const double splits = double(c.splits), sums = double(c.rows * c.columns);
   const double step =
       std::max(cost.shared * warpgroupStep(c) + cost.step, cost.latency / double(c.stages));
@@ -363,9 +366,19 @@ inline double tilesMicroseconds(const WarpgroupChoice& c, const TileWork& work,
   const double share = work.tiles * splits / (used * double(target.processors));
   const double rounds =
       share + (std::ceil(share) - share) * (c.resident > 1 ? cost.lastOfTwo : cost.last);
-  return cost.beginUs + std::max(std::max(1.0, rounds) * each / cost.cyclesPerUs +
-                                     work.written / cost.resultBytesPerUs,
-                                 work.flops / cost.flopsPerUs);
+  return cost.beginUs + std::max({std::max(1.0, rounds) * each / cost.cyclesPerUs +
+                                      work.written / cost.resultBytesPerUs,
+                                  work.flops / cost.flopsPerUs, work.read / kReadBytesPerUs});
+}
+
+/// The same as compared with libraries' estimates. Those of cuBLASLt's products of 16 bits are 2 us
+/// too high. They are compared rightly where cuBLASLt needs a pass behind it, for which 1 us is
+/// counted and which takes 2 to 3.
+inline double comparedMicroseconds(const WarpgroupChoice& c, const TileWork& work, int64_t bytes,
+                                   const Target& target) {
+  return bytes == 4
+             ? tilesMicroseconds(c, work, kTf32Tiles, target)
+             : tilesMicroseconds(c, work, k16BitTiles, target) + (work.computed > 0 ? 0 : 2.0);
 }
 
 /// Whether tilesMicroseconds holds: in TF32 where what a block does before and behind its products
@@ -403,10 +416,7 @@ inline double warpgroupMicroseconds(const WarpgroupChoice& c, const WarpgroupPro
                       .computed = p.computes ? double(c.rows * c.columns) : 0,
                       .written = double(p.batch * p.m * p.n * p.bytes),
                       .flops = 2 * double(p.batch * p.m) * double(p.n) * double(p.k)};
-  // The estimates of cuBLASLt's products of 16 bits are 2 us too high. They are compared rightly
-  // where cuBLASLt needs a pass behind it, for which 1 us is counted and which takes 2 to 3.
-  const double sameUs = p.bytes == 2 && !p.computes ? 2.0 : 0;
-  return sameUs + tilesMicroseconds(c, work, p.bytes == 2 ? k16BitTiles : kTf32Tiles, target);
+  return comparedMicroseconds(c, work, p.bytes, target);
 }
 
 /// Settings that tuning may measure.
@@ -446,12 +456,6 @@ inline WarpgroupChoice warpgroupChoice(const WarpgroupProblem& p, const Target& 
   return best[std::clamp<int32_t>(variant, 0, kWarpgroupVariants - 1)].choice;
 }
 
-/// Tunables of family matmul_group (codegen/kernels/cuda_matmul_group.h); columns: of each weight.
-struct GroupTile {
-  int64_t rows, columns, stages;
-  int64_t resident;  ///< blocks that a processor has room for
-};
-
 /// Products of the same m rows: n results of all parts, each of `weights` products. `computes`: as
 /// of WarpgroupProblem.
 struct GroupProblem {
@@ -459,37 +463,33 @@ struct GroupProblem {
   bool computes;
 };
 
-/// A tile has the columns of all weights.
-inline double groupTileMicroseconds(const GroupTile& c, const GroupProblem& p,
+/// Of a tile that has the columns of all weights (codegen/kernels/cuda_matmul_group.h).
+inline double groupTileMicroseconds(const WarpgroupChoice& c, const GroupProblem& p,
                                     const Target& target) {
-  constexpr double kWeightBytesPerUs = 3.4e6;
-  const WarpgroupChoice tile{c.rows, c.columns * p.weights, c.stages, c.resident};
-  const TileCost& cost = p.bytes == 2 ? k16BitTiles : kTf32Tiles;
-  const TileWork work{.tiles = double(ceilDivide(p.m, c.rows) * ceilDivide(p.n, c.columns)),
+  const int64_t products = p.n * p.weights;
+  const TileWork work{.tiles = double(ceilDivide(p.m, c.rows) * ceilDivide(products, c.columns)),
                       .steps = double(ceilDivide(p.k * p.bytes, 128)),
-                      .computed = p.computes ? double(c.rows * c.columns) : 0,
+                      .computed = p.computes ? double(c.rows * c.columns / p.weights) : 0,
                       .written = double(p.m * p.n * p.bytes),
-                      .flops = 2 * double(p.m) * double(p.n * p.weights) * double(p.k)};
-  const double sameUs = p.bytes == 2 && !p.computes ? 2.0 : 0;  // as of warpgroupMicroseconds
-  return sameUs +
-         std::max(tilesMicroseconds(tile, work, cost, target),
-                  cost.beginUs + double(p.n * p.weights * p.k * p.bytes) / kWeightBytesPerUs);
+                      .flops = 2 * double(p.m) * double(products) * double(p.k),
+                      .read = double(products * p.k * p.bytes)};
+  return comparedMicroseconds(c, work, p.bytes, target);
 }
 
-/// The tile that is estimated to take least.
-inline GroupTile groupTile(const GroupProblem& p, const Target& target) {
-  static constexpr GroupTile kOfOne[] = {{64, 64, 13, 1},  {64, 64, 6, 2},   {128, 64, 9, 1},
-                                         {128, 64, 4, 2},  {64, 128, 9, 1},  {64, 128, 4, 2},
-                                         {128, 128, 6, 1}, {128, 128, 3, 2}, {64, 192, 6, 1},
-                                         {128, 192, 5, 1}, {64, 256, 5, 1},  {128, 256, 4, 1}};
-  static constexpr GroupTile kOfTwo[] = {{64, 64, 9, 1},  {64, 64, 4, 2},  {128, 64, 6, 1},
-                                         {128, 64, 3, 2}, {64, 96, 6, 1},  {128, 96, 5, 1},
-                                         {64, 128, 5, 1}, {128, 128, 4, 1}};
-  const GroupTile* first = p.weights > 1 ? std::begin(kOfTwo) : std::begin(kOfOne);
-  const GroupTile* last = p.weights > 1 ? std::end(kOfTwo) : std::end(kOfOne);
-  return *std::min_element(first, last, [&](const GroupTile& a, const GroupTile& b) {
-    return groupTileMicroseconds(a, p, target) < groupTileMicroseconds(b, p, target);
+/// The tile that is estimated to take least, of 64 columns of each weight or more; the first, and
+/// smaller one, where memory decides.
+inline WarpgroupChoice groupTile(const GroupProblem& p, const Target& target) {
+  static constexpr WarpgroupChoice kAll[] = {{64, 64, 13, 1},  {64, 64, 6, 2},   {128, 64, 9, 1},
+                                             {128, 64, 4, 2},  {64, 128, 9, 1},  {64, 128, 4, 2},
+                                             {128, 128, 6, 1}, {128, 128, 3, 2}, {64, 192, 6, 1},
+                                             {128, 192, 5, 1}, {64, 256, 5, 1},  {128, 256, 4, 1}};
+  const auto* first = std::find_if(std::begin(kAll), std::end(kAll), [&](const WarpgroupChoice& c) {
+    return c.columns >= 64 * p.weights;
   });
+  return *std::min_element(
+      first, std::end(kAll), [&](const WarpgroupChoice& a, const WarpgroupChoice& b) {
+        return groupTileMicroseconds(a, p, target) < groupTileMicroseconds(b, p, target);
+      });
 }
 
 /// Tunables of family attention (codegen/kernels/cuda_attention.h).
@@ -547,6 +547,28 @@ inline AttentionChoice attentionChoice(int64_t heads, int64_t rows, int64_t t, i
     }
   }
   return c;
+}
+
+/// An attribute of a problem that must be known, and its limits.
+struct Limit {
+  const char* name;
+  int64_t least, most;
+};
+/// Whether all hold; else 0, with the reason.
+inline int32_t holds(std::initializer_list<Limit> limits, const sl_problem* p, char* reason,
+                     size_t bytes) {
+  for (const Limit& limit : limits) {
+    const int64_t value = sl::native::attribute(p, limit.name, kUnknown);
+    if (value == kUnknown) {
+      return sl::native::refuse(reason, bytes, "%s is dynamic", limit.name);
+    }
+    if (value < limit.least || value > limit.most) {
+      return sl::native::refuse(reason, bytes, "%s=%lld, needs %lld to %lld", limit.name,
+                                static_cast<long long>(value), static_cast<long long>(limit.least),
+                                static_cast<long long>(limit.most));
+    }
+  }
+  return 1;
 }
 
 /// 1 when the first `count` operands are float32, float64, bfloat16 or float16, all alike.
